@@ -1,0 +1,118 @@
+//! The same harness over the same backend in another wrapping.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncguard_core::{DynBackend, Fence, Key, LockBackend};
+
+use crate::Harness;
+
+/// Runs the suite over the backend in an [`Arc`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shared<H>(pub H);
+
+#[deny(clippy::missing_trait_methods)]
+impl<H: Harness> Harness for Shared<H> {
+    type Backend = Arc<H::Backend>;
+
+    const PAUSED_CLOCK: bool = H::PAUSED_CLOCK;
+
+    async fn connect(&self) -> Self::Backend {
+        Arc::new(self.0.connect().await)
+    }
+
+    fn set_fence_counter(&self, key: &Key, last: Fence) -> impl Future<Output = ()> + Send {
+        self.0.set_fence_counter(key, last)
+    }
+
+    fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
+        self.0.corrupt(key)
+    }
+
+    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        self.0.pass(time)
+    }
+}
+
+/// Runs the suite over the backend as a [`DynBackend`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Erased<H>(pub H);
+
+#[deny(clippy::missing_trait_methods)]
+impl<H: Harness> Harness for Erased<H> {
+    type Backend = DynBackend<<H::Backend as LockBackend>::Fence>;
+
+    const PAUSED_CLOCK: bool = H::PAUSED_CLOCK;
+
+    async fn connect(&self) -> Self::Backend {
+        DynBackend::new(self.0.connect().await)
+    }
+
+    fn set_fence_counter(&self, key: &Key, last: Fence) -> impl Future<Output = ()> + Send {
+        self.0.set_fence_counter(key, last)
+    }
+
+    fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
+        self.0.corrupt(key)
+    }
+
+    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        self.0.pass(time)
+    }
+}
+
+/// Runs the suite over the backend in a decorator: a decorator keeps the whole contract.
+#[derive(Clone, Copy)]
+pub struct Decorated<H, W> {
+    harness: H,
+    wrap: W,
+}
+
+impl<H, W, D> Decorated<H, W>
+where
+    H: Harness,
+    W: Fn(H::Backend) -> D + Send + Sync + 'static,
+    D: LockBackend,
+{
+    /// Wraps each handle that the harness gives out.
+    #[must_use]
+    pub const fn new(harness: H, wrap: W) -> Self {
+        Self { harness, wrap }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<H, W, D> Harness for Decorated<H, W>
+where
+    H: Harness,
+    W: Fn(H::Backend) -> D + Send + Sync + 'static,
+    D: LockBackend,
+{
+    type Backend = D;
+
+    const PAUSED_CLOCK: bool = H::PAUSED_CLOCK;
+
+    async fn connect(&self) -> D {
+        (self.wrap)(self.harness.connect().await)
+    }
+
+    fn set_fence_counter(&self, key: &Key, last: Fence) -> impl Future<Output = ()> + Send {
+        self.harness.set_fence_counter(key, last)
+    }
+
+    fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
+        self.harness.corrupt(key)
+    }
+
+    fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        self.harness.pass(time)
+    }
+}
+
+impl<H: fmt::Debug, W> fmt::Debug for Decorated<H, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decorated").field("harness", &self.harness).finish_non_exhaustive()
+    }
+}

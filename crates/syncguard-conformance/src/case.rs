@@ -1,0 +1,80 @@
+//! The catalogue.
+
+use std::fmt;
+
+use crate::Harness;
+use crate::bench::Bench;
+use crate::run::BoxedCase;
+
+/// What a case is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Group {
+    /// Taking, extending and giving back.
+    Lifecycle,
+    /// Trying for a lock that someone else holds.
+    Contention,
+    /// Who may release and extend what.
+    Ownership,
+    /// The end of a lock by its TTL.
+    Expiration,
+    /// Fencing tokens and their counters. Does not apply to a backend that does not fence.
+    Fencing,
+    /// Looking without touching.
+    Lookup,
+    /// Which text names which lock.
+    Keys,
+    /// What goes wrong, and what is said and not said about it.
+    Errors,
+    /// Fired tokens and dropped futures.
+    Cancellation,
+    /// Races.
+    Concurrency,
+    /// What is left of locks that are over.
+    Cleanup,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// One rule of the contract and the test that proves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Case {
+    /// The case's name, unique in the suite and the name of its generated test.
+    pub name: &'static str,
+    /// What it is about.
+    pub group: Group,
+    /// The rule, in one sentence.
+    pub clause: &'static str,
+}
+
+/// All cases, group by group.
+#[must_use]
+pub fn cases() -> &'static [Case] {
+    CASES
+}
+
+macro_rules! catalogue {
+    ([] $($module:ident $group:ident { $($case:ident: $clause:literal,)+ })+) => {
+        const CASES: &[Case] = &[
+            $($(Case { name: stringify!($case), group: Group::$group, clause: $clause },)+)+
+        ];
+
+        /// The case with this name, ready to run.
+        pub(crate) fn start<'b, H: Harness>(
+            name: &str,
+            bench: &'b Bench<'b, H>,
+        ) -> Option<BoxedCase<'b>> {
+            match name {
+                $($(stringify!($case) => Some(Box::pin(crate::cases::$module::$case(bench))),)+)+
+                _ => None,
+            }
+        }
+    };
+}
+
+crate::__for_each_case! { [catalogue] [] }

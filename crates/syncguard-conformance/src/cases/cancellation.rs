@@ -1,0 +1,358 @@
+//! Fired tokens and dropped futures.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, AcquisitionOptions, Backoff, CancellationToken, ErrorCode,
+    ExtendRequest, Fence, IsLockedRequest, Key, LockBackend, LockConfig, LockError, LockId,
+    LookupRequest, ReleaseRequest, acquire,
+};
+
+use crate::Harness;
+use crate::bench::{Bench, CLOCK_SLACK, LONG, SOON, fresh_key};
+use crate::client::Client;
+use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::tasks::{pause, poll_times};
+
+/// How often an operation is polled at most before it is given up. Most need fewer polls to end,
+/// and then have been interrupted at every point there is.
+const POLLS: usize = 8;
+
+pub(crate) async fn a_fired_token_stops_an_acquire<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, LONG)?.with_cancellation(fired());
+    let lock_id = request.lock_id;
+    aborted("acquire", client.backend().acquire(request).await)?;
+    client.free(&key).await?;
+    client.powerless(lock_id).await?;
+    let lock = client.take(&key, LONG).await?;
+    let first = if Bench::<H>::FENCES { Some(Fence::new(1)?) } else { None };
+    ensure_eq!(lock.fence, first, "the fence of the next acquire");
+    Ok(())
+}
+
+pub(crate) async fn a_fired_token_stops_a_release<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let request = ReleaseRequest::new(lock.lock_id).with_cancellation(fired());
+    aborted("release", client.backend().release(request).await)?;
+    client.unchanged(&key, lock.lock_id, before).await?;
+    client.released(lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_fired_token_stops_an_extend<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?.with_cancellation(fired());
+    aborted("extend", client.backend().extend(request).await)?;
+    client.unchanged(&key, lock.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_fired_token_stops_is_locked<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let (held, free) = (fresh_key()?, fresh_key()?);
+    let lock = client.take(&held, LONG).await?;
+    let before = client.live(&held, lock.lock_id).await?;
+    for key in [&held, &free] {
+        let request = IsLockedRequest::new(key)?.with_cancellation(fired());
+        aborted("is_locked", client.backend().is_locked(request).await)?;
+    }
+    client.unchanged(&held, lock.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_fired_token_stops_a_lookup<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    for request in [LookupRequest::by_key(&key)?, LookupRequest::by_lock_id(lock.lock_id)] {
+        let request = request.with_cancellation(fired());
+        aborted("lookup", client.backend().lookup(request).await)?;
+    }
+    client.unchanged(&key, lock.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_quiet_token_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let backend = client.backend();
+    let key = fresh_key()?;
+    let token = CancellationToken::new();
+    let quiet = || token.clone();
+    let request = AcquireRequest::new(&key, LONG)?.with_cancellation(quiet());
+    let lock = client.send_granted(request).await?;
+    let locked = IsLockedRequest::new(&key)?.with_cancellation(quiet());
+    ensure!(backend.is_locked(locked).await?, "is_locked answered false for a live lock");
+    let by_key = LookupRequest::by_key(&key)?.with_cancellation(quiet());
+    ensure!(client.find(by_key).await?.is_some(), "lookup found nothing of a live lock");
+    let extend = ExtendRequest::new(lock.lock_id, 2 * LONG)?.with_cancellation(quiet());
+    ensure!(backend.extend(extend).await?.is_extended(), "a live lock was not extended");
+    let before = client.live(&key, lock.lock_id).await?;
+    // Too late: everything has been answered.
+    token.cancel();
+    pause(20).await;
+    client.unchanged(&key, lock.lock_id, before).await?;
+    let release = ReleaseRequest::new(lock.lock_id).with_cancellation(CancellationToken::new());
+    ensure!(backend.release(release).await?.is_released(), "a live lock was not released");
+    client.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    for polls in 0..=POLLS {
+        let key = fresh_key()?;
+        let token = CancellationToken::new();
+        let request = AcquireRequest::new(&key, LONG)?.with_cancellation(token.clone());
+        let lock_id = request.lock_id;
+        let mut acquire = Box::pin(client.backend().acquire(request));
+        let answer = match poll_times(acquire.as_mut(), polls).await {
+            Some(answer) => answer,
+            None => {
+                token.cancel();
+                acquire.await
+            }
+        };
+        match answer {
+            Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
+            answer => {
+                aborted("acquire", answer)?;
+                bench.soon_free(&other, &key).await?;
+            }
+        }
+        other.powerless(lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    for polls in 0..=POLLS {
+        let key = fresh_key()?;
+        let lock = client.take(&key, LONG).await?;
+
+        let token = CancellationToken::new();
+        let request = ExtendRequest::new(lock.lock_id, LONG)?.with_cancellation(token.clone());
+        let mut extend = Box::pin(client.backend().extend(request));
+        if poll_times(extend.as_mut(), polls).await.is_none() {
+            token.cancel();
+            if extend.await.is_err() {
+                ensure!(settled(&other, &key, lock.lock_id).await?, "an aborted extend released");
+            }
+        }
+
+        let token = CancellationToken::new();
+        let request = ReleaseRequest::new(lock.lock_id).with_cancellation(token.clone());
+        let mut release = Box::pin(client.backend().release(request));
+        if poll_times(release.as_mut(), polls).await.is_none() {
+            token.cancel();
+            if release.await.is_err() {
+                let whole = settled(&other, &key, lock.lock_id).await?;
+                ensure!(whole || polls > 0, "a release that was never sent released");
+            }
+        }
+        let _ = client.release(lock.lock_id).await?;
+        other.free(&key).await?;
+        other.powerless(lock.lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_dropped_acquire_leaves_no_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    for polls in 0..=POLLS {
+        let key = fresh_key()?;
+        let request = AcquireRequest::new(&key, LONG)?;
+        let lock_id = request.lock_id;
+        let mut acquire = Box::pin(client.backend().acquire(request));
+        let answer = poll_times(acquire.as_mut(), polls).await;
+        drop(acquire);
+        match answer.transpose()? {
+            Some(_) => client.released(lock_id).await?,
+            None => bench.soon_free(&other, &key).await?,
+        }
+        other.powerless(lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    for polls in 0..=POLLS {
+        let key = fresh_key()?;
+        let lock = client.take(&key, LONG).await?;
+        let request = ReleaseRequest::new(lock.lock_id);
+        let mut release = Box::pin(client.backend().release(request));
+        let answer = poll_times(release.as_mut(), polls).await;
+        drop(release);
+        if answer.transpose()?.is_none() {
+            let whole = settled(&other, &key, lock.lock_id).await?;
+            ensure!(whole || polls > 0, "a release that was never sent released");
+            if whole {
+                client.released(lock.lock_id).await?;
+            }
+        }
+        other.free(&key).await?;
+        other.powerless(lock.lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    for polls in 0..=POLLS {
+        let key = fresh_key()?;
+        let lock = client.take(&key, LONG).await?;
+        let before = client.live(&key, lock.lock_id).await?;
+        let request = ExtendRequest::new(lock.lock_id, 2 * LONG)?;
+        let mut extend = Box::pin(client.backend().extend(request));
+        let answer = poll_times(extend.as_mut(), polls).await;
+        drop(extend);
+        if answer.transpose()?.is_none() {
+            ensure!(settled(&other, &key, lock.lock_id).await?, "a dropped extend released");
+        }
+        let after = other.live(&key, lock.lock_id).await?;
+        let gained = after.expires_at.as_millis().abs_diff(before.expires_at.as_millis());
+        let least = LONG.saturating_sub(CLOCK_SLACK).as_millis();
+        ensure!(
+            gained == 0 || (polls > 0 && u128::from(gained) >= least),
+            "a dropped extend moved the expiry by {gained} ms"
+        );
+        ensure_eq!(after.acquired_at, before.acquired_at, "the time of acquisition");
+        client.released(lock.lock_id).await?;
+        // Nothing that is still on its way brings the lock back.
+        pause(10).await;
+        other.free(&key).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn aborted_tasks_leave_no_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let clients = bench.clients(3).await;
+    let key = fresh_key()?;
+    let restless = AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_retry_delay(Duration::from_millis(1))
+        .with_max_retries(10_000)
+        .with_timeout(10 * SOON);
+    let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
+    for round in 0..20 {
+        let tasks = clients.iter().cloned().map(|client| {
+            let config = config.clone();
+            tokio::spawn(async move {
+                acquire(client.backend(), config).await?.release().await.map(|_| ())
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        // Each round they are cut off at another point, by steps of the scheduler or of the network.
+        let started = std::time::Instant::now();
+        for _ in 0..round / 2 {
+            tokio::task::yield_now().await;
+        }
+        while round % 2 == 1 && started.elapsed() < Duration::from_micros(50) * round {
+            tokio::task::yield_now().await;
+        }
+        for task in tasks {
+            task.abort();
+            match task.await {
+                Ok(answer) => answer?,
+                Err(end) if end.is_cancelled() => {}
+                Err(end) => return Err(Stop::failed(end.to_string())),
+            }
+        }
+    }
+    bench.soon_free(&clients[0], &key).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_cancelled_wait_ends_at_once<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let token = CancellationToken::new();
+    let slow = AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_retry_delay(LONG)
+        .with_timeout(2 * LONG);
+    let config = LockConfig::new(&key).with_acquisition(slow).with_cancellation(token.clone());
+    let waiting = tokio::spawn(async move { acquire(rival.backend(), config).await.map(drop) });
+    pause(50).await;
+    token.cancel();
+    let watch = bench.watch();
+    match waiting.await {
+        Ok(answer) => aborted("acquire()", answer)?,
+        Err(error) => return Err(Stop::failed(error.to_string())),
+    }
+    ensure!(watch.elapsed() < SOON, "it took {:?} to stop waiting", watch.elapsed());
+    client.unchanged(&key, lock.lock_id, before).await?;
+    client.released(lock.lock_id).await?;
+    Ok(())
+}
+
+fn fired() -> CancellationToken {
+    let token = CancellationToken::new();
+    token.cancel();
+    token
+}
+
+#[track_caller]
+fn aborted<T: Debug>(operation: &str, answer: Result<T, LockError>) -> Outcome {
+    match answer {
+        Err(error) if error.code() == ErrorCode::Aborted => Ok(()),
+        Err(error) => Err(Stop::failed(format!("{operation} with a fired token failed: {error}"))),
+        Ok(answer) => Err(Stop::failed(format!("{operation} with a fired token: {answer:?}"))),
+    }
+}
+
+/// Waits for what is still going on, and says whether the lock is whole (`true`) or gone without a
+/// trace (`false`). Anything in between breaks the rule, unless it changes between two looks.
+async fn settled<B: LockBackend>(
+    client: &Client<B>,
+    key: &Key,
+    lock_id: LockId,
+) -> Result<bool, Unexpected> {
+    const LOOKS: u32 = 10;
+    let mut look = 1;
+    loop {
+        pause(200).await;
+        let locked = client.is_locked(key).await?;
+        let seen = if locked {
+            client.live(key, lock_id).await.map(drop)
+        } else {
+            gone(client, key, lock_id).await
+        };
+        match seen {
+            Ok(()) => return Ok(locked),
+            Err(error) if look == LOOKS => return Err(error),
+            Err(_) => look += 1,
+        }
+    }
+}
+
+async fn gone<B: LockBackend>(
+    client: &Client<B>,
+    key: &Key,
+    lock_id: LockId,
+) -> Result<(), Unexpected> {
+    client.free(key).await?;
+    client.powerless(lock_id).await?;
+    Ok(())
+}

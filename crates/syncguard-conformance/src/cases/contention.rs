@@ -1,0 +1,153 @@
+//! Trying for a lock that someone else holds.
+
+use std::time::Duration;
+
+use syncguard_core::{AcquireRequest, AcquisitionOptions, Backoff, ErrorCode, LockConfig, acquire};
+
+use crate::Harness;
+use crate::bench::{Bench, LONG, SHORT, SOON, fresh_key};
+use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
+use crate::tasks::pause;
+
+pub(crate) async fn a_held_key_is_refused<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    client.refused(&key, LONG).await?;
+    client.live(&key, lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn every_connection_is_refused<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let clients = bench.clients(3).await;
+    let key = fresh_key()?;
+    for holder in &clients {
+        let lock = holder.take(&key, LONG).await?;
+        for rival in &clients {
+            rival.refused(&key, LONG).await?;
+            rival.live(&key, lock.lock_id).await?;
+        }
+        holder.released(lock.lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_refusal_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    for ttl in [SHORT, LONG, 2 * LONG] {
+        rival.refused(&key, ttl).await?;
+        client.unchanged(&key, lock.lock_id, before).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_refusal_uses_up_no_fence<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    for _ in 0..5 {
+        rival.refused(&key, LONG).await?;
+    }
+    client.released(lock.lock_id).await?;
+    let next = rival.take(&key, LONG).await?;
+    let expected = lock.fence.map(syncguard_core::Fence::next).transpose()?;
+    ensure_eq!(next.fence, expected, "the fence of the next holder");
+    Ok(())
+}
+
+pub(crate) async fn fifty_refusals_change_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    for _ in 0..50 {
+        bench.pass(Duration::from_millis(1)).await;
+        rival.refused(&key, LONG).await?;
+    }
+    client.unchanged(&key, lock.lock_id, before).await?;
+    client.released(lock.lock_id).await?;
+    rival.take(&key, LONG).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_refused_lock_id_holds_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let refused = request.lock_id;
+    ensure!(client.send(request).await?.is_none(), "a held key was granted");
+    client.powerless(refused).await?;
+    client.unchanged(&key, lock.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    for _ in 0..3 {
+        ensure!(client.send(request.clone()).await?.is_none(), "a held key was granted");
+    }
+    client.released(lock.lock_id).await?;
+    let next = client.send_granted(request).await?;
+    client.live(&key, next.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let often = AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_retry_delay(Duration::from_millis(20))
+        .with_max_retries(1000)
+        .with_timeout(10 * SOON);
+    let patient = LockConfig::new(&key).with_ttl(LONG).with_acquisition(often);
+    let waiting = tokio::spawn({
+        let rival = rival.clone();
+        async move { acquire(rival.backend(), patient).await }
+    });
+    pause(100).await;
+    ensure!(!waiting.is_finished(), "a contender ended while the key was held");
+    client.released(lock.lock_id).await?;
+    let watch = bench.watch();
+    let guard = match waiting.await {
+        Ok(guard) => guard?,
+        Err(error) => return Err(Stop::failed(error.to_string())),
+    };
+    ensure!(watch.elapsed() < SOON, "a free key was taken only after {:?}", watch.elapsed());
+    let seen = client.live(&key, guard.lock_id()).await?;
+    ensure!(
+        !Bench::<H>::FENCES || seen.fence > lock.fence,
+        "the fence went from {:?} to {:?}",
+        lock.fence,
+        seen.fence
+    );
+    Ok(())
+}
+
+pub(crate) async fn waiting_ends_with_the_time_limit<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let short = AcquisitionOptions::new().with_timeout(Duration::from_millis(300));
+    let impatient = LockConfig::new(&key).with_acquisition(short);
+    match acquire(rival.backend(), impatient).await {
+        Ok(_) => return Err(Stop::failed("a held key was granted")),
+        Err(error) => {
+            ensure_eq!(error.code(), ErrorCode::AcquisitionTimeout, "the error's code");
+        }
+    }
+    client.unchanged(&key, lock.lock_id, before).await?;
+    Ok(())
+}

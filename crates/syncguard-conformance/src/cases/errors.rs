@@ -1,0 +1,292 @@
+//! What goes wrong, and what is said and not said about it.
+
+use std::error::Error;
+use std::fmt::Debug;
+
+use syncguard_core::{
+    AcquireRequest, CancellationToken, ErrorCode, ExtendRequest, Fence, IsLockedRequest, Key,
+    LockBackend, LockConfig, LockError, LockId, LookupRequest, ReleaseRequest, acquire, lock,
+};
+
+use crate::Harness;
+use crate::bench::{Bench, LONG, SHORT, fresh_key, fresh_text};
+use crate::client::Client;
+use crate::logs::Watching;
+use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+
+pub(crate) async fn capabilities_are_truthful<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let capabilities = client.backend().capabilities();
+    ensure!(!capabilities.backend.trim().is_empty(), "the backend has no name");
+    ensure_eq!(
+        capabilities.supports_fencing,
+        Bench::<H>::FENCES,
+        "whether the backend says it fences"
+    );
+    ensure_eq!(client.clone().backend().capabilities(), capabilities, "what a clone can do");
+    ensure_eq!(other.backend().capabilities(), capabilities, "what another connection can do");
+    let lock = client.take(&fresh_key()?, LONG).await?;
+    ensure_eq!(lock.fence.is_some(), Bench::<H>::FENCES, "whether an acquisition has a fence");
+    Ok(())
+}
+
+pub(crate) async fn debug_output_hides_key_and_lock_id<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let secret = Secret::new()?;
+    let key = &secret.key;
+    let request = AcquireRequest::new(key, LONG)?.with_lock_id(secret.lock_id);
+    secret.hidden_in("an acquire request", &request)?;
+    secret.hidden_in("its answer", &client.backend().acquire(request).await?)?;
+    for request in [LookupRequest::by_key(key)?, LookupRequest::by_lock_id(secret.lock_id)] {
+        secret.hidden_in("a lookup request", &request)?;
+        let Some(info) = client.find(request).await? else {
+            return Err(Stop::failed("lookup found nothing of a live lock"));
+        };
+        secret.hidden_in("a lookup", &info)?;
+        secret.hidden_in("an exposed lookup", &info.expose())?;
+    }
+    secret.hidden_in("an is_locked request", &IsLockedRequest::new(key)?)?;
+    let request = ExtendRequest::new(secret.lock_id, LONG)?;
+    secret.hidden_in("an extend request", &request)?;
+    secret.hidden_in("its answer", &client.backend().extend(request).await?)?;
+    let request = ReleaseRequest::new(secret.lock_id);
+    secret.hidden_in("a release request", &request)?;
+    secret.hidden_in("its answer", &client.backend().release(request).await?)?;
+
+    let guard = acquire(client.backend(), LockConfig::new(key).with_ttl(LONG)).await?;
+    let secret = Secret { key: key.clone(), lock_id: guard.lock_id() };
+    secret.hidden_in("a guard", &guard)?;
+    secret.hidden_in("what the work is given", &guard.held())?;
+    Ok(())
+}
+
+pub(crate) async fn errors_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let secret = Secret::new()?;
+    let mut errors = aborted(&client, &secret).await?;
+    if Bench::<H>::FENCES {
+        bench.set_fence_counter(&secret.key, Fence::MAX).await;
+        let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
+        errors.extend(client.backend().acquire(request).await.err());
+    }
+    for error in &errors {
+        secret.hidden_in_error(error)?;
+    }
+
+    let secret = Secret::new()?;
+    let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
+    client.send_granted(request).await?;
+    if bench.corrupt(&secret.key).await.is_ok() {
+        for error in &everything(&client, &secret, None).await? {
+            secret.hidden_in_error(error)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let (secret, rivals, expired) = (Secret::new()?, Secret::new()?, Secret::new()?);
+    let needles = [&secret, &rivals, &expired].map(Secret::forms).concat();
+    let Some(watching) = Watching::start(needles)? else {
+        return Err(Stop::NotApplicable("tests with a tracing subscriber of their own hide logs"));
+    };
+
+    // A whole life, its end by the TTL, and everything that can go wrong on the way.
+    let key = &secret.key;
+    if Bench::<H>::FENCES {
+        bench.set_fence_counter(key, Fence::WARN).await;
+    }
+    let request = AcquireRequest::new(key, LONG)?.with_lock_id(secret.lock_id);
+    client.send_granted(request.clone()).await?;
+    client.send_granted(request).await?;
+    let refused = AcquireRequest::new(key, LONG)?.with_lock_id(rivals.lock_id);
+    ensure!(rival.send(refused).await?.is_none(), "a held key was granted");
+    rival.powerless(rivals.lock_id).await?;
+    client.live(key, secret.lock_id).await?;
+    client.extended(secret.lock_id, LONG).await?;
+    aborted(&client, &secret).await?;
+    client.released(secret.lock_id).await?;
+    client.powerless(secret.lock_id).await?;
+    client.free(key).await?;
+    lock(client.backend(), key, async |_| ()).await?;
+    drop(acquire(client.backend(), LockConfig::new(key).with_ttl(LONG)).await?);
+    if Bench::<H>::FENCES {
+        bench.set_fence_counter(&rivals.key, Fence::MAX).await;
+        let request = AcquireRequest::new(&rivals.key, LONG)?.with_lock_id(rivals.lock_id);
+        ensure!(rival.backend().acquire(request).await.is_err(), "an exhausted counter granted");
+    }
+    let request = AcquireRequest::new(&expired.key, SHORT)?.with_lock_id(expired.lock_id);
+    client.send_granted(request).await?;
+    bench.outlive(SHORT).await;
+    client.powerless(expired.lock_id).await?;
+    client.free(&expired.key).await?;
+    client.take(&expired.key, LONG).await?;
+    if bench.corrupt(&expired.key).await.is_ok() {
+        everything(&client, &expired, None).await?;
+    }
+
+    match watching.lines().first() {
+        None => Ok(()),
+        Some(line) => {
+            Err(Stop::failed(format!("key or lock id at level {}: {}", line.level, line.text)))
+        }
+    }
+}
+
+pub(crate) async fn a_corrupt_record_is_an_internal_error<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let secret = Secret::new()?;
+    let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
+    client.send_granted(request.clone()).await?;
+    bench.corrupt(&secret.key).await?;
+    internal("acquire", other.backend().acquire(AcquireRequest::new(&secret.key, LONG)?).await)?;
+    internal("acquire by the same request", client.backend().acquire(request).await)?;
+    internal("is_locked", other.backend().is_locked(IsLockedRequest::new(&secret.key)?).await)?;
+    internal("lookup", other.backend().lookup(LookupRequest::by_key(&secret.key)?).await)?;
+    // By its id such a record may not be found at all, but nothing can be done to it.
+    for error in everything(&client, &secret, None).await? {
+        ensure_eq!(error.code(), ErrorCode::Internal, "the code of {error}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_corrupt_record_is_never_cleared<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let secret = Secret::new()?;
+    let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
+    client.send_granted(request).await?;
+    bench.corrupt(&secret.key).await?;
+    for _ in 0..3 {
+        everything(&client, &secret, None).await?;
+    }
+    // Whatever is done in the background is done by then.
+    bench.pass(SHORT).await;
+    internal("is_locked", other.backend().is_locked(IsLockedRequest::new(&secret.key)?).await)?;
+    internal("acquire", other.backend().acquire(AcquireRequest::new(&secret.key, LONG)?).await)?;
+    Ok(())
+}
+
+/// A key and a lock id that are to show up nowhere.
+struct Secret {
+    key: Key,
+    lock_id: LockId,
+}
+
+impl Secret {
+    fn new() -> Result<Self, Unexpected> {
+        Ok(Self { key: Key::new(fresh_text()?)?, lock_id: LockId::generate()? })
+    }
+
+    /// What they look like where they are shown, as text and as bytes.
+    fn forms(&self) -> Vec<String> {
+        [self.key.expose(), self.lock_id.expose()]
+            .into_iter()
+            .flat_map(|text| {
+                let bytes = format!("{:?}", text.as_bytes());
+                [text.to_owned(), bytes.trim_matches(['[', ']']).to_owned()]
+            })
+            .collect()
+    }
+
+    fn hidden_in(&self, what: &str, shown: &impl Debug) -> Outcome {
+        for text in [format!("{shown:?}"), format!("{shown:#?}")] {
+            self.hidden_in_text(what, &text)?;
+        }
+        Ok(())
+    }
+
+    fn hidden_in_error(&self, error: &LockError) -> Outcome {
+        self.hidden_in("an error", error)?;
+        let mut next: Option<&dyn Error> = Some(error);
+        while let Some(error) = next {
+            self.hidden_in_text("an error", &error.to_string())?;
+            self.hidden_in_text("an error", &format!("{error:?}"))?;
+            next = error.source();
+        }
+        Ok(())
+    }
+
+    fn hidden_in_text(&self, what: &str, text: &str) -> Outcome {
+        ensure!(
+            !self.forms().iter().any(|form| text.contains(form)),
+            "{what} shows the key or the lock id: {text}"
+        );
+        Ok(())
+    }
+}
+
+/// Tries every operation under a token that has fired.
+async fn aborted<B: LockBackend>(
+    client: &Client<B>,
+    secret: &Secret,
+) -> Result<Vec<LockError>, Stop> {
+    let fired = CancellationToken::new();
+    fired.cancel();
+    everything(client, secret, Some(&fired)).await
+}
+
+/// Tries every operation that must not succeed, and collects the errors.
+async fn everything<B: LockBackend>(
+    client: &Client<B>,
+    secret: &Secret,
+    token: Option<&CancellationToken>,
+) -> Result<Vec<LockError>, Stop> {
+    let mut acquire = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
+    let mut is_locked = IsLockedRequest::new(&secret.key)?;
+    let mut by_key = LookupRequest::by_key(&secret.key)?;
+    let mut by_id = LookupRequest::by_lock_id(secret.lock_id);
+    let mut extend = ExtendRequest::new(secret.lock_id, LONG)?;
+    let mut release = ReleaseRequest::new(secret.lock_id);
+    acquire.cancellation = token.cloned();
+    is_locked.cancellation = token.cloned();
+    by_key.cancellation = token.cloned();
+    by_id.cancellation = token.cloned();
+    extend.cancellation = token.cloned();
+    release.cancellation = token.cloned();
+
+    let backend = client.backend();
+    let mut errors = Vec::new();
+    match backend.acquire(acquire).await {
+        Ok(answer) => return Err(Stop::failed(format!("acquire answered {answer:?}"))),
+        Err(error) => errors.push(error),
+    }
+    errors.extend(backend.is_locked(is_locked).await.err());
+    errors.extend(backend.lookup(by_key).await.err());
+    match backend.lookup(by_id).await {
+        Ok(None) => {}
+        Ok(Some(info)) => return Err(Stop::failed(format!("lookup by lock id found {info:?}"))),
+        Err(error) => errors.push(error),
+    }
+    match backend.extend(extend).await {
+        Ok(answer) if answer.is_extended() => {
+            return Err(Stop::failed(format!("extend answered {answer:?}")));
+        }
+        Ok(_) => {}
+        Err(error) => errors.push(error),
+    }
+    match backend.release(release).await {
+        Ok(answer) if answer.is_released() => {
+            return Err(Stop::failed(format!("release answered {answer:?}")));
+        }
+        Ok(_) => {}
+        Err(error) => errors.push(error),
+    }
+    Ok(errors)
+}
+
+fn internal<T: Debug>(operation: &str, answer: Result<T, LockError>) -> Outcome {
+    match answer {
+        Err(error) => {
+            ensure_eq!(error.code(), ErrorCode::Internal, "the code of {operation}: {error}");
+            Ok(())
+        }
+        Ok(answer) => {
+            Err(Stop::failed(format!("{operation} on a corrupt record answered {answer:?}")))
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Fencing tokens and their counters. None of it runs on a backend that does not fence.
+
+use syncguard_core::{AcquireRequest, ErrorCode, Fence, Key, LockBackend, LockError};
+use tracing::Level;
+
+use crate::Harness;
+use crate::bench::{Bench, LONG, SHORT, fresh_key};
+use crate::client::Client;
+use crate::logs::Watching;
+use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
+
+pub(crate) async fn the_first_fence_is_one<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    for _ in 0..3 {
+        let fence = client.take(&fresh_key()?, LONG).await?.fence()?;
+        ensure_eq!(fence, Fence::new(1)?, "the first fence of a key");
+    }
+    Ok(())
+}
+
+pub(crate) async fn fences_grow_with_every_acquisition<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let mut last = Fence::ZERO;
+    for _ in 0..20 {
+        let lock = client.take(&key, LONG).await?;
+        grown(&mut last, lock.fence()?)?;
+        client.released(lock.lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn fences_grow_across_expiry<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let mut last = Fence::ZERO;
+    // A counter that starts again must not be mistaken for one that goes on.
+    for _ in 0..3 {
+        let lock = client.take(&key, LONG).await?;
+        grown(&mut last, lock.fence()?)?;
+        client.released(lock.lock_id).await?;
+    }
+    grown(&mut last, client.take(&key, SHORT).await?.fence()?)?;
+    bench.outlive(SHORT).await;
+    grown(&mut last, rival.take(&key, LONG).await?.fence()?)?;
+    Ok(())
+}
+
+pub(crate) async fn fences_grow_across_connections<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let mut clients = bench.clients(2).await;
+    clients.extend(clients.clone());
+    let key = fresh_key()?;
+    let mut last = Fence::ZERO;
+    for _ in 0..3 {
+        for client in &clients {
+            let lock = client.take(&key, LONG).await?;
+            grown(&mut last, lock.fence()?)?;
+            client.released(lock.lock_id).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn each_key_has_its_own_counter<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let (busy, quiet) = (fresh_key()?, fresh_key()?);
+    for expected in 1..=5 {
+        let lock = client.take(&busy, LONG).await?;
+        ensure_eq!(lock.fence()?, Fence::new(expected)?, "the fence of the busy key");
+        client.released(lock.lock_id).await?;
+    }
+    let lock = client.take(&quiet, LONG).await?;
+    ensure_eq!(lock.fence()?, Fence::new(1)?, "the first fence of the quiet key");
+    Ok(())
+}
+
+pub(crate) async fn an_extend_keeps_the_fence<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    for _ in 0..3 {
+        client.extended(lock.lock_id, LONG).await?;
+        let seen = client.live(&key, lock.lock_id).await?;
+        ensure_eq!(seen.fence, lock.fence, "the fence after an extend");
+    }
+    client.released(lock.lock_id).await?;
+    let next = client.take(&key, LONG).await?.fence()?;
+    ensure_eq!(next, lock.fence()?.next()?, "the fence of the next holder");
+    Ok(())
+}
+
+pub(crate) async fn the_lookup_shows_the_fence<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    for _ in 0..3 {
+        let lock = client.take(&key, LONG).await?;
+        let seen = client.live(&key, lock.lock_id).await?;
+        ensure_eq!(seen.fence, Some(lock.fence()?), "the fence that the lookup shows");
+        client.released(lock.lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_next_fence_follows_the_counter<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    bench.set_fence_counter(&key, Fence::new(41)?).await;
+    let lock = client.take(&key, LONG).await?;
+    ensure_eq!(lock.fence()?, Fence::new(42)?, "the fence after a counter of 41");
+    Ok(())
+}
+
+pub(crate) async fn large_fences_keep_every_digit<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    bench.set_fence_counter(&key, Fence::new(123_456_789_012_343)?).await;
+    for expected in [123_456_789_012_344, 123_456_789_012_345] {
+        let expected = Fence::new(expected)?;
+        let request = AcquireRequest::new(&key, LONG)?;
+        let lock = client.send_granted(request.clone()).await?;
+        ensure_eq!(lock.fence()?, expected, "the granted fence");
+        let again = client.send_granted(request).await?;
+        ensure_eq!(again.fence()?, expected, "the fence in the answer to the repeated request");
+        client.extended(lock.lock_id, LONG).await?;
+        let seen = client.live(&key, lock.lock_id).await?;
+        ensure_eq!(seen.fence, Some(expected), "the fence that the lookup shows");
+        client.released(lock.lock_id).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_fence_above_the_warning_level_is_granted<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    bench.set_fence_counter(&key, Fence::WARN).await;
+    let lock = client.take(&key, LONG).await?;
+    ensure_eq!(lock.fence()?, Fence::WARN.next()?, "the first fence above the warning level");
+    client.live(&key, lock.lock_id).await?;
+    client.released(lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_fence_above_the_warning_level_is_logged<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let Some(watching) = Watching::start(vec![key.hash_id().to_string()])? else {
+        return Err(Stop::NotApplicable("tests with a tracing subscriber of their own hide logs"));
+    };
+    bench.set_fence_counter(&key, Fence::WARN).await;
+    client.take(&key, LONG).await?;
+    ensure!(
+        watching.lines().iter().any(|line| line.level == Level::WARN),
+        "no warning with the key's hash was logged"
+    );
+    Ok(())
+}
+
+pub(crate) async fn the_last_fence_is_granted<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = last_but_one(bench).await?;
+    let lock = client.take(&key, LONG).await?;
+    ensure_eq!(lock.fence()?, Fence::MAX, "the last fence");
+    let seen = client.live(&key, lock.lock_id).await?;
+    ensure_eq!(seen.fence, Some(Fence::MAX), "the last fence in the lookup");
+    Ok(())
+}
+
+pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = last_but_one(bench).await?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock = client.send_granted(request.clone()).await?;
+    rival.refused(&key, LONG).await?;
+    let again = client.send_granted(request).await?;
+    ensure_eq!(again, lock, "the answer to the repeated request");
+    client.extended(lock.lock_id, LONG).await?;
+    client.released(lock.lock_id).await?;
+    client.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_exhausted_counter_grants_nothing<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    // The second is beyond what any acquisition was given: a store moved from elsewhere.
+    for last in [Fence::MAX, Fence::new(999_999_999_999_999)?] {
+        let key = fresh_key()?;
+        bench.set_fence_counter(&key, last).await;
+        for _ in 0..3 {
+            let error = exhausted(&client, AcquireRequest::new(&key, LONG)?).await?;
+            ensure_eq!(error.code(), ErrorCode::Internal, "the code of {error}");
+            ensure!(!error.is_outcome_unknown(), "the outcome of a refused fence is known");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn an_exhausted_counter_leaves_no_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    bench.set_fence_counter(&key, Fence::MAX).await;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock_id = request.lock_id;
+    exhausted(&client, request).await?;
+    other.free(&key).await?;
+    other.powerless(lock_id).await?;
+    Ok(())
+}
+
+/// A key with one fence left.
+async fn last_but_one<H: Harness>(bench: &Bench<'_, H>) -> Result<Key, Stop> {
+    let key = fresh_key()?;
+    bench.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
+    Ok(key)
+}
+
+/// The error of an acquire that must not be granted.
+async fn exhausted<B: LockBackend>(
+    client: &Client<B>,
+    request: AcquireRequest,
+) -> Result<LockError, Stop> {
+    match client.backend().acquire(request).await {
+        Err(error) => Ok(error),
+        Ok(answer) => Err(Stop::failed(format!("the answer above the last fence is {answer:?}"))),
+    }
+}
+
+fn grown(last: &mut Fence, fence: Fence) -> Outcome {
+    ensure!(fence > *last, "fence {fence} follows fence {last}");
+    *last = fence;
+    Ok(())
+}

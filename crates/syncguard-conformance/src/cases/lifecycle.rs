@@ -1,0 +1,211 @@
+//! Taking, extending and giving back.
+
+use std::time::Duration;
+
+use syncguard_core::{LockConfig, Ttl, acquire, lock};
+
+use crate::Harness;
+use crate::bench::{Bench, CLOCK_SLACK, LONG, SOON, fresh_key};
+use crate::client::Seen;
+use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
+use crate::tasks::pause;
+
+pub(crate) async fn acquire_takes_a_free_key<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    client.live(&key, lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn release_frees_the_key<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    client.released(lock.lock_id).await?;
+    rival.free(&key).await?;
+    rival.take(&key, LONG).await?;
+    Ok(())
+}
+
+pub(crate) async fn extend_prolongs_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let expires_at = client.extended(lock.lock_id, 2 * LONG).await?;
+    ensure!(expires_at > lock.expires_at, "the expiry went from {lock:?} to {expires_at:?}");
+    let after = client.live(&key, lock.lock_id).await?;
+    let expected = Seen { expires_at: after.expires_at, ..before };
+    ensure_eq!(after, expected, "the lock after its extend");
+    Ok(())
+}
+
+pub(crate) async fn is_locked_follows_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    ensure!(!client.is_locked(&key).await?, "a key that was never locked is locked");
+    let lock = client.take(&key, LONG).await?;
+    ensure!(client.is_locked(&key).await?, "a held key is not locked");
+    client.released(lock.lock_id).await?;
+    ensure!(!client.is_locked(&key).await?, "a released key is locked");
+    Ok(())
+}
+
+pub(crate) async fn a_key_can_be_locked_again_and_again<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    for _ in 0..10 {
+        let lock = client.take(&key, LONG).await?;
+        client.live(&key, lock.lock_id).await?;
+        client.released(lock.lock_id).await?;
+        client.free(&key).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    const PASSED: Duration = Duration::from_millis(300);
+    let client = bench.client().await;
+    let (first, second) = (fresh_key()?, fresh_key()?);
+    let watch = bench.watch();
+    let earlier = client.take(&first, LONG).await?;
+    bench.pass(PASSED).await;
+    let later = client.take(&second, 2 * LONG).await?;
+    // Nobody but the store knows its time, but it has to have moved on like everybody's.
+    let moved = Duration::from_millis(
+        later.expires_at.as_millis().saturating_sub(earlier.expires_at.as_millis()),
+    )
+    .saturating_sub(LONG);
+    let least = PASSED.saturating_sub(CLOCK_SLACK);
+    let most = watch.elapsed() + CLOCK_SLACK;
+    ensure!(
+        (least..=most).contains(&moved),
+        "by the expiries the store's time moved {moved:?} while {least:?} to {most:?} passed"
+    );
+    Ok(())
+}
+
+pub(crate) async fn the_reported_expiry_is_the_stored_one<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let stored = client.live(&key, lock.lock_id).await?.expires_at;
+    ensure_eq!(lock.expires_at, stored, "the expiry that acquire reports");
+    let reported = client.extended(lock.lock_id, 2 * LONG).await?;
+    let stored = client.live(&key, lock.lock_id).await?.expires_at;
+    ensure_eq!(reported, stored, "the expiry that extend reports");
+    Ok(())
+}
+
+pub(crate) async fn a_lock_lives_for_exactly_its_ttl<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    for millis in [60_000, 60_001, 61_234] {
+        let key = fresh_key()?;
+        let lock = client.take(&key, Duration::from_millis(millis)).await?;
+        let seen = client.live(&key, lock.lock_id).await?;
+        let lives = seen.expires_at.as_millis().saturating_sub(seen.acquired_at.as_millis());
+        ensure_eq!(lives, millis, "milliseconds from acquisition to expiry");
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_longest_ttl_works<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, Ttl::MAX.as_duration()).await?;
+    let taken = client.live(&key, lock.lock_id).await;
+    let expires_at = client.extended(lock.lock_id, Ttl::MAX.as_duration()).await;
+    let extended = client.live(&key, lock.lock_id).await;
+    // Whatever comes of it, nobody has to wait a hundred years.
+    client.released(lock.lock_id).await?;
+    let (taken, expires_at, extended) = (taken?, expires_at?, extended?);
+    let lives = taken.expires_at.as_millis().saturating_sub(taken.acquired_at.as_millis());
+    ensure_eq!(lives, Ttl::MAX.as_millis(), "milliseconds from acquisition to expiry");
+    ensure_eq!(lock.expires_at, taken.expires_at, "the expiry that acquire reports");
+    ensure_eq!(expires_at, extended.expires_at, "the expiry that extend reports");
+    ensure!(
+        expires_at >= lock.expires_at,
+        "an extend to 100 years moved the expiry from {:?} to {expires_at:?}",
+        lock.expires_at
+    );
+    Ok(())
+}
+
+pub(crate) async fn clones_share_the_store<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let original = bench.client().await;
+    let clone = original.clone();
+    let key = fresh_key()?;
+    let lock = original.take(&key, LONG).await?;
+    clone.refused(&key, LONG).await?;
+    clone.extended(lock.lock_id, LONG).await?;
+    drop(original);
+    clone.live(&key, lock.lock_id).await?;
+    clone.clone().released(lock.lock_id).await?;
+    clone.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn connections_share_the_store<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    // The lock id alone is what it takes, on a connection that never heard of the key.
+    other.extended(lock.lock_id, LONG).await?;
+    drop(client);
+    other.live(&key, lock.lock_id).await?;
+    bench.client().await.released(lock.lock_id).await?;
+    other.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn work_runs_under_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let seen = lock(client.backend(), &key, async |held| {
+        rival.refused(&key, LONG).await?;
+        rival.live(&key, held.lock_id()).await
+    })
+    .await??;
+    ensure_eq!(seen.key, key.hash_id(), "the hash of the locked key");
+    rival.free(&key).await?;
+    rival.take(&key, LONG).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_guard_extends_and_releases<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let mut guard = acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?;
+    let lock_id = guard.lock_id();
+    let before = rival.live(&key, lock_id).await?;
+    ensure_eq!(guard.expires_at(), before.expires_at, "the guard's expiry");
+    ensure!(guard.extend(2 * LONG).await?.is_extended(), "a live guard could not be extended");
+    let after = rival.live(&key, lock_id).await?;
+    ensure_eq!(guard.expires_at(), after.expires_at, "the guard's expiry after its extend");
+    ensure!(guard.release().await?.is_released(), "a live guard could not be released");
+    rival.free(&key).await?;
+    rival.powerless(lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_dropped_guard_frees_the_key<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    drop(acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?);
+    let watch = bench.watch();
+    while rival.is_locked(&key).await? {
+        if watch.elapsed() > SOON {
+            return Err(Stop::failed("the key of a dropped guard is locked after 2 s"));
+        }
+        pause(10).await;
+    }
+    rival.take(&key, LONG).await?;
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Looking without touching.
+
+use std::time::Duration;
+
+use syncguard_core::{
+    FenceToken, Key, LockId, LookupRequest, get_by_id, get_by_id_raw, get_by_key, get_by_key_raw,
+    hash_key, owns,
+};
+
+use crate::Harness;
+use crate::bench::{ATTEMPTS, Bench, LONG, SHORT, fresh_key, fresh_text, too_slow};
+use crate::client::Seen;
+use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
+
+pub(crate) async fn a_lookup_by_key_shows_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let Some(seen) = other.by_key(&key).await? else {
+        return Err(Stop::failed("lookup by key found nothing of a live lock"));
+    };
+    let expected = Seen {
+        key: key.hash_id(),
+        lock_id: lock.lock_id.hash_id(),
+        acquired_at: seen.acquired_at,
+        expires_at: lock.expires_at,
+        fence: lock.fence,
+    };
+    ensure_eq!(seen, expected, "the lock by its key");
+    ensure!(seen.acquired_at < seen.expires_at, "the lock ends before it begins: {seen:?}");
+    Ok(())
+}
+
+pub(crate) async fn a_lookup_by_lock_id_shows_the_same_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let (key, decoy) = (fresh_key()?, fresh_key()?);
+    let lock = client.take(&key, LONG).await?;
+    client.take(&decoy, LONG).await?;
+    let by_key = other.by_key(&key).await?;
+    ensure!(by_key.is_some(), "lookup by key found nothing of a live lock");
+    ensure_eq!(other.by_id(lock.lock_id).await?, by_key, "the lock by its id");
+    Ok(())
+}
+
+pub(crate) async fn a_lookup_of_nothing_is_none<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    client.take(&fresh_key()?, LONG).await?;
+    ensure_eq!(client.by_key(&fresh_key()?).await?, None, "the lookup of a fresh key");
+    ensure_eq!(client.by_id(LockId::generate()?).await?, None, "the lookup of a fresh id");
+    Ok(())
+}
+
+pub(crate) async fn a_lookup_after_release_is_none<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    client.released(lock.lock_id).await?;
+    for client in [&client, &other] {
+        ensure_eq!(client.by_key(&key).await?, None, "the lookup by key");
+        ensure_eq!(client.by_id(lock.lock_id).await?, None, "the lookup by lock id");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_lookup_of_an_expired_lock_is_none<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, SHORT).await?;
+    bench.outlive(SHORT).await;
+    ensure_eq!(client.by_key(&key).await?, None, "the lookup by key");
+    ensure_eq!(client.by_id(lock.lock_id).await?, None, "the lookup by lock id");
+    Ok(())
+}
+
+pub(crate) async fn a_lookup_shows_hashes<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let fresh = fresh_text()?;
+    // What is hashed is the normalised text, whichever way it was written.
+    let spelled = format!("cafe\u{301}-{fresh}");
+    let lock = client.take(&Key::new(&spelled)?, LONG).await?;
+    let seen = client.live(&Key::new(&spelled)?, lock.lock_id).await?;
+    ensure_eq!(seen.key, hash_key(&format!("caf\u{e9}-{fresh}")), "the hash of the key");
+    ensure_eq!(seen.lock_id, hash_key(lock.lock_id.expose()), "the hash of the lock id");
+    Ok(())
+}
+
+pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let fresh = fresh_text()?;
+    let longest = format!("{fresh}{}", "x".repeat(Key::MAX_LENGTH_BYTES - fresh.len()));
+    for text in [format!("plain-{fresh}"), format!("{fresh}/a b:c\u{1f980}"), longest] {
+        let key = Key::new(&text)?;
+        let lock = client.take(&key, LONG).await?;
+        for by in [LookupRequest::by_key(&key)?, LookupRequest::by_lock_id(lock.lock_id)] {
+            let Some(info) = client.find(by).await? else {
+                return Err(Stop::failed("lookup found nothing of a live lock"));
+            };
+            let raw = info.expose();
+            ensure_eq!(raw.key.expose(), text, "the exposed key");
+            ensure_eq!(raw.lock_id.expose(), lock.lock_id.expose(), "the exposed lock id");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn an_extend_keeps_the_time_of_acquisition<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    bench.pass(Duration::from_millis(20)).await;
+    client.extended(lock.lock_id, LONG).await?;
+    let after = client.live(&key, lock.lock_id).await?;
+    ensure_eq!(after.acquired_at, before.acquired_at, "the time of acquisition");
+    Ok(())
+}
+
+pub(crate) async fn looking_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    for _ in 0..25 {
+        bench.pass(Duration::from_millis(1)).await;
+        ensure_eq!(other.by_key(&key).await?, Some(before), "the lock by its key");
+        ensure_eq!(other.by_id(lock.lock_id).await?, Some(before), "the lock by its id");
+    }
+    client.released(lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn asking_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    for _ in 0..50 {
+        bench.pass(Duration::from_millis(1)).await;
+        ensure!(other.is_locked(&key).await?, "is_locked answered false for a live lock");
+    }
+    client.unchanged(&key, lock.lock_id, before).await?;
+    client.released(lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    for _ in 0..ATTEMPTS {
+        let watch = bench.watch();
+        let lock = client.take(&key, SHORT).await?;
+        let taken = bench.watch();
+        let mut looks = 0;
+        loop {
+            let seen = [
+                client.is_locked(&key).await?,
+                client.by_key(&key).await?.is_some(),
+                client.by_id(lock.lock_id).await?.is_some(),
+            ];
+            if !watch.within_tolerance(SHORT) {
+                break;
+            }
+            ensure_eq!(seen, [true; 3], "whether a look saw the live lock");
+            looks += 1;
+            bench.pass(SHORT).await;
+        }
+        taken.outlive(SHORT).await;
+        client.free(&key).await?;
+        if looks > 1 {
+            return Ok(());
+        }
+    }
+    Err(too_slow())
+}
+
+pub(crate) async fn the_helpers_agree_with_the_lookup<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let backend = client.backend();
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let seen = client.live(&key, lock.lock_id).await?;
+    let infos = [get_by_key(backend, &key).await?, get_by_id(backend, lock.lock_id).await?];
+    let raw = [get_by_key_raw(backend, &key).await?, get_by_id_raw(backend, lock.lock_id).await?];
+    for raw in &raw {
+        let found = raw.as_ref().map(|raw| (raw.key.expose(), raw.lock_id));
+        ensure_eq!(found, Some((key.expose(), lock.lock_id)), "the raw key and lock id");
+    }
+    for info in infos.into_iter().chain(raw.map(|raw| raw.map(|raw| raw.info))) {
+        let found = info.map(|info| (info.expires_at, info.acquired_at, info.fence.fence()));
+        let expected = Some((seen.expires_at, seen.acquired_at, seen.fence));
+        ensure_eq!(found, expected, "what a helper found");
+    }
+    ensure!(owns(backend, lock.lock_id).await?, "owns answered false for a live lock");
+    client.released(lock.lock_id).await?;
+    ensure!(!owns(backend, lock.lock_id).await?, "owns answered true for a released lock");
+    ensure!(get_by_key(backend, &key).await?.is_none(), "get_by_key found a released lock");
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! The cases. Their names and the rules they prove are in [`list`](crate::list).
+
+pub(crate) mod cancellation;
+pub(crate) mod cleanup;
+pub(crate) mod concurrency;
+pub(crate) mod contention;
+pub(crate) mod errors;
+pub(crate) mod expiration;
+pub(crate) mod fencing;
+pub(crate) mod keys;
+pub(crate) mod lifecycle;
+pub(crate) mod lookup;
+pub(crate) mod ownership;

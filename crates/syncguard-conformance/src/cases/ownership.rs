@@ -1,0 +1,245 @@
+//! Who may release and extend what.
+
+use std::time::Duration;
+
+use syncguard_core::{
+    AcquireRequest, AutoExtend, Key, LockConfig, LockId, LossReason, NotHeld, acquire,
+};
+
+use crate::Harness;
+use crate::bench::{ATTEMPTS, Bench, LONG, SHORT, fresh_key, too_slow};
+use crate::client::{Client, Granted};
+use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+
+pub(crate) async fn an_unknown_id_releases_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let why = client.not_released(LockId::generate()?).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why an unknown id holds nothing");
+    client.unchanged(&key, lock.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_unknown_id_extends_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let unknown = LockId::generate()?;
+    let why = client.not_extended(unknown, 2 * LONG).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why an unknown id holds nothing");
+    ensure!(client.by_id(unknown).await?.is_none(), "the extend made a lock");
+    client.unchanged(&key, lock.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_lock_is_released_once<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let lock = client.take(&fresh_key()?, LONG).await?;
+    client.released(lock.lock_id).await?;
+    for client in [&client, &other, &client] {
+        let why = client.not_released(lock.lock_id).await?;
+        ensure_eq!(why, NotHeld::NotFound, "why a released lock is not held");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_lock_id_touches_its_own_lock_alone<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let keys = [fresh_key()?, fresh_key()?, fresh_key()?];
+    let mut locks = Vec::new();
+    for key in &keys {
+        let lock = client.take(key, LONG).await?;
+        locks.push((key, lock.lock_id, client.live(key, lock.lock_id).await?));
+    }
+    let [(first, first_id, first_seen), (_, second_id, _), (third, third_id, third_seen)] =
+        locks[..]
+    else {
+        return Err(Stop::failed("three locks are not three"));
+    };
+    client.extended(second_id, 2 * LONG).await?;
+    client.unchanged(first, first_id, first_seen).await?;
+    client.unchanged(third, third_id, third_seen).await?;
+    client.released(second_id).await?;
+    client.unchanged(first, first_id, first_seen).await?;
+    client.unchanged(third, third_id, third_seen).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_old_id_cannot_release_the_next_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let (old, next) = succession(bench, &client, &rival, &key).await?;
+    let before = rival.live(&key, next.lock_id).await?;
+    let why = client.not_released(old.lock_id).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
+    rival.unchanged(&key, next.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_old_id_cannot_extend_the_next_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let (old, next) = succession(bench, &client, &rival, &key).await?;
+    let before = rival.live(&key, next.lock_id).await?;
+    let why = client.not_extended(old.lock_id, 2 * LONG).await?;
+    ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
+    rival.unchanged(&key, next.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_old_id_finds_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let (old, next) = succession(bench, &client, &rival, &key).await?;
+    ensure_eq!(client.by_id(old.lock_id).await?, None, "the lookup by the old lock id");
+    rival.live(&key, next.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_released_id_cannot_touch_the_next_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let old = client.take(&key, LONG).await?;
+    client.released(old.lock_id).await?;
+    client.powerless(old.lock_id).await?;
+    let next = rival.take(&key, LONG).await?;
+    let before = rival.live(&key, next.lock_id).await?;
+    client.powerless(old.lock_id).await?;
+    rival.unchanged(&key, next.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn the_same_request_gets_the_same_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let request = AcquireRequest::new(fresh_key()?, LONG)?;
+    let lock = client.send_granted(request.clone()).await?;
+    // A repeated request arrives later, and usually through another connection.
+    bench.pass(Duration::from_millis(20)).await;
+    for client in [&other, &client] {
+        let again = client.send_granted(request.clone()).await?;
+        ensure_eq!(again, lock, "the answer to the repeated request");
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_same_request_does_not_extend<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock = client.send_granted(request.clone()).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    bench.pass(Duration::from_millis(20)).await;
+    for ttl in [LONG, 2 * LONG, SHORT] {
+        let again = AcquireRequest::new(&key, ttl)?.with_lock_id(request.lock_id);
+        let again = client.send_granted(again).await?;
+        ensure_eq!(again, lock, "the answer to the repeated request");
+        client.unchanged(&key, lock.lock_id, before).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    for _ in 0..ATTEMPTS {
+        let request = AcquireRequest::new(fresh_key()?, SHORT)?;
+        let watch = bench.watch();
+        let lock = client.send_granted(request.clone()).await?;
+        watch.enter_tolerance(SHORT).await;
+        let again = client.send(request).await?;
+        if watch.within_tolerance(SHORT) {
+            ensure_eq!(again, Some(lock), "the answer to the repeated request");
+            return Ok(());
+        }
+    }
+    Err(too_slow())
+}
+
+pub(crate) async fn a_released_request_takes_a_new_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock = client.send_granted(request.clone()).await?;
+    client.released(lock.lock_id).await?;
+    let again = client.send_granted(request).await?;
+    follows::<H>(again, lock)?;
+    client.live(&key, again.lock_id).await?;
+    client.released(again.lock_id).await?;
+    client.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_expired_request_takes_a_new_lock<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let client = bench.client().await;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, SHORT)?;
+    let lock = client.send_granted(request.clone()).await?;
+    bench.outlive(SHORT).await;
+    let request = AcquireRequest::new(&key, LONG)?.with_lock_id(request.lock_id);
+    let again = client.send_granted(request).await?;
+    follows::<H>(again, lock)?;
+    ensure!(again.expires_at > lock.expires_at, "the expiry stayed {:?}", again.expires_at);
+    let seen = client.live(&key, again.lock_id).await?;
+    ensure!(seen.acquired_at > lock.expires_at, "the time of acquisition is that of the old lock");
+    client.released(again.lock_id).await?;
+    client.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    const TTL: Duration = Duration::from_secs(3);
+    let (client, other) = bench.pair().await;
+    let config = LockConfig::new(fresh_key()?).with_ttl(TTL).with_auto_extend(AutoExtend::new());
+    let guard = acquire(client.backend(), config).await?;
+    other.released(guard.lock_id()).await?;
+    // The first renewal, after a third of the TTL, is told.
+    let Ok(reason) = tokio::time::timeout(TTL * 2, guard.lost()).await else {
+        return Err(Stop::failed("the loss of a lock was never noticed"));
+    };
+    ensure_eq!(reason, LossReason::NotHeld, "the reason of the loss");
+    Ok(())
+}
+
+/// Lets a lock expire and someone else take the key.
+async fn succession<H: Harness>(
+    bench: &Bench<'_, H>,
+    client: &Client<H::Backend>,
+    rival: &Client<H::Backend>,
+    key: &Key,
+) -> Result<(Granted, Granted), Unexpected> {
+    let old = client.take(key, SHORT).await?;
+    bench.outlive(SHORT).await;
+    let next = rival.take(key, LONG).await?;
+    Ok((old, next))
+}
+
+/// A later acquisition of the same key.
+fn follows<H: Harness>(later: Granted, earlier: Granted) -> Outcome {
+    ensure!(
+        !Bench::<H>::FENCES || later.fence > earlier.fence,
+        "fence {:?} follows fence {:?}",
+        later.fence,
+        earlier.fence
+    );
+    Ok(())
+}

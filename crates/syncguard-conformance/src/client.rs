@@ -1,0 +1,255 @@
+//! The operations, as the cases say them.
+
+use std::time::Duration;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, Fence, FenceToken, HashId,
+    IsLockedRequest, Key, LockBackend, LockId, LockInfo, LookupRequest, NotHeld, ReleaseRequest,
+    ReleaseResult, Timestamp,
+};
+
+use crate::outcome::Unexpected;
+
+/// A handle on the store. An error of the backend is unexpected in everything it does.
+#[derive(Clone)]
+pub(crate) struct Client<B>(B);
+
+/// A granted lock, comparable whatever the backend fences with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) lock_id: LockId,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) fence: Option<Fence>,
+}
+
+impl Granted {
+    pub(crate) fn fence(&self) -> Result<Fence, Unexpected> {
+        self.fence.ok_or_else(|| Unexpected::new("a backend that fences granted no fence"))
+    }
+}
+
+/// A live lock as a lookup shows it, comparable whatever the backend fences with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) key: HashId,
+    pub(crate) lock_id: HashId,
+    pub(crate) acquired_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) fence: Option<Fence>,
+}
+
+impl Seen {
+    fn new<F: FenceToken>(info: &LockInfo<F>) -> Self {
+        Self {
+            key: info.key_hash(),
+            lock_id: info.lock_id_hash(),
+            acquired_at: info.acquired_at,
+            expires_at: info.expires_at,
+            fence: info.fence.fence(),
+        }
+    }
+}
+
+impl<B: LockBackend> Client<B> {
+    pub(crate) fn new(backend: B) -> Self {
+        Self(backend)
+    }
+
+    /// For what the other methods do not offer: tokens, guards, and operations expected to fail.
+    pub(crate) fn backend(&self) -> &B {
+        &self.0
+    }
+
+    /// One attempt under a fresh lock id; `None` if the key is held.
+    pub(crate) async fn acquire(
+        &self,
+        key: &Key,
+        ttl: Duration,
+    ) -> Result<Option<Granted>, Unexpected> {
+        self.send(AcquireRequest::new(key, ttl)?).await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        request: AcquireRequest,
+    ) -> Result<Option<Granted>, Unexpected> {
+        let lock_id = request.lock_id;
+        match self.0.acquire(request).await.map_err(|error| Unexpected::error("acquire", &error))? {
+            AcquireResult::Locked => Ok(None),
+            AcquireResult::Acquired(acquired) if acquired.lock_id != lock_id => {
+                Err(Unexpected::new("acquire granted another lock id than the request carries"))
+            }
+            AcquireResult::Acquired(acquired) => Ok(Some(Granted {
+                lock_id,
+                expires_at: acquired.expires_at,
+                fence: acquired.fence.fence(),
+            })),
+        }
+    }
+
+    /// Takes a key that must be free.
+    pub(crate) async fn take(&self, key: &Key, ttl: Duration) -> Result<Granted, Unexpected> {
+        granted(self.acquire(key, ttl).await?)
+    }
+
+    /// Sends a request that must be granted.
+    pub(crate) async fn send_granted(
+        &self,
+        request: AcquireRequest,
+    ) -> Result<Granted, Unexpected> {
+        granted(self.send(request).await?)
+    }
+
+    /// Tries for a key that must be held.
+    pub(crate) async fn refused(&self, key: &Key, ttl: Duration) -> Result<(), Unexpected> {
+        match self.acquire(key, ttl).await? {
+            None => Ok(()),
+            Some(_) => Err(Unexpected::new("acquire granted a key that someone else holds")),
+        }
+    }
+
+    pub(crate) async fn release(&self, lock_id: LockId) -> Result<ReleaseResult, Unexpected> {
+        let request = ReleaseRequest::new(lock_id);
+        self.0.release(request).await.map_err(|error| Unexpected::error("release", &error))
+    }
+
+    /// Releases a lock that must be live.
+    pub(crate) async fn released(&self, lock_id: LockId) -> Result<(), Unexpected> {
+        match self.release(lock_id).await? {
+            ReleaseResult::Released => Ok(()),
+            ReleaseResult::NotHeld(why) => {
+                Err(Unexpected::new(format!("release of a live lock answered NotHeld({why:?})")))
+            }
+        }
+    }
+
+    /// Releases a lock that must not be held, and says why it is not.
+    pub(crate) async fn not_released(&self, lock_id: LockId) -> Result<NotHeld, Unexpected> {
+        match self.release(lock_id).await? {
+            ReleaseResult::NotHeld(why) => Ok(why),
+            ReleaseResult::Released => {
+                Err(Unexpected::new("release of a lock id that holds nothing answered Released"))
+            }
+        }
+    }
+
+    pub(crate) async fn extend(
+        &self,
+        lock_id: LockId,
+        ttl: Duration,
+    ) -> Result<ExtendResult, Unexpected> {
+        let request = ExtendRequest::new(lock_id, ttl)?;
+        self.0.extend(request).await.map_err(|error| Unexpected::error("extend", &error))
+    }
+
+    /// Extends a lock that must be live, and gives its new expiry.
+    pub(crate) async fn extended(
+        &self,
+        lock_id: LockId,
+        ttl: Duration,
+    ) -> Result<Timestamp, Unexpected> {
+        match self.extend(lock_id, ttl).await? {
+            ExtendResult::Extended { expires_at } => Ok(expires_at),
+            ExtendResult::NotHeld(why) => {
+                Err(Unexpected::new(format!("extend of a live lock answered NotHeld({why:?})")))
+            }
+        }
+    }
+
+    /// Extends a lock that must not be held, and says why it is not.
+    pub(crate) async fn not_extended(
+        &self,
+        lock_id: LockId,
+        ttl: Duration,
+    ) -> Result<NotHeld, Unexpected> {
+        match self.extend(lock_id, ttl).await? {
+            ExtendResult::NotHeld(why) => Ok(why),
+            ExtendResult::Extended { .. } => {
+                Err(Unexpected::new("extend of a lock id that holds nothing answered Extended"))
+            }
+        }
+    }
+
+    pub(crate) async fn is_locked(&self, key: &Key) -> Result<bool, Unexpected> {
+        let request = IsLockedRequest::new(key)?;
+        self.0.is_locked(request).await.map_err(|error| Unexpected::error("is_locked", &error))
+    }
+
+    pub(crate) async fn find(
+        &self,
+        request: LookupRequest,
+    ) -> Result<Option<LockInfo<B::Fence>>, Unexpected> {
+        self.0.lookup(request).await.map_err(|error| Unexpected::error("lookup", &error))
+    }
+
+    pub(crate) async fn by_key(&self, key: &Key) -> Result<Option<Seen>, Unexpected> {
+        Ok(self.find(LookupRequest::by_key(key)?).await?.as_ref().map(Seen::new))
+    }
+
+    pub(crate) async fn by_id(&self, lock_id: LockId) -> Result<Option<Seen>, Unexpected> {
+        Ok(self.find(LookupRequest::by_lock_id(lock_id)).await?.as_ref().map(Seen::new))
+    }
+
+    /// A lock that must be live, and look the same from every side.
+    pub(crate) async fn live(&self, key: &Key, lock_id: LockId) -> Result<Seen, Unexpected> {
+        if !self.is_locked(key).await? {
+            return Err(Unexpected::new("is_locked answered false for a live lock"));
+        }
+        let Some(by_key) = self.by_key(key).await? else {
+            return Err(Unexpected::new("lookup by key found nothing of a live lock"));
+        };
+        let Some(by_id) = self.by_id(lock_id).await? else {
+            return Err(Unexpected::new("lookup by lock id found nothing of a live lock"));
+        };
+        if by_key != by_id {
+            return Err(Unexpected::new(format!(
+                "the lock by its key is {by_key:?}, by its id {by_id:?}"
+            )));
+        }
+        if by_key.lock_id != lock_id.hash_id() {
+            return Err(Unexpected::new("the key is held under another lock id"));
+        }
+        Ok(by_key)
+    }
+
+    /// A live lock that must be exactly as it was.
+    pub(crate) async fn unchanged(
+        &self,
+        key: &Key,
+        lock_id: LockId,
+        before: Seen,
+    ) -> Result<(), Unexpected> {
+        let now = self.live(key, lock_id).await?;
+        if now != before {
+            return Err(Unexpected::new(format!("the lock was {before:?} and is now {now:?}")));
+        }
+        Ok(())
+    }
+
+    /// A key that must look free. It does not take it.
+    pub(crate) async fn free(&self, key: &Key) -> Result<(), Unexpected> {
+        if self.is_locked(key).await? {
+            return Err(Unexpected::new("is_locked answered true for a free key"));
+        }
+        match self.by_key(key).await? {
+            None => Ok(()),
+            Some(seen) => Err(Unexpected::new(format!("lookup found {seen:?} on a free key"))),
+        }
+    }
+
+    /// A lock id that must hold nothing, whatever is tried with it.
+    pub(crate) async fn powerless(&self, lock_id: LockId) -> Result<(), Unexpected> {
+        if let Some(seen) = self.by_id(lock_id).await? {
+            return Err(Unexpected::new(format!(
+                "lookup by a lock id that holds nothing found {seen:?}"
+            )));
+        }
+        self.not_extended(lock_id, Duration::from_secs(60)).await?;
+        self.not_released(lock_id).await?;
+        Ok(())
+    }
+}
+
+fn granted(result: Option<Granted>) -> Result<Granted, Unexpected> {
+    result.ok_or_else(|| Unexpected::new("acquire answered Locked where it has to grant the lock"))
+}

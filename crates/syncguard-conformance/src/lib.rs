@@ -1,0 +1,120 @@
+//! The contract of SyncGuard backends as a test suite that any backend can run.
+//!
+//! Whoever teaches SyncGuard a new store implements [`LockBackend`](syncguard_core::LockBackend) and
+//! proves it here: more than a hundred [cases](cases()), each a named rule with the test that proves
+//! it, in eleven [groups](Group). The backends of SyncGuard itself run the same suite.
+//!
+//! # In a test file
+//!
+//! Say how to reach the store, and the macro makes one `#[test]` of every case:
+//!
+//! ```
+//! use syncguard_conformance::{Erased, Harness, conformance_tests};
+//! use syncguard_memory::{Fence, Key, MemoryBackend};
+//!
+//! #[derive(Default)]
+//! struct Memory(MemoryBackend);
+//!
+//! impl Harness for Memory {
+//!     type Backend = MemoryBackend;
+//!
+//!     // This store lives in the process and by tokio's clock: its tests need not wait.
+//!     const PAUSED_CLOCK: bool = true;
+//!
+//!     async fn connect(&self) -> MemoryBackend {
+//!         self.0.clone() // with a real store: a connection of its own
+//!     }
+//!
+//!     async fn set_fence_counter(&self, key: &Key, last: Fence) {
+//!         self.0.set_fence_counter(key, last); // with a real store: writes the counter's record
+//!     }
+//! }
+//!
+//! conformance_tests!(memory, Memory::default());
+//! conformance_tests!(memory_as_dyn_backend, Erased(Memory::default()));
+//! # fn main() {}
+//! ```
+//!
+//! `cargo test memory::ownership` then runs one group, and a failure names the rule:
+//!
+//! ```text
+//! Error: an_extend_can_shorten: the expiry went from Timestamp(1780000120000 ms) to Timestamp(1780000120000 ms)
+//!   the rule: An extend with a TTL below what was left brings the expiry forward.
+//!   seen at …/syncguard-conformance/src/cases/expiration.rs:181:5
+//! ```
+//!
+//! # All at once
+//!
+//! [`run_all`] runs every case in one go, many of them side by side ([`run_all_limited`]: not quite
+//! so many), and [`run`] a single one:
+//!
+//! ```
+//! # use syncguard_conformance::{Harness, run_all};
+//! # use syncguard_memory::{Fence, Key, MemoryBackend};
+//! # #[derive(Default)]
+//! # struct Memory(MemoryBackend);
+//! # impl Harness for Memory {
+//! #     type Backend = MemoryBackend;
+//! #     const PAUSED_CLOCK: bool = true;
+//! #     async fn connect(&self) -> MemoryBackend { self.0.clone() }
+//! #     async fn set_fence_counter(&self, key: &Key, last: Fence) { self.0.set_fence_counter(key, last) }
+//! # }
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let report = run_all(Memory::default()).await;
+//! assert!(report.is_success(), "{report}");
+//! # }
+//! ```
+//!
+//! # What to run it over
+//!
+//! - The backend as it is, and in the wrappings that users put it in: [`Shared`] for an `Arc`,
+//!   [`Erased`] for [`DynBackend`](syncguard_core::DynBackend).
+//! - A decorator has to keep the contract as well: [`Decorated`] puts one around every handle.
+//! - A store that several processes share may be used by several runs at the same time. Every case
+//!   works on random keys of its own (but for the keys `.` and `..`, for which it waits). Locks that
+//!   it leaves behind end within a few minutes; fence counters, and records made corrupt on purpose,
+//!   stay.
+//!
+//! # What it takes
+//!
+//! - On a store with a real clock, the cases that wait for an expiry take one to three seconds
+//!   each: about 30 s in all with two test threads, 5 s with [`run_all`]. Timed cases notice a
+//!   machine that is too slow to prove anything, and try again; no case takes longer than 30 s.
+//! - Each test runs in a tokio runtime of its own: with two workers, or with one thread and time
+//!   paused if [`Harness::PAUSED_CLOCK`] says so. A connection made in one test must not be used in
+//!   another.
+//! - On paused time, a backend that is busy without ever waiting keeps time from passing: it hangs
+//!   instead of failing.
+//! - What is logged is seen by a subscriber that the suite installs, see [`LogWatch`].
+//! - A backend that does not fence ([`NoFence`](syncguard_core::NoFence)) runs the same suite; the
+//!   cases about fences then [do not apply](Verdict::NotApplicable).
+//!
+//! # What it cannot prove
+//!
+//! That fences survive a crash of the store, that a lost connection or a reply that never comes is
+//! answered in time, that errors of the driver are classified well: that takes the store itself
+//! and ways to break it. The suite checks what shows through the contract.
+
+mod adapters;
+mod bench;
+mod case;
+mod cases;
+mod client;
+mod harness;
+mod list;
+mod logs;
+mod macros;
+mod outcome;
+mod report;
+mod run;
+mod tasks;
+
+pub use self::adapters::{Decorated, Erased, Shared};
+pub use self::case::{Case, Group, cases};
+pub use self::harness::Harness;
+pub use self::logs::LogWatch;
+pub use self::report::{Failure, Report, Verdict};
+#[doc(hidden)]
+pub use self::run::__run_blocking;
+pub use self::run::{run, run_all, run_all_limited};

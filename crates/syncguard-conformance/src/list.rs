@@ -1,0 +1,277 @@
+//! The one list of cases. The catalogue, the dispatch and the generated tests all come from it.
+
+/// Calls a macro with the list: `[path::of::macro] [whatever it is to get first]`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __for_each_case {
+    ([$($callback:tt)+] $input:tt) => {
+        $($callback)+! { $input
+            lifecycle Lifecycle {
+                acquire_takes_a_free_key:
+                    "A key that nobody holds is granted at the first attempt, under the request's lock id, and is locked from then on.",
+                release_frees_the_key:
+                    "After a release the key is free at once, for everybody.",
+                extend_prolongs_the_lock:
+                    "An extend of a live lock answers its new expiry, and nothing but the expiry changes.",
+                is_locked_follows_the_lock:
+                    "is_locked says whether the key's lock is live: false before, true while it is held, false after.",
+                a_key_can_be_locked_again_and_again:
+                    "A released key can be taken again, any number of times.",
+                the_expiry_is_the_stores_time_plus_the_ttl:
+                    "The expiry of an acquisition is the store's time now plus the TTL.",
+                the_reported_expiry_is_the_stored_one:
+                    "Acquire and extend report the expiry that is stored.",
+                a_lock_lives_for_exactly_its_ttl:
+                    "Expiry and time of acquisition come from one reading of the clock and are exactly the TTL apart.",
+                the_longest_ttl_works:
+                    "A TTL of 100 years is granted, stored and shown to the millisecond.",
+                clones_share_the_store:
+                    "A clone of a backend sees, extends and releases the locks of the original.",
+                connections_share_the_store:
+                    "Every connection to the store sees, extends and releases the same locks.",
+                work_runs_under_the_lock:
+                    "lock() holds the key while the work runs, hands its result back, and has released the key when it returns.",
+                a_guard_extends_and_releases:
+                    "A guard extends its lock and releases it once.",
+                a_dropped_guard_frees_the_key:
+                    "Dropping a guard releases its lock in the background.",
+            }
+            contention Contention {
+                a_held_key_is_refused:
+                    "While a key is held, an acquire under another lock id answers Locked; contention is no error.",
+                every_connection_is_refused:
+                    "A key held through one connection is refused on every other.",
+                a_refusal_changes_nothing:
+                    "A refused acquire writes nothing: holder, expiry and fence stay as they are, whatever TTL was asked for.",
+                a_refusal_uses_up_no_fence:
+                    "A refused acquire uses up no fence: the next holder's is the next number.",
+                fifty_refusals_change_nothing:
+                    "However often a held key is tried, its lock stays as it is and its holder can release it.",
+                a_refused_lock_id_holds_nothing:
+                    "The lock id of a refused acquire finds, extends and releases nothing.",
+                a_refused_request_is_granted_once_the_key_is_free:
+                    "A refused request may be sent again as it is, and is granted when the key is free.",
+                a_waiting_contender_gets_its_turn:
+                    "acquire() waits while the key is held and has it soon after its release, under a higher fence.",
+                waiting_ends_with_the_time_limit:
+                    "acquire() gives a held key up with AcquisitionTimeout when its time is over, and changes nothing.",
+            }
+            ownership Ownership {
+                an_unknown_id_releases_nothing:
+                    "A release finds its lock by the lock id alone; an id that no lock has answers NotHeld(NotFound) and changes nothing.",
+                an_unknown_id_extends_nothing:
+                    "An extend finds its lock by the lock id alone; an id that no lock has answers NotHeld(NotFound) and changes nothing.",
+                a_lock_is_released_once:
+                    "At most one release of a lock succeeds; later ones answer NotHeld(NotFound).",
+                a_lock_id_touches_its_own_lock_alone:
+                    "Of several locks, release and extend touch the one with the lock id.",
+                an_old_id_cannot_release_the_next_lock:
+                    "After a lock expired and the key was taken by someone else, the old lock id releases nothing.",
+                an_old_id_cannot_extend_the_next_lock:
+                    "After a lock expired and the key was taken by someone else, the old lock id extends nothing.",
+                an_old_id_finds_nothing:
+                    "After a lock expired and the key was taken by someone else, a lookup by the old lock id finds nothing.",
+                a_released_id_cannot_touch_the_next_lock:
+                    "After a release, the lock id finds, extends and releases nothing, whoever holds the key next.",
+                the_same_request_gets_the_same_lock:
+                    "An acquire whose lock id the live lock carries already is answered with that lock: same fence, same expiry.",
+                the_same_request_does_not_extend:
+                    "An acquire whose lock id the live lock carries already changes nothing, whatever TTL it asks for.",
+                the_same_request_within_the_tolerance_gets_the_same_lock:
+                    "Until the tolerance after its expiry is over, a lock is live for an acquire that carries its lock id as well.",
+                a_released_request_takes_a_new_lock:
+                    "After a release, the same request takes the key anew, under a higher fence.",
+                an_expired_request_takes_a_new_lock:
+                    "After an expiry, the same request takes the key anew, under a higher fence and with a new expiry.",
+                a_guard_learns_that_its_lock_is_gone:
+                    "A guard that renews its lock reports the loss when the store says that the lock is gone.",
+            }
+            expiration Expiration {
+                a_lock_is_live_within_the_tolerance:
+                    "A lock is live until one second after its expiry: is_locked and both lookups see it.",
+                a_rival_is_refused_within_the_tolerance:
+                    "Until one second after the expiry nobody else gets the lock.",
+                a_lock_is_free_after_the_tolerance:
+                    "One second after its expiry a lock is over: it is neither seen nor in the way.",
+                a_release_within_the_tolerance_succeeds:
+                    "A release succeeds until one second after the expiry.",
+                a_release_after_the_tolerance_is_not_held:
+                    "A release answers NotHeld once a lock is over.",
+                an_extend_within_the_tolerance_succeeds:
+                    "An extend succeeds until one second after the expiry, and the lock lives on for the new TTL.",
+                an_extend_after_the_tolerance_revives_nothing:
+                    "An extend answers NotHeld once a lock is over, and never brings it back.",
+                an_extend_replaces_what_was_left:
+                    "The TTL of an extend counts from now; it is not added to what was left.",
+                an_extend_can_shorten:
+                    "An extend with a TTL below what was left brings the expiry forward.",
+                a_shortened_lock_ends_early:
+                    "A lock that was shortened is over, for its key and for its id, one second after its new expiry.",
+                an_extended_lock_outlives_its_first_ttl:
+                    "An extended lock is live for its key and for its id when its first TTL and the tolerance have passed.",
+                an_expired_lock_stays_expired:
+                    "A lock that is over does not come back when its successor is released.",
+                the_shortest_ttl_works:
+                    "A TTL of one millisecond is granted; the tolerance covers it like any other.",
+                auto_extend_outlives_the_ttl:
+                    "An auto-extended guard keeps its lock beyond TTL and tolerance, and frees the key when it is released.",
+            }
+            fencing Fencing {
+                the_first_fence_is_one:
+                    "The first acquisition of a key that was never locked has fence 000000000000001.",
+                fences_grow_with_every_acquisition:
+                    "Every acquisition of a key has a fence above all earlier ones.",
+                fences_grow_across_expiry:
+                    "A holder that follows an expired lock has a higher fence.",
+                fences_grow_across_connections:
+                    "Fences grow no matter through which clone or connection the key is taken.",
+                each_key_has_its_own_counter:
+                    "Each key has its own fence counter.",
+                an_extend_keeps_the_fence:
+                    "An extend leaves the fence as it is, and uses none up.",
+                the_lookup_shows_the_fence:
+                    "A lookup shows the fence of the acquisition.",
+                the_next_fence_follows_the_counter:
+                    "The next fence is one above what the counter holds.",
+                large_fences_keep_every_digit:
+                    "All 15 digits of a fence are exact, wherever it is read.",
+                a_fence_above_the_warning_level_is_granted:
+                    "Above 090000000000000 fences are granted like any others.",
+                a_fence_above_the_warning_level_is_logged:
+                    "Above 090000000000000 every acquisition logs a warning that names the key's hash.",
+                the_last_fence_is_granted:
+                    "The highest fence, 900000000000000, is granted.",
+                the_holder_of_the_last_fence_is_an_ordinary_holder:
+                    "An exhausted counter matters to the next acquisition alone: rivals are refused, and the holder asks again, extends and releases.",
+                an_exhausted_counter_grants_nothing:
+                    "An acquire above the highest fence answers Internal, each time.",
+                an_exhausted_counter_leaves_no_lock:
+                    "An acquire that fails for its exhausted counter leaves no lock behind.",
+            }
+            lookup Lookup {
+                a_lookup_by_key_shows_the_lock:
+                    "A lookup by key shows who holds the key, since when and until when.",
+                a_lookup_by_lock_id_shows_the_same_lock:
+                    "A lookup by lock id shows what a lookup by key shows.",
+                a_lookup_of_nothing_is_none:
+                    "A lookup of a key that was never locked, or of an id that no lock has, is None.",
+                a_lookup_after_release_is_none:
+                    "A lookup of a released lock is None, by key and by lock id.",
+                a_lookup_of_an_expired_lock_is_none:
+                    "A lookup of a lock that is over is None, by key and by lock id.",
+                a_lookup_shows_hashes:
+                    "A lookup shows the hashes of the user's key and of the lock id.",
+                a_lookup_exposes_the_users_key_and_lock_id:
+                    "Exposed, a lookup gives the key as the user wrote it, not as the store names it, and the lock id.",
+                an_extend_keeps_the_time_of_acquisition:
+                    "The time of acquisition stays what it was when the lock is extended.",
+                looking_changes_nothing:
+                    "A lookup only reads, by key and by lock id.",
+                asking_changes_nothing:
+                    "is_locked only reads: a live lock that is asked for fifty times stays as it is.",
+                looking_does_not_prolong_the_lock:
+                    "A lock that is looked at all the time ends when it would have ended unseen.",
+                the_helpers_agree_with_the_lookup:
+                    "get_by_key, get_by_id, their raw forms and owns say what the lookup says.",
+            }
+            keys Keys {
+                both_normal_forms_are_one_key:
+                    "Composed and decomposed spellings of the same characters are one key.",
+                similar_keys_are_different_keys:
+                    "Keys that differ in case, spaces, width, accents or invisible characters are different keys.",
+                the_longest_keys_work:
+                    "Keys of 512 bytes work like any others, in ASCII and beyond.",
+                long_keys_are_told_apart_by_their_last_byte:
+                    "Keys of 512 bytes that differ in the last byte are different keys with counters of their own.",
+                keys_may_look_like_paths:
+                    "Slashes, dots and colons in a key mean nothing.",
+                keys_may_look_like_the_stores_own_names:
+                    "A key that looks like the name of a fence counter, an index or a hash tag is a key like any other, and touches no other key.",
+                keys_may_hold_quotes_and_wildcards:
+                    "Quotes, wildcards, placeholders and statements in a key mean nothing.",
+                keys_may_hold_control_characters_and_emoji:
+                    "Control characters, line ends and characters of every plane are kept as they are.",
+                dots_are_keys:
+                    "A single dot and two dots are keys like any others.",
+                a_key_may_read_like_a_lock_id:
+                    "A key whose text is a lock id has nothing to do with that lock.",
+            }
+            errors Errors {
+                capabilities_are_truthful:
+                    "A backend has a name, and says that it fences exactly if its acquisitions carry fences.",
+                debug_output_hides_key_and_lock_id:
+                    "Debug of requests, answers, lookups and guards shows neither key nor lock id.",
+                errors_hide_key_and_lock_id:
+                    "Neither Display nor Debug of an error, nor any of its causes, shows key or lock id.",
+                logs_hide_key_and_lock_id:
+                    "Nothing that is logged through tracing, at any level, shows key or lock id.",
+                a_corrupt_record_is_an_internal_error:
+                    "A stored record that makes no sense answers Internal and never counts as free.",
+                a_corrupt_record_is_never_cleared:
+                    "A stored record that makes no sense is left for people to look at: nothing deletes or repairs it.",
+            }
+            cancellation Cancellation {
+                a_fired_token_stops_an_acquire:
+                    "An acquire whose token has fired answers Aborted, takes nothing and uses up no fence.",
+                a_fired_token_stops_a_release:
+                    "A release whose token has fired answers Aborted and releases nothing.",
+                a_fired_token_stops_an_extend:
+                    "An extend whose token has fired answers Aborted and changes nothing.",
+                a_fired_token_stops_is_locked:
+                    "is_locked answers Aborted if the token has fired.",
+                a_fired_token_stops_a_lookup:
+                    "A lookup answers Aborted if the token has fired, by key and by lock id.",
+                a_quiet_token_changes_nothing:
+                    "A token that does not fire makes no difference, and one that fires after the answer changes nothing.",
+                a_token_fired_on_the_way_leaves_no_lock:
+                    "An acquire that is aborted on its way leaves no lock behind.",
+                a_token_fired_on_the_way_leaves_a_whole_lock_or_none:
+                    "A release or an extend that is aborted on its way happens completely or not at all.",
+                a_dropped_acquire_leaves_no_lock:
+                    "An acquire whose future is dropped, whenever that is, leaves no lock behind.",
+                a_dropped_release_leaves_a_whole_lock_or_none:
+                    "A release whose future is dropped happens completely or not at all.",
+                a_dropped_extend_leaves_a_whole_lock:
+                    "An extend whose future is dropped happens completely or not at all, and never after a release.",
+                aborted_tasks_leave_no_lock:
+                    "Many tasks that are aborted while they contend for a key leave no lock behind.",
+                a_cancelled_wait_ends_at_once:
+                    "acquire() stops waiting for a held key as soon as its token fires, and changes nothing.",
+            }
+            concurrency Concurrency {
+                one_of_many_racers_wins:
+                    "Of many acquires of a free key at the same time exactly one is granted, and the others are refused.",
+                an_expired_lock_has_one_heir:
+                    "Of many acquires of a key with an expired lock at the same time exactly one is granted.",
+                locks_of_one_key_never_overlap:
+                    "At no time do two hold the same key, and fences grow in the order of the holders.",
+                locked_work_never_overlaps:
+                    "Work under lock() never overlaps, whichever connections it uses.",
+                different_keys_do_not_contend:
+                    "Acquires of different keys at the same time are all granted.",
+                one_of_many_releases_succeeds:
+                    "Of many releases of one lock at the same time exactly one answers Released.",
+                racing_extends_leave_one_expiry:
+                    "Extends of one lock at the same time all succeed, and the stored expiry is the answer of one of them.",
+                an_extend_never_undoes_a_release:
+                    "Whatever an extend answers at the same time, a released lock stays released.",
+                one_request_sent_many_times_at_once_is_one_lock:
+                    "The same request sent several times at once is granted as one lock, with one fence and one expiry.",
+                an_old_holder_cannot_disturb_its_heirs:
+                    "Releases and extends under the id of an expired lock, at the same time as others take the key, change nothing.",
+            }
+            cleanup Cleanup {
+                a_release_leaves_nothing_behind:
+                    "What a released lock had is gone: its successor starts afresh.",
+                an_expiry_leaves_nothing_behind:
+                    "Once the key of an expired lock has been taken and released again, no trace of the expired lock shows.",
+                a_counter_outlives_the_cleanup:
+                    "Whatever is cleared away of an expired lock, fence counters stay and the key stays usable.",
+                asking_about_an_expired_lock_spares_the_next_one:
+                    "Clearing an expired lock away on is_locked never touches the lock that follows it.",
+                expired_locks_do_not_disturb_live_ones:
+                    "However many locks expire and are cleared away, live ones stay as they are.",
+            }
+        }
+    };
+}

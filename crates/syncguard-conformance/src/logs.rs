@@ -1,0 +1,121 @@
+//! Watching what is logged.
+
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+use crate::bench::fresh_text;
+use crate::outcome::Unexpected;
+
+/// The layer through which the suite sees what is logged.
+///
+/// The suite installs it for the process by itself. Where tests install a `tracing` subscriber of
+/// their own, the cases about logs do not apply unless this layer is part of it, with no filter
+/// before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogWatch;
+
+/// Something logged, an event or a span, that contains a text that is watched for.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) level: Level,
+    pub(crate) text: String,
+}
+
+/// Collects the lines that contain one of some texts, in any thread, until it is dropped.
+pub(crate) struct Watching(Arc<Watch>);
+
+struct Watch {
+    needles: Vec<String>,
+    lines: Mutex<Vec<Line>>,
+}
+
+/// Everyone who watches. Cases run side by side, and a driver may log from a thread of its own, so
+/// there is one subscriber for the process, and everyone filters by texts that are theirs alone.
+static WATCHES: Mutex<Vec<Arc<Watch>>> = Mutex::new(Vec::new());
+
+/// Their number, so that nothing is formatted while nobody watches.
+static WATCHING: AtomicUsize = AtomicUsize::new(0);
+
+impl Watching {
+    /// Starts watching for these texts; `None` if what is logged cannot be seen.
+    pub(crate) fn start(needles: Vec<String>) -> Result<Option<Self>, Unexpected> {
+        static INSTALLED: Once = Once::new();
+        INSTALLED.call_once(|| {
+            // Fails where the process has a subscriber already, which the probe finds out.
+            let _ = tracing::subscriber::set_global_default(Registry::default().with(LogWatch));
+        });
+        let probe = fresh_text()?;
+        let watching = Self::add(vec![probe.clone()]);
+        tracing::trace!(%probe, "are logs visible?");
+        let visible = !watching.lines().is_empty();
+        Ok(visible.then(|| Self::add(needles)))
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        lock(&self.0.lines).clone()
+    }
+
+    fn add(needles: Vec<String>) -> Self {
+        let watch = Arc::new(Watch { needles, lines: Mutex::default() });
+        lock(&WATCHES).push(Arc::clone(&watch));
+        WATCHING.fetch_add(1, Ordering::Relaxed);
+        Self(watch)
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        WATCHING.fetch_sub(1, Ordering::Relaxed);
+        lock(&WATCHES).retain(|watch| !Arc::ptr_eq(watch, &self.0));
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogWatch {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        look(attributes.metadata(), |text| attributes.record(text));
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(metadata) = context.metadata(id) {
+            look(metadata, |text| values.record(text));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        look(event.metadata(), |text| event.record(text));
+    }
+}
+
+fn look(metadata: &Metadata<'_>, record: impl FnOnce(&mut Text)) {
+    if WATCHING.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let mut text = Text(format!("{}: ", metadata.target()));
+    record(&mut text);
+    for watch in lock(&WATCHES).iter() {
+        if watch.needles.iter().any(|needle| text.0.contains(needle)) {
+            lock(&watch.lines).push(Line { level: *metadata.level(), text: text.0.clone() });
+        }
+    }
+}
+
+/// All fields of an event in one text.
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, "{field}={value:?} ");
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,92 @@
+//! How a case ends: failures are values, so that a suite can go on and a test can expect them.
+
+use std::fmt;
+use std::panic::Location;
+
+use syncguard_core::LockError;
+
+pub(crate) type Outcome = Result<(), Stop>;
+
+/// Why a case ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The rule is broken.
+    Failed { message: String, at: &'static Location<'static> },
+    /// This backend has nothing the rule could be about.
+    NotApplicable(&'static str),
+}
+
+impl Stop {
+    #[track_caller]
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::Failed { message: message.into(), at: Location::caller() }
+    }
+}
+
+/// A step that went another way than the case needs. Becomes a failure, with its place, at the `?`
+/// of the case.
+#[derive(Debug)]
+pub(crate) struct Unexpected(String);
+
+impl Unexpected {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// An operation that answered with an error instead of an answer.
+    pub(crate) fn error(operation: &str, error: &LockError) -> Self {
+        Self(format!("{operation} failed with {error}"))
+    }
+}
+
+impl fmt::Display for Unexpected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<LockError> for Unexpected {
+    fn from(error: LockError) -> Self {
+        Self(format!("the suite's own request failed with {error}"))
+    }
+}
+
+impl From<Unexpected> for Stop {
+    #[track_caller]
+    fn from(unexpected: Unexpected) -> Self {
+        Self::failed(unexpected.0)
+    }
+}
+
+impl From<LockError> for Stop {
+    #[track_caller]
+    fn from(error: LockError) -> Self {
+        Self::failed(format!("an operation failed with {error}"))
+    }
+}
+
+/// Fails the case unless the condition holds. The message says what was found, not what was hoped for.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if $condition {
+        } else {
+            return Err($crate::outcome::Stop::failed(format!($($message)+)));
+        }
+    };
+}
+
+/// Fails the case unless both are equal, and shows both.
+macro_rules! ensure_eq {
+    ($found:expr, $expected:expr, $($message:tt)+) => {
+        // A match keeps temporaries alive.
+        match (&$found, &$expected) {
+            (found, expected) => ensure!(
+                found == expected,
+                "{}: found {found:?}, expected {expected:?}",
+                format_args!($($message)+)
+            ),
+        }
+    };
+}
+
+pub(crate) use {ensure, ensure_eq};

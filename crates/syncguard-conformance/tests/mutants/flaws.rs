@@ -1,0 +1,174 @@
+//! What can be wrong with a backend, and who has to notice.
+
+/// Makes the enum, a test of each flaw, and the table.
+macro_rules! flaws {
+    ($($(#[$doc:meta])* $flaw:ident => [$($case:ident),+ $(,)?];)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(non_camel_case_types, reason = "the names are those of the tests")]
+        pub(crate) enum Flaw {
+            $($(#[$doc])* $flaw,)+
+        }
+
+        /// The cases that must fail for each flaw.
+        pub(crate) const CAUGHT: &[(Flaw, &[&str])] =
+            &[$((Flaw::$flaw, &[$(stringify!($case)),+]),)+];
+
+        $(
+            #[test]
+            fn $flaw() {
+                crate::is_caught(Flaw::$flaw, &[$(stringify!($case)),+]);
+            }
+        )+
+    };
+}
+
+flaws! {
+    // Acquire.
+    accepts_a_second_holder => [
+        a_held_key_is_refused, every_connection_is_refused, a_refusal_changes_nothing,
+        fifty_refusals_change_nothing, waiting_ends_with_the_time_limit, work_runs_under_the_lock,
+        both_normal_forms_are_one_key, locks_of_one_key_never_overlap, locked_work_never_overlaps,
+        one_of_many_racers_wins, clones_share_the_store,
+    ];
+    checks_first_and_writes_later => [one_of_many_racers_wins, locks_of_one_key_never_overlap, locked_work_never_overlaps];
+    takes_expired_locks_over_in_two_steps => [an_expired_lock_has_one_heir, an_old_holder_cannot_disturb_its_heirs];
+    waits_for_the_holder => [a_held_key_is_refused];
+    waits_for_the_holder_and_ignores_tokens => [a_cancelled_wait_ends_at_once];
+    says_contention_is_an_error => [a_held_key_is_refused, a_waiting_contender_gets_its_turn];
+    extends_on_contention => [a_refusal_changes_nothing, fifty_refusals_change_nothing];
+    indexes_refused_ids => [a_refused_lock_id_holds_nothing];
+    remembers_refused_ids_as_used => [a_refused_request_is_granted_once_the_key_is_free];
+    grants_another_lock_id => [acquire_takes_a_free_key];
+    refuses_free_keys_at_first => [acquire_takes_a_free_key];
+    inherits_the_time_of_acquisition => [a_release_leaves_nothing_behind, an_expiry_leaves_nothing_behind];
+    each_connection_has_its_own_locks => [connections_share_the_store, every_connection_is_refused];
+    each_clone_has_its_own_locks => [clones_share_the_store];
+    locks_once_per_key => [a_key_can_be_locked_again_and_again, release_frees_the_key];
+    is_overloaded_by_many_at_once => [different_keys_do_not_contend];
+
+    // Idempotence.
+    is_not_idempotent => [the_same_request_gets_the_same_lock, the_same_request_does_not_extend];
+    extends_on_a_repeated_request => [the_same_request_gets_the_same_lock, the_same_request_does_not_extend];
+    shortens_on_a_repeated_request => [the_same_request_does_not_extend];
+    takes_a_fence_for_a_repeated_request => [the_same_request_gets_the_same_lock, one_request_sent_many_times_at_once_is_one_lock];
+    forgets_the_request_at_its_expiry => [the_same_request_within_the_tolerance_gets_the_same_lock];
+    answers_repeated_requests_from_memory => [a_released_request_takes_a_new_lock, an_expired_request_takes_a_new_lock];
+    misses_a_repeated_request_on_its_way => [one_request_sent_many_times_at_once_is_one_lock];
+
+    // Fences.
+    repeats_fences => [
+        fences_grow_with_every_acquisition, fences_grow_across_connections,
+        a_waiting_contender_gets_its_turn, locks_of_one_key_never_overlap,
+    ];
+    fences_start_at_two => [the_first_fence_is_one];
+    fences_fall_after_expiry => [fences_grow_across_expiry, an_expired_request_takes_a_new_lock, expired_locks_do_not_disturb_live_ones];
+    uses_up_fences_on_contention => [a_refusal_uses_up_no_fence];
+    counts_all_keys_together => [each_key_has_its_own_counter, the_first_fence_is_one];
+    drops_the_counter_on_release => [fences_grow_with_every_acquisition];
+    drops_the_counter_in_the_cleanup => [a_counter_outlives_the_cleanup];
+    ignores_the_counter_from_outside => [the_next_fence_follows_the_counter, the_last_fence_is_granted];
+    loses_digits_of_large_fences => [large_fences_keep_every_digit];
+    shows_large_fences_rounded => [large_fences_keep_every_digit, the_last_fence_is_granted];
+    refuses_fences_above_the_warning_level => [a_fence_above_the_warning_level_is_granted];
+    never_warns => [a_fence_above_the_warning_level_is_logged];
+    fails_on_the_last_fence => [the_last_fence_is_granted];
+    checks_the_counter_before_the_holder => [the_holder_of_the_last_fence_is_an_ordinary_holder];
+    overflow_leaves_a_lock => [an_exhausted_counter_leaves_no_lock];
+    overflow_wraps => [an_exhausted_counter_grants_nothing, an_exhausted_counter_leaves_no_lock];
+    overflow_is_unavailable => [an_exhausted_counter_grants_nothing];
+
+    // Release.
+    release_ignores_the_id => [an_unknown_id_releases_nothing, a_lock_id_touches_its_own_lock_alone];
+    release_deletes_the_next_lock => [an_old_id_cannot_release_the_next_lock, an_old_holder_cannot_disturb_its_heirs];
+    release_of_an_expired_lock_succeeds => [a_release_after_the_tolerance_is_not_held];
+    release_ends_at_the_expiry => [a_release_within_the_tolerance_succeeds];
+    release_always_succeeds => [a_lock_is_released_once, one_of_many_releases_succeeds];
+    release_does_nothing => [
+        release_frees_the_key, is_locked_follows_the_lock, a_dropped_guard_frees_the_key,
+        a_guard_extends_and_releases, a_waiting_contender_gets_its_turn,
+    ];
+    release_reads_and_deletes_later => [one_of_many_releases_succeeds];
+    release_keeps_the_id => [a_lookup_after_release_is_none, a_released_id_cannot_touch_the_next_lock];
+    release_says_unknown_ids_expired => [an_unknown_id_releases_nothing];
+    releases_half_when_dropped => [a_dropped_release_leaves_a_whole_lock_or_none, a_token_fired_on_the_way_leaves_a_whole_lock_or_none];
+
+    // Extend.
+    extend_resurrects => [an_extend_after_the_tolerance_revives_nothing];
+    extend_adds => [an_extend_replaces_what_was_left];
+    extend_only_lengthens => [an_extend_can_shorten, a_shortened_lock_ends_early];
+    extend_ignores_ownership => [an_old_id_cannot_extend_the_next_lock, an_old_holder_cannot_disturb_its_heirs];
+    extend_always_succeeds => [an_unknown_id_extends_nothing, a_guard_learns_that_its_lock_is_gone];
+    extend_ends_at_the_expiry => [an_extend_within_the_tolerance_succeeds];
+    extend_does_nothing => [extend_prolongs_the_lock, an_extended_lock_outlives_its_first_ttl];
+    extend_leaves_the_index_behind => [an_extended_lock_outlives_its_first_ttl, auto_extend_outlives_the_ttl];
+    extend_renews_the_time_of_acquisition => [an_extend_keeps_the_time_of_acquisition];
+    extend_takes_a_fence => [an_extend_keeps_the_fence];
+    extend_reports_the_old_expiry => [extend_prolongs_the_lock, the_reported_expiry_is_the_stored_one];
+    extend_reads_and_writes_later => [an_extend_never_undoes_a_release, racing_extends_leave_one_expiry];
+    extends_half_when_dropped => [a_dropped_extend_leaves_a_whole_lock];
+
+    // Time.
+    has_no_tolerance => [
+        a_lock_is_live_within_the_tolerance, a_rival_is_refused_within_the_tolerance,
+        the_shortest_ttl_works,
+    ];
+    has_twice_the_tolerance => [a_lock_is_free_after_the_tolerance, a_lookup_of_an_expired_lock_is_none];
+    has_a_millisecond_too_much => [a_lock_is_free_after_the_tolerance];
+    has_a_millisecond_too_little => [a_lock_is_live_within_the_tolerance];
+    counts_in_seconds => [the_expiry_is_the_stores_time_plus_the_ttl, a_lock_lives_for_exactly_its_ttl];
+    adds_the_tolerance_to_the_expiry => [a_lock_lives_for_exactly_its_ttl];
+    reports_another_expiry_than_it_stores => [the_reported_expiry_is_the_stored_one, a_lookup_by_key_shows_the_lock];
+    caps_the_ttl => [the_longest_ttl_works];
+    brings_expired_locks_back => [an_expired_lock_stays_expired];
+
+    // Reads.
+    lookup_shows_expired_locks => [a_lookup_of_an_expired_lock_is_none, a_lock_is_free_after_the_tolerance];
+    lookup_by_id_shows_the_next_lock => [an_old_id_finds_nothing];
+    lookup_by_id_finds_any_lock => [a_lookup_of_nothing_is_none, a_lookup_by_lock_id_shows_the_same_lock];
+    lookup_returns_the_storage_key => [a_lookup_exposes_the_users_key_and_lock_id, a_lookup_shows_hashes];
+    lookup_extends => [looking_changes_nothing, looking_does_not_prolong_the_lock];
+    lookup_hides_the_holder => [a_lookup_shows_hashes, the_helpers_agree_with_the_lookup];
+    lookup_shows_another_fence => [the_lookup_shows_the_fence, a_lookup_by_key_shows_the_lock];
+    lookup_logs_the_key => [logs_hide_key_and_lock_id];
+    is_locked_deletes_live_locks => [asking_changes_nothing];
+    is_locked_extends => [asking_changes_nothing, looking_does_not_prolong_the_lock];
+    is_locked_says_yes_while_a_record_is_there => [a_lock_is_free_after_the_tolerance, an_extend_after_the_tolerance_revives_nothing];
+    cleanup_deletes_the_next_lock => [asking_about_an_expired_lock_spares_the_next_one];
+    cleanup_deletes_everything => [expired_locks_do_not_disturb_live_ones];
+
+    // Keys.
+    folds_case => [similar_keys_are_different_keys, long_keys_are_told_apart_by_their_last_byte];
+    trims_keys => [similar_keys_are_different_keys];
+    normalises_too_much => [similar_keys_are_different_keys];
+    truncates_keys => [long_keys_are_told_apart_by_their_last_byte];
+    refuses_long_keys => [the_longest_keys_work];
+    takes_keys_for_paths => [keys_may_look_like_paths];
+    keeps_counters_among_the_locks => [keys_may_look_like_the_stores_own_names];
+    keeps_the_index_among_the_locks => [a_key_may_read_like_a_lock_id];
+    strips_quotes => [keys_may_hold_quotes_and_wildcards];
+    strips_control_characters => [keys_may_hold_control_characters_and_emoji];
+    refuses_dots => [dots_are_keys];
+
+    // Errors.
+    lies_about_fencing => [capabilities_are_truthful];
+    has_no_name => [capabilities_are_truthful];
+    shows_the_key_in_errors => [errors_hide_key_and_lock_id];
+    takes_corrupt_records_for_free => [a_corrupt_record_is_an_internal_error];
+    takes_corrupt_records_for_unlocked => [a_corrupt_record_is_an_internal_error];
+    clears_corrupt_records_away => [a_corrupt_record_is_never_cleared];
+    never_answers => [acquire_takes_a_free_key];
+    panics => [acquire_takes_a_free_key];
+
+    // Cancellation.
+    ignores_tokens => [
+        a_fired_token_stops_an_acquire, a_fired_token_stops_a_release, a_fired_token_stops_an_extend,
+        a_fired_token_stops_is_locked, a_fired_token_stops_a_lookup,
+    ];
+    sends_before_it_looks_at_the_token => [
+        a_fired_token_stops_an_acquire, a_fired_token_stops_a_release, a_fired_token_stops_an_extend,
+    ];
+    releases_when_a_token_fires_late => [a_quiet_token_changes_nothing];
+    an_aborted_acquire_stays => [a_token_fired_on_the_way_leaves_no_lock];
+    a_dropped_acquire_stays => [a_dropped_acquire_leaves_no_lock, aborted_tasks_leave_no_lock];
+    a_dropped_acquire_stops_half_way => [a_dropped_acquire_leaves_no_lock];
+}

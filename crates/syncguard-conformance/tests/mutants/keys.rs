@@ -1,0 +1,21 @@
+//! The name a key is stored under, and what can be wrong with it.
+
+use syncguard_core::Key;
+
+use crate::flaws::Flaw;
+
+/// The storage key: not the user's, as in a real store.
+pub(crate) fn name(flaw: Option<Flaw>, key: &Key) -> String {
+    let text = key.expose();
+    let name = match flaw {
+        Some(Flaw::folds_case) => text.to_lowercase(),
+        Some(Flaw::trims_keys) => text.trim().to_owned(),
+        Some(Flaw::normalises_too_much) => text.replace('\u{fb01}', "fi").replace('\u{ff46}', "f"),
+        Some(Flaw::truncates_keys) => text.chars().take(255).collect(),
+        Some(Flaw::takes_keys_for_paths) => text.trim_matches('/').replace("//", "/"),
+        Some(Flaw::strips_quotes) => text.replace(['\'', '"', '`'], ""),
+        Some(Flaw::strips_control_characters) => text.replace(char::is_control, ""),
+        _ => text.to_owned(),
+    };
+    format!("reference:{name}")
+}

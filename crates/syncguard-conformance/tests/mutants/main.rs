@@ -1,0 +1,53 @@
+//! The suite catches what it is for: backends with one flaw each fail the cases made for it.
+//!
+//! All of them are the same small store, [`store`], which without a flaw passes everything. The
+//! flaws and the cases that each must fail are listed in [`flaws`].
+
+mod backend;
+mod flaws;
+mod keys;
+mod store;
+
+use std::collections::HashSet;
+
+use backend::Reference;
+use flaws::{CAUGHT, Flaw};
+use syncguard_conformance::{Verdict, cases, conformance_tests, run, run_all};
+
+conformance_tests!(without_a_flaw, Reference::new(None));
+
+/// One harness for all, side by side, as on a shared store.
+#[tokio::test(start_paused = true)]
+async fn without_a_flaw_everything_passes_and_applies() {
+    let report = run_all(Reference::new(None)).await;
+    assert!(report.is_success(), "{report}");
+    assert!(report.results().all(|(_, result)| *result == Ok(Verdict::Passed)), "{report}");
+}
+
+/// A case that no flawed backend fails proves nothing.
+#[test]
+fn every_case_catches_a_flaw() {
+    // What is printed is made of the types of the core alone: no backend can have that flaw.
+    const GUARDS_THE_CORE: &str = "debug_output_hides_key_and_lock_id";
+    let caught: HashSet<&str> =
+        CAUGHT.iter().flat_map(|(_, cases)| *cases).copied().chain([GUARDS_THE_CORE]).collect();
+    let all: HashSet<&str> = cases().iter().map(|case| case.name).collect();
+    let idle: Vec<_> = all.symmetric_difference(&caught).collect();
+    assert!(idle.is_empty(), "without a flaw to catch, or not a case: {idle:?}");
+}
+
+/// Runs the cases that must notice a flaw, each on a store of its own.
+fn is_caught(flaw: Flaw, by: &[&str]) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let missed: Vec<_> = by
+        .iter()
+        .filter(|case| {
+            runtime.block_on(async { run(case, &Reference::new(Some(flaw))).await }).is_ok()
+        })
+        .collect();
+    assert!(missed.is_empty(), "{flaw:?} was not noticed by {missed:?}");
+}

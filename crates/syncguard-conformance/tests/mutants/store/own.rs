@@ -1,0 +1,136 @@
+//! What a holder does with its lock.
+
+use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Ttl};
+
+use super::{Record, Store, Stored, is_live, timestamp};
+use crate::flaws::Flaw;
+
+impl Store {
+    pub(crate) fn release(
+        &mut self,
+        lock_id: LockId,
+        now: u64,
+    ) -> Result<ReleaseResult, LockError> {
+        let lock_id = self.addressed(lock_id, Flaw::release_ignores_the_id);
+        match self.releasable(lock_id, now)? {
+            Ok(name) => Ok(self.delete(lock_id, &name)),
+            Err(_) if self.has(Flaw::release_always_succeeds) => Ok(ReleaseResult::Released),
+            Err(why) => Ok(ReleaseResult::NotHeld(why)),
+        }
+    }
+
+    /// The name of the lock that a release is to delete.
+    pub(crate) fn releasable(
+        &mut self,
+        lock_id: LockId,
+        now: u64,
+    ) -> Result<Result<String, NotHeld>, LockError> {
+        let trusts_the_index = self.has(Flaw::release_deletes_the_next_lock);
+        let (name, lock) = match self.find(lock_id, now, trusts_the_index)? {
+            Some(found) => found,
+            None if self.has(Flaw::release_says_unknown_ids_expired) => {
+                return Ok(Err(NotHeld::Expired));
+            }
+            None => return Ok(Err(NotHeld::NotFound)),
+        };
+        let over = match self.flaw {
+            Some(Flaw::release_of_an_expired_lock_succeeds) => false,
+            Some(Flaw::release_ends_at_the_expiry) => lock.expires_at <= now,
+            flaw => !is_live(flaw, lock.expires_at, now),
+        };
+        Ok(if over { Err(NotHeld::Expired) } else { Ok(name) })
+    }
+
+    pub(crate) fn delete(&mut self, lock_id: LockId, name: &str) -> ReleaseResult {
+        if self.has(Flaw::release_does_nothing) {
+            return ReleaseResult::Released;
+        }
+        if let Some(Stored::Lock(lock)) = self.locks.remove(name) {
+            if self.has(Flaw::brings_expired_locks_back)
+                && let Some(before) = self.ended.remove(name)
+            {
+                let revived = Record { expires_at: lock.expires_at, ..before };
+                self.locks.insert(name.to_owned(), Stored::Lock(revived));
+            }
+            self.ended.insert(name.to_owned(), lock);
+        }
+        if !self.has(Flaw::release_keeps_the_id) {
+            self.index.remove(&lock_id);
+        }
+        if self.has(Flaw::drops_the_counter_on_release) {
+            self.fences.remove(name);
+        }
+        ReleaseResult::Released
+    }
+
+    /// The half of a release that comes first where it is done in two steps.
+    pub(crate) fn forget_id(&mut self, lock_id: LockId) {
+        self.index.remove(&lock_id);
+    }
+
+    pub(crate) fn extend(
+        &mut self,
+        lock_id: LockId,
+        ttl: Ttl,
+        now: u64,
+    ) -> Result<ExtendResult, LockError> {
+        match self.extended(lock_id, ttl, now)? {
+            Ok((name, lock)) => self.store(name, lock),
+            Err(_) if self.has(Flaw::extend_always_succeeds) => {
+                Ok(ExtendResult::Extended { expires_at: timestamp(now + ttl.as_millis())? })
+            }
+            Err(why) => Ok(ExtendResult::NotHeld(why)),
+        }
+    }
+
+    /// The lock as it is to be stored by an extend.
+    pub(crate) fn extended(
+        &mut self,
+        lock_id: LockId,
+        ttl: Ttl,
+        now: u64,
+    ) -> Result<Result<(String, Record), NotHeld>, LockError> {
+        let trusts_the_index = self.has(Flaw::extend_ignores_ownership);
+        let Some((name, mut lock)) = self.find(lock_id, now, trusts_the_index)? else {
+            return Ok(Err(NotHeld::NotFound));
+        };
+        let over = match self.flaw {
+            Some(Flaw::extend_resurrects) => false,
+            Some(Flaw::extend_ends_at_the_expiry) => lock.expires_at <= now,
+            flaw => !is_live(flaw, lock.expires_at, now),
+        };
+        if over {
+            return Ok(Err(NotHeld::Expired));
+        }
+        let new_expiry = now + self.ttl(ttl);
+        lock.expires_at = match self.flaw {
+            Some(Flaw::extend_adds) => lock.expires_at + ttl.as_millis(),
+            Some(Flaw::extend_only_lengthens) => lock.expires_at.max(new_expiry),
+            Some(Flaw::extend_does_nothing) => lock.expires_at,
+            _ => new_expiry,
+        };
+        if self.has(Flaw::extend_renews_the_time_of_acquisition) {
+            lock.acquired_at = now;
+        }
+        if self.has(Flaw::extend_takes_a_fence) {
+            lock.fence = self.next_fence(&lock.key)?;
+            self.fences.insert(name.clone(), lock.fence);
+        }
+        Ok(Ok((name, lock)))
+    }
+
+    pub(crate) fn store(&mut self, name: String, lock: Record) -> Result<ExtendResult, LockError> {
+        let mut expires_at = timestamp(lock.expires_at)?;
+        if let Some(Stored::Lock(before)) = self.locks.insert(name, Stored::Lock(lock))
+            && self.has(Flaw::extend_reports_the_old_expiry)
+        {
+            expires_at = timestamp(before.expires_at)?;
+        }
+        Ok(ExtendResult::Extended { expires_at })
+    }
+
+    /// Takes a lock out for an extend that deletes and inserts.
+    pub(crate) fn take_out(&mut self, name: &str) {
+        self.locks.remove(name);
+    }
+}

@@ -1,0 +1,82 @@
+//! A backend that does not fence runs the suite too.
+
+use syncguard_conformance::{Erased, Group, Harness, Verdict, conformance_tests, run_all};
+use syncguard_core::{
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, ExtendResult,
+    Fence, GuardDefaults, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest,
+    NoFence, ReleaseRequest, ReleaseResult, TimeAuthority,
+};
+use syncguard_memory::MemoryBackend;
+
+conformance_tests!(bare, Unfenced::default());
+conformance_tests!(erased, Erased(Unfenced::default()));
+
+#[tokio::test(start_paused = true)]
+async fn only_the_cases_about_fences_do_not_apply() {
+    let report = run_all(Unfenced::default()).await;
+    assert!(report.is_success(), "{report}");
+    for (case, result) in report.results() {
+        // The memory backend cannot hold a corrupt record.
+        let applies = case.group != Group::Fencing && !case.name.starts_with("a_corrupt_record");
+        assert_eq!(*result == Ok(Verdict::Passed), applies, "{}", case.name);
+    }
+}
+
+/// The memory backend with its fences left out.
+#[derive(Clone, Debug, Default)]
+struct Unfenced(MemoryBackend);
+
+impl Harness for Unfenced {
+    type Backend = Self;
+
+    const PAUSED_CLOCK: bool = true;
+
+    async fn connect(&self) -> Self {
+        self.clone()
+    }
+
+    async fn set_fence_counter(&self, _: &Key, _: Fence) {
+        unreachable!("the backend does not fence");
+    }
+}
+
+impl LockBackend for Unfenced {
+    type Fence = NoFence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<NoFence>, LockError> {
+        Ok(match self.0.acquire(request).await? {
+            AcquireResult::Locked => AcquireResult::Locked,
+            AcquireResult::Acquired(Acquired { lock_id, expires_at, .. }) => {
+                AcquireResult::Acquired(Acquired::new(lock_id, expires_at, NoFence))
+            }
+        })
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        self.0.release(request).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        self.0.extend(request).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.0.is_locked(request).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo<NoFence>>, LockError> {
+        Ok(self.0.lookup(request).await?.map(|info| {
+            let (acquired_at, expires_at) = (info.acquired_at, info.expires_at);
+            let raw = info.expose();
+            LockInfo::new(raw.key, raw.lock_id, acquired_at, expires_at, NoFence)
+        }))
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<NoFence>("unfenced", TimeAuthority::Server)
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        self.0.guard_defaults()
+    }
+}

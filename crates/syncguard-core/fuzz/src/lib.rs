@@ -1,0 +1,80 @@
+//! What must hold for any input at all: shared by the fuzz targets and the property tests.
+//!
+//! Each function panics on input that breaks a rule.
+
+use syncguard_core::{
+    ErrorCode, Fence, Key, LockId, StorageLimits, hash_key, hash_key_triple32, make_fence_key,
+    make_hashed_storage_key, make_storage_key,
+};
+
+/// A key is refused with a reason, or normalised for good.
+pub fn check_key(text: &str) {
+    match Key::new(text) {
+        Ok(key) => {
+            assert!((1..=Key::MAX_LENGTH_BYTES).contains(&key.expose().len()));
+            assert!(!key.expose().contains('\0'));
+            assert_eq!(Key::new(key.expose()).ok().as_ref(), Some(&key), "normalised twice");
+            assert_eq!(key.hash_id(), hash_key(text));
+            assert_eq!(key.hash_id().to_string().parse().ok(), Some(key.hash_id()));
+        }
+        Err(error) => {
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            assert!(text.len() < 24 || !error.to_string().contains(text), "an error shows the key");
+        }
+    }
+    let _ = hash_key_triple32(text);
+}
+
+/// A lock id is 22 base64url characters, and any 22 of them are one.
+pub fn check_lock_id(text: &str) {
+    let legal = text.len() == LockId::LENGTH
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    match LockId::new(text) {
+        Ok(lock_id) => {
+            assert!(legal);
+            assert_eq!(lock_id.expose(), text);
+            assert!(!format!("{lock_id:?}").contains(text), "Debug shows the lock id");
+        }
+        Err(error) => {
+            assert!(!legal);
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        }
+    }
+}
+
+/// The order of fences is the order of their numbers and of their texts; text and number round-trip.
+pub fn check_fences(one: u64, other: u64, text: &str) {
+    if let (Ok(a), Ok(b)) = (Fence::new(one), Fence::new(other)) {
+        assert_eq!(a.cmp(&b), one.cmp(&other));
+        assert_eq!(a.to_string().cmp(&b.to_string()), one.cmp(&other));
+        assert_eq!(a.to_string().len(), Fence::DIGITS);
+        assert_eq!(a.to_string().parse::<Fence>().ok(), Some(a));
+        assert_eq!(a.next().map(Fence::get).ok(), (a < Fence::MAX).then_some(one + 1));
+    }
+    if let Ok(fence) = text.parse::<Fence>() {
+        assert_eq!(fence.to_string(), text);
+    }
+}
+
+/// A storage key fits its limits, and the same key in another form gets the same one.
+pub fn check_storage_key(prefix: &str, key: &str, limit: usize, reserve: usize) {
+    let limits = StorageLimits { limit, reserve };
+    for made in
+        [make_storage_key(prefix, key, limits), make_hashed_storage_key(prefix, key, limits)]
+    {
+        match made {
+            Ok(name) => {
+                assert!(!name.is_empty() && name.len() + reserve <= limit);
+                if let Ok(fence_name) = make_fence_key(prefix, &name, limits) {
+                    assert!(fence_name.len() + reserve <= limit);
+                    assert_ne!(fence_name, name);
+                }
+            }
+            Err(error) => assert_eq!(error.code(), ErrorCode::InvalidArgument),
+        }
+    }
+    if let Ok(normal) = Key::new(key) {
+        let of = |key: &str| make_storage_key(prefix, key, limits).ok();
+        assert_eq!(of(key), of(normal.expose()), "normalised twice");
+    }
+}

@@ -1,0 +1,99 @@
+//! Looking at locks: for people, dashboards and tests.
+//!
+//! None of this is a guard. What it says may be outdated when it arrives, so never ask here whether
+//! to write: release and extend check ownership themselves, and the fence protects the data.
+//! To give a look-up up through a token, use [`LockBackend::lookup`] with
+//! [`LookupRequest::with_cancellation`].
+
+use crate::{Key, LockBackend, LockError, LockId, LockInfo, LockInfoDebug, LookupRequest};
+
+/// The live lock of a key, with key and lock id as hashes. TypeScript: `getByKey`.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a bad key, and the store's failures.
+///
+/// # Cancel safety
+///
+/// Safe: it only reads.
+pub async fn get_by_key<B, K>(backend: &B, key: K) -> Result<Option<LockInfo<B::Fence>>, LockError>
+where
+    B: LockBackend,
+    K: TryInto<Key, Error: Into<LockError>>,
+{
+    backend.lookup(LookupRequest::by_key(key)?).await
+}
+
+/// The live lock with this id, with key and lock id as hashes. TypeScript: `getById`.
+///
+/// # Errors
+///
+/// The store's failures.
+///
+/// # Cancel safety
+///
+/// Safe: it only reads.
+pub async fn get_by_id<B>(
+    backend: &B,
+    lock_id: LockId,
+) -> Result<Option<LockInfo<B::Fence>>, LockError>
+where
+    B: LockBackend,
+{
+    backend.lookup(LookupRequest::by_lock_id(lock_id)).await
+}
+
+/// [`get_by_key`], with the raw key and lock id: for debugging. TypeScript: `getByKeyRaw`.
+///
+/// # Errors
+///
+/// As [`get_by_key`].
+///
+/// # Cancel safety
+///
+/// Safe: it only reads.
+pub async fn get_by_key_raw<B, K>(
+    backend: &B,
+    key: K,
+) -> Result<Option<LockInfoDebug<B::Fence>>, LockError>
+where
+    B: LockBackend,
+    K: TryInto<Key, Error: Into<LockError>>,
+{
+    Ok(get_by_key(backend, key).await?.map(LockInfo::expose))
+}
+
+/// [`get_by_id`], with the raw key and lock id: for debugging. TypeScript: `getByIdRaw`.
+///
+/// # Errors
+///
+/// As [`get_by_id`].
+///
+/// # Cancel safety
+///
+/// Safe: it only reads.
+pub async fn get_by_id_raw<B>(
+    backend: &B,
+    lock_id: LockId,
+) -> Result<Option<LockInfoDebug<B::Fence>>, LockError>
+where
+    B: LockBackend,
+{
+    Ok(get_by_id(backend, lock_id).await?.map(LockInfo::expose))
+}
+
+/// Whether the lock with this id is live. TypeScript: `owns`.
+///
+/// # Errors
+///
+/// As [`get_by_id`].
+///
+/// # Cancel safety
+///
+/// Safe: it only reads.
+pub async fn owns<B>(backend: &B, lock_id: LockId) -> Result<bool, LockError>
+where
+    B: LockBackend,
+{
+    Ok(get_by_id(backend, lock_id).await?.is_some())
+}

@@ -1,0 +1,264 @@
+//! The one error type of the library.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
+
+use crate::{Key, LockId};
+
+/// What kind of failure a [`LockError`] is.
+///
+/// The names are those of the TypeScript library, so that dashboards of a mixed fleet line up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The store cannot be reached, is shutting down, or gave up on a conflict.
+    ServiceUnavailable,
+    /// The store refused the credentials or the permission.
+    AuthFailed,
+    /// The caller passed something that can never work; the message says what is allowed.
+    InvalidArgument,
+    /// The store or the connection pool asks to slow down.
+    RateLimited,
+    /// No answer within the configured time.
+    NetworkTimeout,
+    /// The lock was still held by someone else when the time limit or the retries ran out.
+    ///
+    /// Raised by [`lock`](crate::lock()), [`acquire`](crate::acquire()) and [`Locker`](crate::Locker), never by a
+    /// backend.
+    AcquisitionTimeout,
+    /// The caller's cancellation token fired.
+    Aborted,
+    /// Anything that should not happen: a corrupt record, an exhausted fence counter, an answer
+    /// that makes no sense.
+    Internal,
+}
+
+impl ErrorCode {
+    /// The code's name, as it is printed and logged.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ServiceUnavailable => "ServiceUnavailable",
+            Self::AuthFailed => "AuthFailed",
+            Self::InvalidArgument => "InvalidArgument",
+            Self::RateLimited => "RateLimited",
+            Self::NetworkTimeout => "NetworkTimeout",
+            Self::AcquisitionTimeout => "AcquisitionTimeout",
+            Self::Aborted => "Aborted",
+            Self::Internal => "Internal",
+        }
+    }
+
+    /// Whether the same call may succeed later without a change to the program or the store's setup.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        match self {
+            Self::ServiceUnavailable
+            | Self::RateLimited
+            | Self::NetworkTimeout
+            | Self::AcquisitionTimeout => true,
+            Self::AuthFailed | Self::InvalidArgument | Self::Aborted | Self::Internal => false,
+        }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A lock operation that failed for another reason than contention.
+///
+/// A lock held by someone else is an ordinary answer ([`AcquireResult::Locked`](crate::AcquireResult::Locked)), and
+/// so is a lock that is gone when it is released; this type is for what should make an operator look.
+///
+/// `Display` and `Debug` show the code, what happened, and the chain of causes. They never show a
+/// key, a lock id or a credential; [`key`](Self::key) and [`lock_id`](Self::lock_id) give the redacting types.
+///
+/// ```
+/// use syncguard_core::{ErrorCode, Key};
+///
+/// let error = Key::new("").unwrap_err();
+/// assert_eq!(error.code(), ErrorCode::InvalidArgument);
+/// assert!(!error.is_retryable());
+/// assert_eq!(error.to_string(), "InvalidArgument: key is empty; 1 to 512 bytes are allowed");
+/// ```
+#[derive(Clone, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct LockError {
+    code: ErrorCode,
+    message: Cow<'static, str>,
+    outcome_unknown: bool,
+    subject: Option<Box<Subject>>,
+    source: Option<Box<Cause>>,
+}
+
+/// What the failed operation was about. Both types redact themselves.
+#[derive(Clone, Default)]
+struct Subject {
+    key: Option<Key>,
+    lock_id: Option<LockId>,
+}
+
+impl LockError {
+    /// An error of this kind. The message must contain neither key, lock id nor credential.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), outcome_unknown: false, subject: None, source: None }
+    }
+
+    /// [`ErrorCode::InvalidArgument`]: the message says what was wrong and what is allowed.
+    #[must_use]
+    pub fn invalid_argument(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InvalidArgument, message)
+    }
+
+    /// [`ErrorCode::Internal`].
+    #[must_use]
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::Internal, message)
+    }
+
+    /// [`ErrorCode::Aborted`], as every operation answers when its cancellation token fires.
+    #[must_use]
+    pub fn aborted() -> Self {
+        Self::new(ErrorCode::Aborted, "cancelled by the caller's token")
+    }
+
+    /// Adds what caused this error.
+    ///
+    /// The chain of causes is kept as text (each one's `Display`), so that no driver type becomes
+    /// part of the public interface and no driver's `Debug` can print a credential.
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use syncguard_core::{ErrorCode, LockError};
+    ///
+    /// let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+    /// let error = LockError::new(ErrorCode::ServiceUnavailable, "no connection").with_source(&refused);
+    /// assert_eq!(error.source().unwrap().to_string(), "connection refused");
+    /// ```
+    #[must_use]
+    pub fn with_source(mut self, source: &(dyn Error + 'static)) -> Self {
+        self.source = Some(Box::new(Cause::capture(source)));
+        self
+    }
+
+    /// Adds the key the operation was about. It stays redacted.
+    #[must_use]
+    pub fn with_key(mut self, key: &Key) -> Self {
+        self.subject.get_or_insert_default().key = Some(key.clone());
+        self
+    }
+
+    /// Adds the lock id the operation was about. It stays redacted.
+    #[must_use]
+    pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
+        self.subject.get_or_insert_default().lock_id = Some(lock_id);
+        self
+    }
+
+    /// Marks that the store may or may not have carried out the operation: the request was sent
+    /// and no answer came.
+    #[must_use]
+    pub fn with_unknown_outcome(mut self) -> Self {
+        self.outcome_unknown = true;
+        self
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// What happened, without the code.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether the same call may succeed later: see [`ErrorCode::is_retryable`].
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.code.is_retryable()
+    }
+
+    /// Whether the store may have carried out the operation although it failed for the caller.
+    ///
+    /// An acquire with an unknown outcome leaves nothing behind: the backend releases the lock in
+    /// the background should it turn out to be taken. A release or an extend can simply be repeated.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.outcome_unknown
+    }
+
+    /// The key the operation was about, where it is known.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        self.subject.as_ref()?.key.as_ref()
+    }
+
+    /// The lock id the operation was about, where it is known.
+    #[must_use]
+    pub fn lock_id(&self) -> Option<LockId> {
+        self.subject.as_ref()?.lock_id
+    }
+}
+
+/// So that code generic over [`TryInto`] also takes what cannot fail.
+impl From<Infallible> for LockError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("LockError");
+        debug.field("code", &self.code).field("message", &self.message);
+        if self.outcome_unknown {
+            debug.field("outcome_unknown", &true);
+        }
+        if let Some(key) = self.key() {
+            debug.field("key", key);
+        }
+        if let Some(lock_id) = self.lock_id() {
+            debug.field("lock_id", &lock_id);
+        }
+        if let Some(source) = &self.source {
+            debug.field("source", source);
+        }
+        debug.finish()
+    }
+}
+
+/// One link of a captured chain of causes.
+#[derive(Clone, thiserror::Error)]
+#[error("{text}")]
+struct Cause {
+    text: String,
+    source: Option<Box<Cause>>,
+}
+
+impl Cause {
+    fn capture(error: &(dyn Error + 'static)) -> Self {
+        Self {
+            text: error.to_string(),
+            source: error.source().map(|source| Box::new(Self::capture(source))),
+        }
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text)?;
+        match &self.source {
+            Some(source) => write!(f, " <- {source:?}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Holding a lock.
+
+mod keeper;
+mod lease;
+#[cfg(test)]
+mod shuttle_tests;
+mod status;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use self::keeper::{Command, Keeper, Link, as_not_held};
+pub(crate) use self::lease::Lease;
+use self::status::Status;
+pub use self::status::{Held, LossReason};
+use crate::cancel::Finish;
+use crate::rt::Instant;
+use crate::{
+    Acquired, AutoExtend, ExtendResult, LockBackend, LockError, LockId, ReleaseResult,
+    ReleaseSource, Timestamp, Ttl,
+};
+
+/// A held lock. Dropping it releases the lock in the background.
+///
+/// [`acquire`](crate::acquire()), [`try_lock`](crate::try_lock()) and [`Locker`](crate::Locker) give guards out.
+/// [`release`](Self::release) reports what became of the lock; `Drop` never blocks and never
+/// panics, and sends errors to the [`ReleaseErrorHandler`](crate::ReleaseErrorHandler). At most one release goes out.
+///
+/// Without a tokio runtime to run in, or after it has shut down, a dropped guard leaves its lock to
+/// the TTL. `std::mem::forget` on an auto-extended guard keeps the lock until the process ends or
+/// the cap on its hold is reached.
+#[must_use = "dropping the guard releases the lock"]
+pub struct LockGuard<B: LockBackend> {
+    held: Held<B::Fence>,
+    /// `None` once released.
+    custody: Option<Custody<B>>,
+}
+
+/// Who owns the lease.
+enum Custody<B> {
+    Guard(Lease<B>),
+    Keeper(Arc<Link>),
+}
+
+impl<B: LockBackend> LockGuard<B> {
+    /// A guard over a lock that was asked for at `sent`.
+    pub(crate) fn new(
+        lease: Lease<B>,
+        acquired: Acquired<B::Fence>,
+        sent: Instant,
+        auto_extend: Option<&AutoExtend>,
+    ) -> Self {
+        let until = sent + lease.ttl.as_duration();
+        let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
+        let status = Arc::new(Status::new(until, acquired.expires_at, cap));
+        let held = Held::new(Arc::clone(&status), acquired.fence, acquired.lock_id);
+        let custody = match auto_extend {
+            None => Custody::Guard(lease),
+            Some(_) => {
+                status.watch();
+                let link = Arc::new(Link::default());
+                let spawner = lease.spawner.clone();
+                let keeper = Keeper::new(lease, status, Arc::clone(&link), sent, cap);
+                spawner.spawn(Box::new(keeper).run());
+                Custody::Keeper(link)
+            }
+        };
+        Self { held, custody: Some(custody) }
+    }
+
+    /// The fencing token of this acquisition: a [`Fence`](crate::Fence) on a backend that fences.
+    #[must_use]
+    pub fn fence(&self) -> B::Fence {
+        self.held.fence()
+    }
+
+    /// The id of the lock: what another process needs to release or extend it.
+    #[must_use]
+    pub fn lock_id(&self) -> LockId {
+        self.held.lock_id()
+    }
+
+    /// When the lock expires by the store's time authority, as last heard. For display; to decide
+    /// whether to go on, use [`valid_for`](Self::valid_for).
+    #[must_use]
+    pub fn expires_at(&self) -> Timestamp {
+        self.held.status.expires_at()
+    }
+
+    /// How long the holder may still rely on the lock: see [`Held::valid_for`].
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        self.held.valid_for()
+    }
+
+    /// Whether the lock is over.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.held.is_lost()
+    }
+
+    /// Resolves when the lock is over: see [`Held::lost`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: call it again at any time.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<B> {
+        self.held.lost()
+    }
+
+    /// A token that fires when the lock is over: see [`Held::lost_token`].
+    #[must_use]
+    pub fn lost_token(&self) -> CancellationToken {
+        self.held.lost_token()
+    }
+
+    /// What the work needs to know of the lock, to pass on.
+    #[must_use]
+    pub fn held(&self) -> Held<B::Fence> {
+        self.held.clone()
+    }
+
+    /// Lets the lock live for `ttl` from now on; takes a [`Ttl`] or a [`Duration`].
+    ///
+    /// The TTL replaces what was left, also where that shortens it. On an auto-extended guard it
+    /// becomes the TTL of later renewals as well. A lock that is lost stays lost: nothing is sent,
+    /// and the answer is [`ExtendResult::NotHeld`].
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad TTL, and the store's failures. After an error only the shorter of
+    /// the old and the new TTL can be relied on, and [`valid_for`](Self::valid_for) says so.
+    ///
+    /// # Cancel safety
+    ///
+    /// An extend that was sent takes effect in the store although the future is dropped;
+    /// [`valid_for`](Self::valid_for) then counts on as after an error.
+    pub async fn extend<T>(&mut self, ttl: T) -> Result<ExtendResult, LockError>
+    where
+        T: TryInto<Ttl, Error: Into<LockError>>,
+    {
+        let ttl = ttl.try_into().map_err(Into::into)?;
+        let status = &self.held.status;
+        match &self.custody {
+            Some(Custody::Guard(lease)) => {
+                if let Err(reason) = status.until() {
+                    return Ok(ExtendResult::NotHeld(as_not_held(reason)));
+                }
+                lease.extend(ttl, status).await
+            }
+            Some(Custody::Keeper(link)) => {
+                let (answer, result) = oneshot::channel();
+                link.send(Command::Extend(ttl, answer));
+                result.await.unwrap_or_else(|_| Err(keeper_gone()))
+            }
+            None => Err(keeper_gone()),
+        }
+    }
+
+    /// Releases the lock and says whether it was held until now.
+    ///
+    /// # Errors
+    ///
+    /// The store's failures, and `NetworkTimeout` after the dispose timeout. The lock then ends by
+    /// its TTL at the latest.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a dropped release goes on in the background, and its error goes to the handler.
+    pub async fn release(mut self) -> Result<ReleaseResult, LockError> {
+        self.held.status.end(LossReason::Released);
+        match self.custody.take() {
+            Some(Custody::Guard(lease)) => {
+                let release = async move { (lease.release().await, lease) };
+                let unheard = |(result, lease): (Result<_, LockError>, Lease<B>)| {
+                    if let Err(error) = result {
+                        lease.report(&error, ReleaseSource::Drop);
+                    }
+                    std::future::ready(())
+                };
+                Finish::new(release, unheard).await.0
+            }
+            Some(Custody::Keeper(link)) => {
+                let (answer, result) = oneshot::channel();
+                link.send(Command::Release(answer));
+                result.await.unwrap_or_else(|_| Err(keeper_gone()))
+            }
+            None => Err(keeper_gone()),
+        }
+    }
+
+    /// Releases the lock after the work of [`lock`](crate::lock()), whose result matters more than an error here.
+    pub(crate) async fn finish(mut self) {
+        if let Err(reason) = self.held.status.until() {
+            tracing::warn!(?reason, "a lock was lost before its work had ended");
+        }
+        self.held.status.end(LossReason::Released);
+        match self.custody.take() {
+            Some(Custody::Guard(lease)) => {
+                Finish::new(lease.dispose(ReleaseSource::Lock), std::future::ready).await;
+            }
+            Some(Custody::Keeper(link)) => {
+                let (done, disposed) = oneshot::channel();
+                link.send(Command::Dispose(ReleaseSource::Lock, done));
+                // The keeper answers, or its runtime is gone and with it whoever would release.
+                let _ = disposed.await;
+            }
+            None => {}
+        }
+    }
+}
+
+impl<B: LockBackend> Drop for LockGuard<B> {
+    fn drop(&mut self) {
+        self.held.status.end(LossReason::Released);
+        match self.custody.take() {
+            Some(Custody::Guard(lease)) => {
+                let spawner = lease.spawner.clone();
+                spawner.spawn(lease.dispose(ReleaseSource::Drop));
+            }
+            Some(Custody::Keeper(link)) => {
+                let (done, _) = oneshot::channel();
+                link.send(Command::Dispose(ReleaseSource::Drop, done));
+            }
+            None => {}
+        }
+    }
+}
+
+impl<B: LockBackend> fmt::Debug for LockGuard<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("held", &self.held)
+            .field("auto_extend", &matches!(self.custody, Some(Custody::Keeper(_))))
+            .finish()
+    }
+}
+
+fn keeper_gone() -> LockError {
+    LockError::internal("the runtime that keeps this lock has shut down; the lock ends by its TTL")
+}

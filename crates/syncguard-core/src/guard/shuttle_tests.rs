@@ -1,0 +1,289 @@
+//! The guard and its keeper in every order of events that shuttle comes up with.
+//!
+//! The store below is hostile: it answers late, not at all, with errors, or that the lock is gone.
+//! In every execution: at most one release is sent, no renewal is sent after it, the holder never
+//! believes in a lock that the store has given up, and every loss is noticed.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use shuttle::future::{spawn, yield_now};
+use shuttle::rand::Rng;
+
+use super::{Lease, LockGuard};
+use crate::rt::model::{self, Instant, Spawner, sleep_until};
+use crate::{
+    AcquireRequest, AcquireResult, Acquired, AutoExtend, BackendCapabilities, ErrorCode,
+    ExtendRequest, ExtendResult, Fence, GuardDefaults, IsLockedRequest, Key, LockBackend,
+    LockError, LockId, LockInfo, LookupRequest, LossReason, NotHeld, ReleaseRequest, ReleaseResult,
+    TimeAuthority, Timestamp, Ttl,
+};
+
+const TTL: Duration = Duration::from_millis(900);
+
+#[test]
+fn auto_extended_guard_under_random_schedules() {
+    shuttle::check_random(|| model::run(auto_extended()), 6_000);
+}
+
+#[test]
+fn auto_extended_guard_under_priority_schedules() {
+    shuttle::check_pct(|| model::run(auto_extended()), 3_000, 4);
+}
+
+#[test]
+fn plain_guard_under_random_schedules() {
+    shuttle::check_random(|| model::run(plain()), 4_000);
+}
+
+#[test]
+fn a_capped_hold_ends_at_the_cap() {
+    shuttle::check_random(|| model::run(capped()), 2_000);
+}
+
+/// The keeper renews while a holder extends, then releases or drops in one of several ways.
+async fn auto_extended() {
+    let store = Store::new(true);
+    let mut guard = store.guard(Some(AutoExtend::new()));
+    let watcher = spawn(store.clone().watch(guard.held()));
+    for _ in 0..random(0..4) {
+        yield_now().await;
+        if random(0..4) == 0 {
+            // Its answer is checked by the watcher: what counts is what the guard believes after it.
+            let _ = guard.extend(TTL * random(1..3)).await;
+        }
+    }
+    if random(0..4) == 0 {
+        // Kept until the store has lost it one way or another; only the keeper can tell the token.
+        guard.lost_token().cancelled().await;
+        assert!(guard.is_lost());
+    }
+    end(guard).await;
+    // Released or lost: either way the signal comes.
+    watcher.await.unwrap();
+    store.settle().await;
+    store.check();
+}
+
+/// Without a keeper the guard's own TTL ends it, and nothing renews.
+async fn plain() {
+    let store = Store::new(true);
+    let mut guard = store.guard(None);
+    let token = guard.lost_token();
+    let watcher = spawn(store.clone().watch(guard.held()));
+    for _ in 0..random(0..3) {
+        yield_now().await;
+        if random(0..2) == 0 {
+            let _ = guard.extend(TTL).await;
+        }
+    }
+    if random(0..3) == 0 {
+        // Kept until it runs out.
+        assert_ne!(guard.lost().await, LossReason::Released);
+        assert_eq!(guard.valid_for(), Duration::ZERO);
+        assert!(!guard.extend(TTL).await.unwrap().is_extended());
+    }
+    end(guard).await;
+    watcher.await.unwrap();
+    token.cancelled().await;
+    store.settle().await;
+    store.check();
+}
+
+/// However late the keeper runs, the holder is never told to rely on the lock beyond the cap.
+async fn capped() {
+    let store = Store::new(true);
+    let cap = Instant::now() + TTL * 3;
+    let guard = store.guard(Some(AutoExtend::new().with_max_hold(TTL * 3)));
+    while let Ok(until) = guard.held.status.until() {
+        assert!(until <= cap);
+        yield_now().await;
+    }
+    assert_ne!(guard.lost().await, LossReason::Released);
+    drop(guard);
+    store.settle().await;
+    store.check();
+}
+
+async fn end(guard: LockGuard<Store>) {
+    match random(0..4) {
+        0 => drop(guard),
+        1 => drop(guard.release().await),
+        2 => guard.finish().await,
+        _ => {
+            // The release is itself given up half-way.
+            let mut release = Box::pin(guard.release());
+            for _ in 0..random(0..4) {
+                tokio::select! {
+                    biased;
+                    _ = &mut release => return,
+                    () = yield_now() => {}
+                }
+            }
+        }
+    }
+}
+
+fn random(range: std::ops::Range<u32>) -> u32 {
+    shuttle::rand::thread_rng().gen_range(range)
+}
+
+/// A store of one lock, and the record of what it was asked.
+#[derive(Clone)]
+struct Store(Arc<Mutex<State>>);
+
+struct State {
+    /// Errors, silence and theft happen.
+    hostile: bool,
+    expires_at: Instant,
+    gone: bool,
+    releases_sent: u32,
+    extends_after_release: u32,
+}
+
+impl Store {
+    fn new(hostile: bool) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            hostile,
+            expires_at: Instant::now() + TTL,
+            gone: false,
+            releases_sent: 0,
+            extends_after_release: 0,
+        })))
+    }
+
+    fn guard(&self, plan: Option<AutoExtend>) -> LockGuard<Self> {
+        let lock_id = LockId::new("AAAAAAAAAAAAAAAAAAAAAA").unwrap();
+        let lease = Lease {
+            backend: self.clone(),
+            key: Key::new("key").unwrap(),
+            lock_id,
+            ttl: Ttl::new(TTL).unwrap(),
+            disposal: GuardDefaults::default(),
+            spawner: Spawner::current(),
+        };
+        let expires_at = Timestamp::from_millis(0).unwrap();
+        let acquired = Acquired::new(lock_id, expires_at, Fence::ZERO.next().unwrap());
+        LockGuard::new(lease, acquired, Instant::now(), plan.as_ref())
+    }
+
+    /// Holds the guard to its word until it says that the lock is over.
+    async fn watch(self, held: crate::Held) {
+        let mut lost = Box::pin(held.lost());
+        loop {
+            // Other tasks may run between the looks, so the guard is asked on both sides.
+            let before = held.status.until();
+            let kept_until = self.0.lock().unwrap().expires_at;
+            if let (Ok(before), Ok(after)) = (before, held.status.until()) {
+                assert!(
+                    before.min(after) <= kept_until,
+                    "the holder relies on a lock for longer than the store keeps it"
+                );
+            }
+            tokio::select! {
+                biased;
+                _ = &mut lost => break,
+                () = yield_now() => {}
+            }
+        }
+        assert!(held.is_lost());
+        assert_eq!(held.valid_for(), Duration::ZERO);
+        assert!(held.lost_token().is_cancelled());
+    }
+
+    /// Waits for the release, and then long enough for anything that must not follow it.
+    async fn settle(&self) {
+        while self.0.lock().unwrap().releases_sent == 0 {
+            yield_now().await;
+        }
+        sleep_until(Instant::now() + TTL * 40).await;
+        for _ in 0..20 {
+            yield_now().await;
+        }
+    }
+
+    fn check(&self) {
+        let state = self.0.lock().unwrap();
+        assert_eq!(state.releases_sent, 1, "exactly one release");
+        assert_eq!(state.extends_after_release, 0, "no renewal after the release");
+    }
+
+    /// The way to the store or back.
+    async fn travel(&self) {
+        match random(0..if self.is_hostile() { 8 } else { 4 }) {
+            0..5 => yield_now().await,
+            5 => sleep_until(Instant::now() + TTL / 2).await,
+            6 => sleep_until(Instant::now() + TTL * 2).await,
+            _ => sleep_until(Instant::now() + TTL * 20).await,
+        }
+    }
+
+    fn is_hostile(&self) -> bool {
+        self.0.lock().unwrap().hostile
+    }
+
+    fn chance(&self, one_in: u32) -> bool {
+        self.is_hostile() && random(0..one_in) == 0
+    }
+}
+
+impl LockBackend for Store {
+    type Fence = Fence;
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        {
+            let mut state = self.0.lock().unwrap();
+            state.extends_after_release += state.releases_sent;
+        }
+        self.travel().await;
+        let result = {
+            let fails = self.chance(6);
+            let stolen = self.chance(12);
+            let mut state = self.0.lock().unwrap();
+            let now = Instant::now();
+            if fails {
+                Err(LockError::new(ErrorCode::ServiceUnavailable, "try again"))
+            } else if stolen || state.gone || state.expires_at < now {
+                state.gone = true;
+                Ok(ExtendResult::NotHeld(NotHeld::Expired))
+            } else {
+                state.expires_at = now + request.ttl.as_duration();
+                let millis = u64::try_from(state.expires_at.since_start().as_millis()).unwrap();
+                Ok(ExtendResult::Extended { expires_at: Timestamp::from_millis(millis).unwrap() })
+            }
+        };
+        self.travel().await;
+        result
+    }
+
+    async fn release(&self, _: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        self.0.lock().unwrap().releases_sent += 1;
+        self.travel().await;
+        if self.chance(6) {
+            return Err(LockError::new(ErrorCode::ServiceUnavailable, "try again"));
+        }
+        self.0.lock().unwrap().gone = true;
+        self.travel().await;
+        Ok(ReleaseResult::Released)
+    }
+
+    async fn acquire(&self, _: AcquireRequest) -> Result<AcquireResult, LockError> {
+        Ok(AcquireResult::Locked)
+    }
+
+    async fn is_locked(&self, _: IsLockedRequest) -> Result<bool, LockError> {
+        Ok(true)
+    }
+
+    async fn lookup(&self, _: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        Ok(None)
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("hostile", TimeAuthority::Server)
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        GuardDefaults::shared()
+    }
+}

@@ -1,0 +1,145 @@
+//! What happens to an error that nobody is waiting for.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use crate::{Key, LockError, LockId};
+
+/// Where a release that failed came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReleaseSource {
+    /// A guard was dropped.
+    Drop,
+    /// The work of [`lock`](crate::lock()) had ended.
+    Lock,
+}
+
+/// What a release error is about.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReleaseErrorContext {
+    /// The key of the lock that may still be held. Redacted unless exposed.
+    pub key: Key,
+    /// The id of that lock. Redacted unless exposed.
+    pub lock_id: LockId,
+    /// Where the release came from.
+    pub source: ReleaseSource,
+}
+
+/// Hears of releases that failed after nobody could be told: when a guard was dropped, or when the
+/// work of [`lock`](crate::lock()) had already produced its result. TypeScript: `onReleaseError`.
+///
+/// The lock then stays until it expires. The handler runs on the task that released: keep it
+/// short. A panic in it is contained.
+///
+/// ```
+/// use syncguard_core::ReleaseErrorHandler;
+///
+/// let handler = ReleaseErrorHandler::new(|error, context| {
+///     eprintln!("{:?} was not released: {error}", context.key);
+/// });
+/// ```
+#[derive(Clone)]
+pub struct ReleaseErrorHandler(Arc<Callback>);
+
+type Callback = dyn Fn(&LockError, &ReleaseErrorContext) + Send + Sync;
+
+impl ReleaseErrorHandler {
+    /// A handler from a closure.
+    pub fn new(handler: impl Fn(&LockError, &ReleaseErrorContext) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(handler))
+    }
+
+    /// Reports an error; a panic in the handler ends here.
+    pub(crate) fn report(&self, error: &LockError, context: &ReleaseErrorContext) {
+        if catch_unwind(AssertUnwindSafe(|| (self.0)(error, context))).is_err() {
+            tracing::error!(key = %context.key.hash_id(), "the release error handler panicked");
+        }
+    }
+}
+
+impl fmt::Debug for ReleaseErrorHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReleaseErrorHandler")
+    }
+}
+
+/// The default handler: a warning through `tracing`, with hashes only.
+impl Default for ReleaseErrorHandler {
+    fn default() -> Self {
+        static LOG: LazyLock<ReleaseErrorHandler> = LazyLock::new(|| {
+            ReleaseErrorHandler::new(|error, context| {
+                tracing::warn!(
+                    code = error.code().as_str(),
+                    %error,
+                    key = %context.key.hash_id(),
+                    source = ?context.source,
+                    "a lock was not released and stays until it expires"
+                );
+            })
+        });
+        LOG.clone()
+    }
+}
+
+/// What guards do when they end, set once per backend.
+///
+/// A [`LockConfig`](crate::LockConfig) can say otherwise for one lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GuardDefaults {
+    /// Hears of releases that failed unheard.
+    pub on_release_error: ReleaseErrorHandler,
+    /// The longest a release may take before it is reported as failed. It goes on in the background.
+    pub dispose_timeout: Duration,
+}
+
+impl GuardDefaults {
+    /// Five seconds.
+    pub const DISPOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// The defaults for a backend that has no options of its own.
+    #[must_use]
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<GuardDefaults> = LazyLock::new(GuardDefaults::default);
+        &SHARED
+    }
+
+    /// Sends release errors to this handler.
+    #[must_use]
+    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
+        self.on_release_error = handler;
+        self
+    }
+
+    /// Bounds a release by this time.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` below one millisecond.
+    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
+        self.dispose_timeout = checked_dispose_timeout(timeout)?;
+        Ok(self)
+    }
+}
+
+pub(crate) fn checked_dispose_timeout(timeout: Duration) -> Result<Duration, LockError> {
+    if timeout < Duration::from_millis(1) {
+        return Err(LockError::invalid_argument(
+            "the dispose timeout is below 1 ms; 1 ms or more is allowed",
+        ));
+    }
+    Ok(timeout)
+}
+
+impl Default for GuardDefaults {
+    fn default() -> Self {
+        Self {
+            on_release_error: ReleaseErrorHandler::default(),
+            dispose_timeout: Self::DISPOSE_TIMEOUT,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What is asked of a backend.
+//!
+//! Every request is checked when it is made, so a backend never sees a bad argument, and owns its
+//! parts, so a backend can finish an operation whose caller has gone.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{Key, LockError, LockId, Ttl};
+
+/// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
+///
+/// The request carries the id the lock will have. Sending the same request again is therefore
+/// safe: if the first one took the lock, the second is answered with that same lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AcquireRequest {
+    /// What to lock.
+    pub key: Key,
+    /// How long the lock lives.
+    pub ttl: Ttl,
+    /// The id of the lock if it is granted.
+    pub lock_id: LockId,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl AcquireRequest {
+    /// A request under a fresh lock id. Takes a key or a text, and a [`Ttl`] or a
+    /// [`Duration`](std::time::Duration).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key or TTL; `Internal` if the system has no secure randomness.
+    pub fn new<K, T>(key: K, ttl: T) -> Result<Self, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+        T: TryInto<Ttl, Error: Into<LockError>>,
+    {
+        Ok(Self {
+            key: key.try_into().map_err(Into::into)?,
+            ttl: ttl.try_into().map_err(Into::into)?,
+            lock_id: LockId::generate()?,
+            cancellation: None,
+        })
+    }
+
+    /// Uses this lock id. It must be unique: never reuse one that another key or an earlier lock had.
+    #[must_use]
+    pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
+        self.lock_id = lock_id;
+        self
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks to give a lock back: [`LockBackend::release`](crate::LockBackend::release).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReleaseRequest {
+    /// The lock to release.
+    pub lock_id: LockId,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl ReleaseRequest {
+    /// Releases this lock.
+    #[must_use]
+    pub fn new(lock_id: LockId) -> Self {
+        Self { lock_id, cancellation: None }
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks to set a lock's remaining life: [`LockBackend::extend`](crate::LockBackend::extend).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExtendRequest {
+    /// The lock to extend.
+    pub lock_id: LockId,
+    /// How long the lock lives from now on. It replaces what is left, it is not added to it.
+    pub ttl: Ttl,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl ExtendRequest {
+    /// Lets this lock live for `ttl` from now on. Takes a [`Ttl`] or a [`Duration`](std::time::Duration).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad TTL.
+    pub fn new<T>(lock_id: LockId, ttl: T) -> Result<Self, LockError>
+    where
+        T: TryInto<Ttl, Error: Into<LockError>>,
+    {
+        let ttl = ttl.try_into().map_err(Into::into)?;
+        Ok(Self { lock_id, ttl, cancellation: None })
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks whether a key is locked: [`LockBackend::is_locked`](crate::LockBackend::is_locked).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IsLockedRequest {
+    /// The key in question.
+    pub key: Key,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl IsLockedRequest {
+    /// Asks about this key.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn new<K>(key: K) -> Result<Self, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        Ok(Self { key: key.try_into().map_err(Into::into)?, cancellation: None })
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks for the details of a live lock: [`LockBackend::lookup`](crate::LockBackend::lookup).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LookupRequest {
+    /// What the lock is found by.
+    pub by: LookupBy,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+/// What a lookup goes by.
+#[derive(Clone, Debug)]
+pub enum LookupBy {
+    /// "Is this key locked, and until when?"
+    Key(Key),
+    /// "Do I still hold this lock?"
+    LockId(LockId),
+}
+
+impl LookupRequest {
+    /// Looks for the lock of this key.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn by_key<K>(key: K) -> Result<Self, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        Ok(Self { by: LookupBy::Key(key), cancellation: None })
+    }
+
+    /// Looks for the lock with this id.
+    #[must_use]
+    pub fn by_lock_id(lock_id: LockId) -> Self {
+        Self { by: LookupBy::LockId(lock_id), cancellation: None }
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}

@@ -1,0 +1,132 @@
+//! Surroundings for shuttle: tasks in any order, and a clock that moves whenever it likes.
+//!
+//! All tasks of one execution run on one thread, so the world can be thread-local.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::ops::Add;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+thread_local! {
+    static WORLD: RefCell<World> = RefCell::default();
+}
+
+#[derive(Default)]
+struct World {
+    now: Duration,
+    timers: Vec<(Duration, Waker)>,
+}
+
+/// A point on the model's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant(Duration);
+
+impl Instant {
+    pub(crate) fn now() -> Self {
+        WORLD.with_borrow(|world| Self(world.now))
+    }
+
+    pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    pub(crate) fn since_start(self) -> Duration {
+        self.0
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
+    }
+}
+
+pub(crate) fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send + Unpin {
+    struct Sleep(Instant);
+
+    impl Future for Sleep {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+            if self.0 <= Instant::now() {
+                return Poll::Ready(());
+            }
+            WORLD.with_borrow_mut(|world| world.timers.push((self.0.0, context.waker().clone())));
+            Poll::Pending
+        }
+    }
+
+    Sleep(deadline)
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Spawner;
+
+impl Spawner {
+    pub(crate) fn current() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "the real one may be without a runtime")]
+    pub(crate) fn is_available(&self) -> bool {
+        true
+    }
+
+    #[expect(clippy::unused_self, reason = "the real one holds a runtime")]
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        drop(shuttle::future::spawn(future));
+    }
+}
+
+/// shuttle's mutex: each lock is a point where another task may run.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(shuttle::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Runs a scenario from time zero, with the clock as one more task among the others.
+pub(crate) fn run(scenario: impl Future<Output = ()> + Send + 'static) {
+    WORLD.with_borrow_mut(|world| *world = World::default());
+    let over = Arc::new(AtomicBool::new(false));
+    let clock = shuttle::future::spawn({
+        let over = Arc::clone(&over);
+        async move {
+            while !over.load(Ordering::Relaxed) {
+                advance();
+                shuttle::future::yield_now().await;
+            }
+        }
+    });
+    shuttle::future::block_on(async move {
+        scenario.await;
+        over.store(true, Ordering::Relaxed);
+        clock.await.unwrap();
+    });
+    WORLD.with_borrow_mut(|world| world.timers.clear());
+}
+
+/// Moves the clock to the next timer and wakes everyone who waited for it.
+fn advance() {
+    let due = WORLD.with_borrow_mut(|world| {
+        world.now = world.timers.iter().map(|(at, _)| *at).min()?.max(world.now);
+        let now = world.now;
+        Some(world.timers.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>())
+    });
+    for (_, waker) in due.unwrap_or_default() {
+        waker.wake();
+    }
+}

@@ -1,0 +1,52 @@
+//! Serde for types whose outside form differs from what they hold.
+
+/// Serialises through `Display` and deserialises through `FromStr`.
+macro_rules! as_text {
+    ($type:ty, $form:literal) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+
+                impl serde::de::Visitor<'_> for Text {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str($form)
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$type, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+
+                deserializer.deserialize_str(Text)
+            }
+        }
+    };
+}
+
+/// Serialises as a number of milliseconds and checks it on the way in.
+macro_rules! as_millis {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_u64(self.as_millis())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let millis = <u64 as serde::Deserialize>::deserialize(deserializer)?;
+                <$type>::from_millis(millis).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub(crate) use {as_millis, as_text};

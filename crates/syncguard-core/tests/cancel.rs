@@ -1,0 +1,163 @@
+//! Single operations that lose their caller: by drop or by token, at every point.
+
+mod common;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{Line, Trouble, is_locked, ms};
+use syncguard_core::{
+    AcquireRequest, CancellationToken, ErrorCode, ExtendRequest, LockBackend, LockId,
+    ReleaseRequest, cancel,
+};
+use tokio::time::{sleep, timeout};
+
+const KEY: &str = "cancelled";
+const LONG: Duration = Duration::from_secs(3_600);
+
+fn slow() -> Trouble {
+    Trouble { before: ms(20), after: ms(20), ..Trouble::default() }
+}
+
+fn request() -> AcquireRequest {
+    AcquireRequest::new(KEY, LONG).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_dropped_before_its_first_poll_is_never_sent() {
+    let line = Line::new();
+    drop(line.acquire(request()));
+    sleep(ms(100)).await;
+    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_dropped_or_cancelled_on_its_way_is_released() {
+    let line = Line::new();
+    *line.behaviour.acquire.lock().unwrap() = slow();
+    for given_up_after in [1, 19, 21, 39] {
+        assert!(timeout(ms(given_up_after), line.acquire(request())).await.is_err());
+        sleep(ms(100)).await;
+        assert!(!is_locked(&line, KEY).await, "dropped after {given_up_after} ms");
+
+        let token = CancellationToken::new();
+        let cancelled = line.acquire(request().with_cancellation(token.clone()));
+        let (result, ()) = tokio::join!(cancelled, async {
+            sleep(ms(given_up_after)).await;
+            token.cancel();
+        });
+        assert_eq!(result.unwrap_err().code(), ErrorCode::Aborted);
+        sleep(ms(100)).await;
+        assert!(!is_locked(&line, KEY).await, "cancelled after {given_up_after} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clean_up_tries_again_when_its_release_fails() {
+    let line = Line::new();
+    line.behaviour.acquire.lock().unwrap().reply_lost = true;
+    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    assert!(line.acquire(request()).await.unwrap_err().is_outcome_unknown());
+    sleep(ms(500)).await;
+    assert!(is_locked(&line, KEY).await);
+    line.behaviour.release.lock().unwrap().fails = None;
+    sleep(ms(1_000)).await;
+    assert!(!is_locked(&line, KEY).await);
+    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    sleep(LONG).await;
+    assert_eq!(
+        line.behaviour.releases.load(Ordering::Relaxed),
+        releases,
+        "it stops when it is done"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clean_up_gives_up_when_the_lock_has_run_out_anyway() {
+    let line = Line::new();
+    line.behaviour.acquire.lock().unwrap().reply_lost = true;
+    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    let short = AcquireRequest::new(KEY, ms(2_000)).unwrap();
+    assert!(line.acquire(short).await.is_err());
+    sleep(ms(3_001)).await;
+    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    assert!((5..=12).contains(&releases), "{releases}");
+    sleep(LONG).await;
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), releases);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clean_up_takes_the_stores_word_once_nothing_can_be_on_its_way_any_more() {
+    let line = Line::new();
+    // The request is lost before it reaches the store, but nobody can know that.
+    line.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::NetworkTimeout);
+    assert!(line.acquire(request()).await.unwrap_err().is_outcome_unknown());
+    sleep(ms(60_000)).await;
+    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    assert!((8..=14).contains(&releases), "{releases}");
+    sleep(ms(600_000)).await;
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), releases);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_known_failure_needs_no_clean_up() {
+    let line = Line::new();
+    line.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    assert!(line.acquire(request()).await.is_err());
+    sleep(ms(1_000)).await;
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_or_an_extend_that_was_sent_takes_effect() {
+    let line = Line::new();
+    let lock = line.acquire(request()).await.unwrap().acquired().unwrap();
+    *line.behaviour.extend.lock().unwrap() = slow();
+    *line.behaviour.release.lock().unwrap() = slow();
+
+    let extend = line.extend(ExtendRequest::new(lock.lock_id, LONG * 2).unwrap());
+    assert!(timeout(ms(5), extend).await.is_err());
+    sleep(ms(100)).await;
+    let info = syncguard_core::get_by_id(&line, lock.lock_id).await.unwrap().unwrap();
+    assert!(info.expires_at > lock.expires_at);
+
+    let token = CancellationToken::new();
+    let release = line.release(ReleaseRequest::new(lock.lock_id).with_cancellation(token.clone()));
+    let (result, ()) = tokio::join!(release, async {
+        sleep(ms(5)).await;
+        token.cancel();
+    });
+    let error = result.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Aborted);
+    assert!(error.is_outcome_unknown());
+    sleep(ms(100)).await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_has_fired_stops_everything_before_it_starts() {
+    let token = CancellationToken::new();
+    cancel::check(Some(&token)).unwrap();
+    token.cancel();
+    assert_eq!(cancel::check(Some(&token)).unwrap_err().code(), ErrorCode::Aborted);
+    let started = std::sync::atomic::AtomicBool::new(false);
+    let started: &'static std::sync::atomic::AtomicBool = Box::leak(Box::new(started));
+    let result = cancel::finish(Some(&token), async {
+        started.store(true, Ordering::Relaxed);
+        Ok(())
+    });
+    assert!(!result.await.unwrap_err().is_outcome_unknown());
+    assert!(!started.load(Ordering::Relaxed));
+}
+
+/// What is left of the operation when it is dropped where no runtime is in reach.
+#[test]
+fn without_a_runtime_nothing_panics() {
+    let line = Line::new();
+    let mut call = Box::pin(cancel::finish(None, std::future::pending::<Result<(), _>>()));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    drop(call);
+    drop(line);
+    LockId::generate().unwrap();
+}

@@ -1,0 +1,161 @@
+//! A backend that misbehaves on request.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ErrorCode, ExtendRequest, ExtendResult,
+    Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult, cancel,
+};
+use syncguard_memory::MemoryBackend;
+use tokio::time::sleep;
+
+/// The memory backend behind a slow and unreliable line.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) store: MemoryBackend,
+    pub(crate) behaviour: Arc<Behaviour>,
+    guards: GuardDefaults,
+}
+
+#[derive(Default)]
+pub(crate) struct Behaviour {
+    pub(crate) acquire: Mutex<Trouble>,
+    pub(crate) extend: Mutex<Trouble>,
+    pub(crate) release: Mutex<Trouble>,
+    pub(crate) acquires: AtomicU32,
+    pub(crate) extends: AtomicU32,
+    pub(crate) releases: AtomicU32,
+}
+
+/// What goes wrong with one kind of operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trouble {
+    /// How long the request travels.
+    pub(crate) before: Duration,
+    /// How long the reply travels.
+    pub(crate) after: Duration,
+    /// Answer with this error instead of asking the store. After a timeout nobody knows that.
+    pub(crate) fails: Option<ErrorCode>,
+    /// The store did it, but the caller hears of a timeout.
+    pub(crate) reply_lost: bool,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self::with_guard_defaults(GuardDefaults::default())
+    }
+
+    pub(crate) fn with_guard_defaults(guards: GuardDefaults) -> Self {
+        Self { store: MemoryBackend::new(), behaviour: Arc::default(), guards }
+    }
+
+    async fn travel<T>(
+        trouble: Trouble,
+        store: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        sleep(trouble.before).await;
+        if let Some(code) = trouble.fails {
+            let error = LockError::new(code, "told to fail");
+            let unknown = code == ErrorCode::NetworkTimeout;
+            return Err(if unknown { error.with_unknown_outcome() } else { error });
+        }
+        let result = store.await;
+        sleep(trouble.after).await;
+        if trouble.reply_lost {
+            return Err(
+                LockError::new(ErrorCode::NetworkTimeout, "reply lost").with_unknown_outcome()
+            );
+        }
+        result
+    }
+}
+
+fn count(counter: &AtomicU32) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl LockBackend for Line {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let (store, sent) = (self.store.clone(), request.clone());
+        let trouble = *self.behaviour.acquire.lock().unwrap();
+        count(&self.behaviour.acquires);
+        cancel::finish_acquire(self, &request, async move {
+            let sent = AcquireRequest::new(sent.key, sent.ttl)?.with_lock_id(sent.lock_id);
+            Self::travel(trouble, store.acquire(sent)).await
+        })
+        .await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let store = self.store.clone();
+        let trouble = *self.behaviour.release.lock().unwrap();
+        count(&self.behaviour.releases);
+        cancel::finish(request.cancellation.as_ref(), async move {
+            Self::travel(trouble, store.release(ReleaseRequest::new(request.lock_id))).await
+        })
+        .await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let (store, sent) = (self.store.clone(), ExtendRequest::new(request.lock_id, request.ttl)?);
+        let trouble = *self.behaviour.extend.lock().unwrap();
+        count(&self.behaviour.extends);
+        cancel::finish(request.cancellation.as_ref(), async move {
+            Self::travel(trouble, store.extend(sent)).await
+        })
+        .await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.store.is_locked(request).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        self.store.lookup(request).await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.store.capabilities()
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        &self.guards
+    }
+}
+
+pub(crate) async fn is_locked(backend: &impl LockBackend, key: &str) -> bool {
+    backend.is_locked(IsLockedRequest::new(key).unwrap()).await.unwrap()
+}
+
+/// A handler that remembers what it heard.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<Vec<(LockError, ReleaseErrorContext)>>>);
+
+impl Heard {
+    pub(crate) fn handler(&self) -> ReleaseErrorHandler {
+        let heard = Arc::clone(&self.0);
+        ReleaseErrorHandler::new(move |error, context| {
+            heard.lock().unwrap().push((error.clone(), context.clone()));
+        })
+    }
+
+    pub(crate) fn take(&self) -> Vec<(LockError, ReleaseErrorContext)> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Lets background tasks run, without time passing noticeably.
+pub(crate) async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

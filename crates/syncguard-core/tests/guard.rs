@@ -1,0 +1,322 @@
+//! Guards: release, drop, extend, what the holder may rely on, and auto-extend.
+
+mod common;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{Heard, Line, Trouble, is_locked, ms, settle};
+use syncguard_core::{
+    AutoExtend, ErrorCode, ExtendResult, GuardDefaults, LockBackend, LockConfig, LossReason,
+    NotHeld, ReleaseRequest, ReleaseResult, ReleaseSource, acquire, try_lock,
+};
+use tokio::time::{Instant, advance, sleep};
+
+const KEY: &str = "guarded";
+
+fn config(ttl: u64) -> LockConfig {
+    LockConfig::new(KEY).with_ttl(ms(ttl))
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_frees_the_lock_and_says_so() {
+    let line = Line::new();
+    let guard = acquire(&line, KEY).await.unwrap();
+    assert!(is_locked(&line, KEY).await);
+    assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
+    assert!(!is_locked(&line, KEY).await);
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn drop_releases_in_the_background() {
+    let line = Line::new();
+    drop(acquire(&line, KEY).await.unwrap());
+    settle().await;
+    assert!(!is_locked(&line, KEY).await);
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_given_up_goes_on() {
+    let line = Line::new();
+    for auto_extend in [false, true] {
+        let config =
+            if auto_extend { config(900).with_auto_extend(AutoExtend::new()) } else { config(900) };
+        let guard = acquire(&line, config).await.unwrap();
+        line.behaviour.release.lock().unwrap().before = ms(50);
+        let given_up = tokio::time::timeout(ms(10), guard.release()).await;
+        assert!(given_up.is_err());
+        assert!(is_locked(&line, KEY).await);
+        sleep(ms(60)).await;
+        assert!(!is_locked(&line, KEY).await, "auto_extend: {auto_extend}");
+    }
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_dropped_outside_the_runtime_still_releases() {
+    let line = Line::new();
+    let guard = acquire(&line, KEY).await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    settle().await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[test]
+fn a_guard_that_outlives_its_runtime_drops_without_a_panic() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let line = Line::new();
+    let plain = runtime.block_on(acquire(&line, "plain")).unwrap();
+    let config = LockConfig::new("kept").with_auto_extend(AutoExtend::new());
+    let mut kept = runtime.block_on(acquire(&line, config)).unwrap();
+    drop(runtime);
+    drop(plain);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let error = other.block_on(kept.extend(ms(100))).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Internal);
+    drop(kept);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_backend() {
+    let (of_backend, of_lock) = (Heard::default(), Heard::default());
+    let defaults = GuardDefaults::default().with_on_release_error(of_backend.handler());
+    let line = Line::with_guard_defaults(defaults);
+    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+
+    drop(acquire(&line, KEY).await.unwrap());
+    settle().await;
+    let heard = of_backend.take();
+    assert_eq!(heard.len(), 1);
+    assert_eq!(heard[0].0.code(), ErrorCode::ServiceUnavailable);
+    assert_eq!(heard[0].1.key.expose(), KEY);
+    assert_eq!(heard[0].1.source, ReleaseSource::Drop);
+
+    let config = LockConfig::new("other").with_on_release_error(of_lock.handler());
+    drop(acquire(&line, config).await.unwrap());
+    settle().await;
+    assert_eq!(of_lock.take().len(), 1);
+    assert!(of_backend.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_hurts_nobody() {
+    let line = Line::new();
+    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::Internal);
+    let handler = syncguard_core::ReleaseErrorHandler::new(|_, _| panic!("handler"));
+    drop(acquire(&line, LockConfig::new(KEY).with_on_release_error(handler)).await.unwrap());
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dispose_timeout_bounds_a_release() {
+    let line = Line::new();
+    let guard = acquire(&line, config(60_000).with_dispose_timeout(ms(20))).await.unwrap();
+    line.behaviour.release.lock().unwrap().before = ms(500);
+    let started = Instant::now();
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NetworkTimeout);
+    assert!(error.is_outcome_unknown());
+    assert_eq!(started.elapsed(), ms(20));
+    // What was sent still arrives.
+    sleep(ms(500)).await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn validity_counts_from_before_the_request_was_sent() {
+    let line = Line::new();
+    *line.behaviour.acquire.lock().unwrap() =
+        Trouble { before: ms(30), after: ms(40), ..Trouble::default() };
+    let mut guard = acquire(&line, config(1_000)).await.unwrap();
+    assert_eq!(guard.valid_for(), ms(930));
+
+    *line.behaviour.extend.lock().unwrap() = Trouble { after: ms(100), ..Trouble::default() };
+    assert!(guard.extend(ms(2_000)).await.unwrap().is_extended());
+    assert_eq!(guard.valid_for(), ms(1_900));
+
+    advance(ms(1_900)).await;
+    assert_eq!(guard.valid_for(), Duration::ZERO);
+    assert!(guard.is_lost());
+}
+
+#[tokio::test(start_paused = true)]
+async fn extend_replaces_the_ttl() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(10_000)).await.unwrap();
+    let before = guard.expires_at();
+    assert!(guard.extend(ms(500)).await.unwrap().is_extended());
+    assert_eq!(guard.valid_for(), ms(500));
+    assert!(guard.expires_at() < before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_failed_extend_only_the_shorter_ttl_counts() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(10_000)).await.unwrap();
+    // The store shortened the lock, but nobody told us.
+    line.behaviour.extend.lock().unwrap().reply_lost = true;
+    assert!(guard.extend(ms(500)).await.is_err());
+    assert_eq!(guard.valid_for(), ms(500));
+    assert!(guard.extend(ms(20_000)).await.is_err());
+    assert_eq!(guard.valid_for(), ms(500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_stays_lost() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(100)).await.unwrap();
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    // The store would still have it, within the tolerance.
+    assert!(is_locked(&line, KEY).await);
+    let extends = line.behaviour.extends.load(Ordering::Relaxed);
+    assert_eq!(guard.extend(ms(1_000)).await.unwrap(), ExtendResult::NotHeld(NotHeld::Expired));
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), extends, "nothing is sent");
+    assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lost_token_fires_on_expiry_on_release_and_not_before() {
+    let line = Line::new();
+    let guard = acquire(&line, config(100)).await.unwrap();
+    let token = guard.lost_token();
+    sleep(ms(95)).await;
+    assert!(!token.is_cancelled());
+    sleep(ms(10)).await;
+    assert!(token.is_cancelled());
+
+    let guard = acquire(&line, LockConfig::new("second")).await.unwrap();
+    let (token, lost, held) = (guard.lost_token(), guard.lost(), guard.held());
+    settle().await;
+    assert!(!token.is_cancelled() && !held.is_lost());
+    guard.lost_token().cancel();
+    settle().await;
+    assert!(!token.is_cancelled() && !held.is_lost(), "cancelling a token does not end the lock");
+    let _ = guard.release().await.unwrap();
+    assert_eq!(lost.await, LossReason::Released);
+    assert!(token.is_cancelled() && held.is_lost());
+    assert_eq!(held.valid_for(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn auto_extend_keeps_a_lock_far_beyond_its_ttl() {
+    let line = Line::new();
+    let guard = acquire(&line, config(300).with_auto_extend(AutoExtend::new())).await.unwrap();
+    for _ in 0..100 {
+        sleep(ms(250)).await;
+        assert!(guard.valid_for() >= ms(150), "{:?}", guard.valid_for());
+        assert!(try_lock(&line, KEY).await.unwrap().is_none());
+    }
+    let extends = line.behaviour.extends.load(Ordering::Relaxed);
+    assert!((240..=260).contains(&extends), "a third of the TTL each: {extends}");
+    assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
+    sleep(ms(5_000)).await;
+    assert_eq!(
+        line.behaviour.extends.load(Ordering::Relaxed),
+        extends,
+        "no renewal after the release"
+    );
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn auto_extend_survives_errors_for_as_long_as_the_ttl_lasts() {
+    let line = Line::new();
+    let guard = acquire(&line, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
+    line.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    sleep(ms(800)).await;
+    assert!(!guard.is_lost());
+    line.behaviour.extend.lock().unwrap().fails = None;
+    sleep(ms(5_000)).await;
+    assert!(!guard.is_lost());
+
+    line.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::AuthFailed);
+    let since = Instant::now();
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert!(since.elapsed() >= ms(599) && since.elapsed() <= ms(900), "{:?}", since.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn auto_extend_is_not_stopped_by_an_attempt_that_hangs() {
+    let line = Line::new();
+    let guard = acquire(&line, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
+    line.behaviour.extend.lock().unwrap().before = Duration::from_secs(3_600);
+    sleep(ms(400)).await;
+    line.behaviour.extend.lock().unwrap().before = Duration::ZERO;
+    sleep(ms(2_000)).await;
+    assert!(!guard.is_lost());
+
+    line.behaviour.extend.lock().unwrap().before = Duration::from_secs(3_600);
+    let token = guard.lost_token();
+    tokio::time::timeout(ms(901), token.cancelled()).await.expect("the loss is noticed in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn auto_extend_notices_that_the_store_lost_the_lock() {
+    let line = Line::new();
+    let guard = acquire(&line, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
+    assert!(line.store.release(ReleaseRequest::new(guard.lock_id())).await.unwrap().is_released());
+    let since = Instant::now();
+    assert_eq!(guard.lost().await, LossReason::NotHeld);
+    assert!(since.elapsed() <= ms(301));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cap_on_the_hold_ends_it() {
+    let line = Line::new();
+    let plan = AutoExtend::new().with_max_hold(ms(2_000));
+    let started = Instant::now();
+    let guard = acquire(&line, config(300).with_auto_extend(plan)).await.unwrap();
+    assert_eq!(guard.lost().await, LossReason::MaxHold);
+    // tokio's timers are exact to a millisecond.
+    assert!(started.elapsed() >= ms(2_000) && started.elapsed() <= ms(2_002));
+    // The store ends it no later than its tolerance after that.
+    sleep(ms(1_001)).await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manual_extend_sets_the_ttl_of_later_renewals() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(300).with_auto_extend(AutoExtend::new())).await.unwrap();
+    assert!(guard.extend(ms(6_000)).await.unwrap().is_extended());
+    assert_eq!(guard.valid_for(), ms(6_000));
+    let extends = line.behaviour.extends.load(Ordering::Relaxed);
+    sleep(ms(10_100)).await;
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed) - extends, 5);
+    assert!(guard.valid_for() > ms(3_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_does_not_wait_for_a_renewal_that_hangs() {
+    let line = Line::new();
+    let guard = acquire(&line, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
+    line.behaviour.extend.lock().unwrap().before = ms(400);
+    sleep(ms(310)).await; // a renewal is under way
+    let started = Instant::now();
+    assert!(guard.release().await.unwrap().is_released());
+    assert!(started.elapsed() < ms(5));
+    // The late renewal revives nothing.
+    sleep(ms(1_000)).await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_an_auto_extended_guard_ends_renewing_and_releases_once() {
+    let line = Line::new();
+    drop(acquire(&line, config(300).with_auto_extend(AutoExtend::new())).await.unwrap());
+    settle().await;
+    assert!(!is_locked(&line, KEY).await);
+    sleep(ms(3_000)).await;
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 1);
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_guard_prints_names_neither_key_nor_lock_id() {
+    let line = Line::new();
+    let guard = acquire(&line, config(300).with_auto_extend(AutoExtend::new())).await.unwrap();
+    let printed = format!("{guard:?} {:?}", guard.held());
+    assert!(!printed.contains(KEY) && !printed.contains(guard.lock_id().expose()), "{printed}");
+}

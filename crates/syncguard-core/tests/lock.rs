@@ -1,0 +1,365 @@
+//! `lock`, `acquire`, `try_lock` and `Locker`: waiting, giving up, and what becomes of the work.
+
+mod common;
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{Heard, Line, Trouble, is_locked, ms, settle};
+use syncguard_core::{
+    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Held,
+    Jitter, LockBackend, LockConfig, LockError, Locker, ReleaseSource, acquire, lock, lock_send,
+    try_lock,
+};
+use syncguard_memory::MemoryBackend;
+use tokio::time::{Instant, sleep};
+
+const KEY: &str = "worked-on";
+
+fn fixed(retries: u32, delay: u64, timeout: u64) -> AcquisitionOptions {
+    AcquisitionOptions::new()
+        .with_max_retries(retries)
+        .with_retry_delay(ms(delay))
+        .with_backoff(Backoff::Fixed)
+        .with_jitter(Jitter::None)
+        .with_timeout(ms(timeout))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_runs_under_the_lock_and_its_result_comes_back_untouched() {
+    let line = Line::new();
+    let mut borrowed = Vec::new();
+    let result: Result<u32, &str> = lock(&line, KEY, async |held| {
+        assert!(is_locked(&line, KEY).await);
+        borrowed.push(held.fence().get());
+        Err("the work's own error")
+    })
+    .await
+    .unwrap();
+    assert_eq!(result, Err("the work's own error"));
+    assert_eq!(borrowed, [1]);
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_goes_to_the_handler_and_not_into_the_result() {
+    let (line, heard) = (Line::new(), Heard::default());
+    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    for (n, config) in
+        [LockConfig::new("a"), LockConfig::new("b").with_auto_extend(AutoExtend::new())]
+            .into_iter()
+            .enumerate()
+    {
+        let config = config.with_on_release_error(heard.handler());
+        assert_eq!(lock(&line, config, async |_| n).await.unwrap(), n);
+        let heard = heard.take();
+        assert_eq!(heard.len(), 1);
+        assert_eq!(heard[0].1.source, ReleaseSource::Lock);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_work_releases_the_lock() {
+    let line = Line::new();
+    let worker = line.clone();
+    let work = tokio::spawn(async move {
+        lock(&worker, KEY, async |_| panic!("the work")).await.map(|(): ()| ())
+    });
+    assert!(work.await.unwrap_err().is_panic());
+    settle().await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_call_at_any_point_leaves_no_lock() {
+    let line = Line::new();
+    let trouble = Trouble { before: ms(10), after: ms(10), ..Trouble::default() };
+    *line.behaviour.acquire.lock().unwrap() = trouble;
+    *line.behaviour.release.lock().unwrap() = trouble;
+    for given_up_after in [1, 5, 11, 15, 19, 21, 25, 31, 35] {
+        let work =
+            lock(&line, LockConfig::new(KEY).with_ttl(ms(60_000)), async |_| sleep(ms(5)).await);
+        assert!(tokio::time::timeout(ms(given_up_after), work).await.is_err());
+        sleep(ms(100)).await;
+        assert!(!is_locked(&line, KEY).await, "given up after {given_up_after} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_whose_reply_is_lost_leaves_no_lock() {
+    let line = Line::new();
+    line.behaviour.acquire.lock().unwrap().reply_lost = true;
+    let error = acquire(&line, LockConfig::new(KEY).with_ttl(ms(60_000))).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NetworkTimeout);
+    assert!(error.is_outcome_unknown() && error.is_retryable());
+    sleep(ms(100)).await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_acquire_is_released_however_late_it_lands() {
+    let line = Line::new();
+    // The request overtakes nothing: it reaches the store after the first releases did.
+    *line.behaviour.acquire.lock().unwrap() =
+        Trouble { before: ms(700), reply_lost: true, ..Trouble::default() };
+    let config = LockConfig::new(KEY).with_ttl(ms(60_000)).with_acquisition(fixed(0, 1, 50));
+    let error = acquire(&line, config).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    sleep(ms(800)).await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn contention_is_retried_until_the_holder_is_done() {
+    let line = Line::new();
+    let holder = acquire(&line, KEY).await.unwrap();
+    let contender = tokio::spawn({
+        let line = line.clone();
+        async move { acquire(&line, LockConfig::new(KEY).with_acquisition(fixed(50, 20, 5_000))).await }
+    });
+    sleep(ms(250)).await;
+    let _ = holder.release().await.unwrap();
+    assert_eq!(contender.await.unwrap().unwrap().fence().get(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_retries_are_counted_and_the_time_is_limited() {
+    let line = Line::new();
+    let _holder = acquire(&line, LockConfig::new(KEY).with_ttl(ms(600_000))).await.unwrap();
+    let attempts = || line.behaviour.acquires.swap(0, Ordering::Relaxed);
+    attempts();
+
+    let started = Instant::now();
+    let config = LockConfig::new(KEY).with_acquisition(fixed(3, 100, 60_000));
+    let error = acquire(&line, config).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(error.to_string().contains("4 attempts"), "{error}");
+    assert_eq!((attempts(), started.elapsed()), (4, ms(300)));
+
+    let started = Instant::now();
+    let config = LockConfig::new(KEY).with_acquisition(fixed(1_000, 100, 1_000));
+    let error = acquire(&line, config).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(
+        started.elapsed() <= ms(1_001) && started.elapsed() >= ms(950),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(attempts() >= 10, "the last attempts come close to the limit");
+
+    // The defaults: 100 ms, doubling, half of it chance, five seconds.
+    let started = Instant::now();
+    assert!(acquire(&line, KEY).await.is_err());
+    assert!(started.elapsed() <= ms(5_001));
+    assert!((6..=11).contains(&attempts()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_cannot_outlast_the_limit() {
+    let line = Line::new();
+    line.behaviour.acquire.lock().unwrap().before = Duration::from_secs(3_600);
+    let started = Instant::now();
+    let error = lock(&line, KEY, async |_| ()).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(started.elapsed() <= ms(5_001));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_the_store_are_not_retried() {
+    let line = Line::new();
+    for code in [
+        ErrorCode::ServiceUnavailable,
+        ErrorCode::AuthFailed,
+        ErrorCode::Internal,
+        ErrorCode::RateLimited,
+    ] {
+        line.behaviour.acquire.lock().unwrap().fails = Some(code);
+        line.behaviour.acquires.store(0, Ordering::Relaxed);
+        assert_eq!(lock(&line, KEY, async |_| ()).await.unwrap_err().code(), code);
+        assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_ends_the_waiting_at_once_but_not_the_release() {
+    let line = Line::new();
+    let holder = acquire(&line, LockConfig::new(KEY).with_ttl(ms(60_000))).await.unwrap();
+    let token = CancellationToken::new();
+    let started = Instant::now();
+    let config = LockConfig::new(KEY)
+        .with_cancellation(token.clone())
+        .with_acquisition(fixed(9, 500, 5_000));
+    let (waiting, ()) = tokio::join!(acquire(&line, config.clone()), async {
+        sleep(ms(70)).await;
+        token.cancel();
+    });
+    assert_eq!(waiting.unwrap_err().code(), ErrorCode::Aborted);
+    assert!(started.elapsed() <= ms(72));
+    let acquires = line.behaviour.acquires.load(Ordering::Relaxed);
+    assert_eq!(try_lock(&line, config).await.unwrap_err().code(), ErrorCode::Aborted);
+    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), acquires, "nothing is sent");
+    let _ = holder.release().await.unwrap();
+
+    // Fired while the work runs, it does not keep the lock from being released.
+    let token = CancellationToken::new();
+    let config = LockConfig::new(KEY).with_cancellation(token.clone());
+    lock(&line, config, async |_| token.cancel()).await.unwrap();
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_lock_tries_once() {
+    let line = Line::new();
+    let guard = try_lock(&line, KEY).await.unwrap().unwrap();
+    let started = Instant::now();
+    assert!(try_lock(&line, KEY).await.unwrap().is_none());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_locker_is_configured_once_and_varied_by_its_clones() {
+    let line = Line::new();
+    let locker = Locker::new(line.clone()).with_ttl(ms(700)).with_acquisition(fixed(0, 1, 1_000));
+    let guard = locker.acquire("one").await.unwrap();
+    assert_eq!(guard.valid_for(), ms(700));
+    assert!(locker.try_lock("one").await.unwrap().is_none());
+    assert!(locker.lock("one", async |_| ()).await.is_err());
+    let longer = locker.clone().with_ttl(ms(900));
+    longer.lock("two", async |held| assert_eq!(held.valid_for(), ms(900))).await.unwrap();
+    assert_eq!(locker.backend().store.stored_locks(), 1);
+    let printed = format!("{locker:?}");
+    assert!(printed.contains("memory"), "{printed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_arguments_are_reported_before_anything_is_sent() {
+    let line = Line::new();
+    let bad = [
+        (LockConfig::new(""), "1 to 512 bytes"),
+        (LockConfig::new("x".repeat(513)), "at most 512"),
+        (LockConfig::new("nul\0"), "NUL"),
+        (LockConfig::new(KEY).with_ttl(Duration::ZERO), "1 ms"),
+        (LockConfig::new(KEY).with_ttl(Duration::from_micros(999)), "1 ms"),
+        (LockConfig::new(KEY).with_ttl(Duration::MAX), "100 years"),
+        (LockConfig::new(KEY).with_acquisition(fixed(1, 0, 100)), "retry delay"),
+        (LockConfig::new(KEY).with_acquisition(fixed(1, 1, 0)), "acquisition timeout"),
+        (
+            LockConfig::new(KEY)
+                .with_acquisition(AcquisitionOptions::new().with_timeout(Duration::MAX)),
+            "100 years",
+        ),
+        (LockConfig::new(KEY).with_dispose_timeout(Duration::ZERO), "dispose timeout"),
+        (
+            LockConfig::new(KEY).with_auto_extend(AutoExtend::new().with_max_hold(Duration::ZERO)),
+            "cap on the hold",
+        ),
+        (
+            LockConfig::new(KEY).with_auto_extend(AutoExtend::new().with_max_hold(Duration::MAX)),
+            "100 years",
+        ),
+    ];
+    for (config, allowed) in bad {
+        // The first mistake is the one that is reported.
+        for config in [config.clone(), config.with_ttl(Duration::ZERO)] {
+            let error = lock(&line, config, async |_| ()).await.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            assert!(error.to_string().contains(allowed), "{error} should say {allowed:?}");
+        }
+    }
+    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0);
+    // No retries at all need no delay.
+    let once = LockConfig::new(KEY).with_acquisition(fixed(0, 0, 100));
+    lock(&line, once, async |_| ()).await.unwrap();
+}
+
+#[test]
+fn outside_a_runtime_locks_say_what_they_need() {
+    let backend = MemoryBackend::new();
+    let mut call = Box::pin(lock(&backend, KEY, async |_| ()));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(Err(error)) = call.as_mut().poll(&mut context) else {
+        panic!("an error at once");
+    };
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    assert!(error.to_string().contains("tokio runtime"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_at_a_time_whatever_the_way_in() {
+    let backend = DynBackend::new(MemoryBackend::new());
+    let patient = AcquisitionOptions::new()
+        .with_max_retries(10_000)
+        .with_retry_delay(ms(1))
+        .with_timeout(ms(20_000));
+    let locker = Locker::new(backend).with_acquisition(patient);
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let tasks: Vec<_> = (0..40)
+        .map(|n| {
+            let (locker, inside) = (locker.clone(), std::sync::Arc::clone(&inside));
+            tokio::spawn(async move {
+                let work = async |held: Held| {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    held.fence()
+                };
+                if n % 2 == 0 {
+                    locker.lock(KEY, work).await.unwrap()
+                } else {
+                    let guard = locker.acquire(KEY).await.unwrap();
+                    let fence = work(guard.held()).await;
+                    assert!(guard.release().await.unwrap().is_released());
+                    fence
+                }
+            })
+        })
+        .collect();
+    let mut fences = Vec::new();
+    for task in tasks {
+        fences.push(task.await.unwrap().get());
+    }
+    fences.sort_unstable();
+    assert_eq!(fences, (1..=40).collect::<Vec<_>>());
+}
+
+/// What must compile: borrowing work, spawning, code generic over backend and work.
+#[tokio::test]
+async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {
+    fn is_send<T: Send>(future: T) -> T {
+        future
+    }
+
+    fn spawn_generic<B, W, F>(
+        backend: B,
+        work: W,
+    ) -> tokio::task::JoinHandle<Result<F::Output, LockError>>
+    where
+        B: LockBackend,
+        W: FnOnce(Held<B::Fence>) -> F + Send + 'static,
+        F: Future<Output: Send> + Send + 'static,
+    {
+        tokio::spawn(async move { lock_send(&backend, KEY, work).await })
+    }
+
+    let backend = MemoryBackend::new();
+    let text = String::from("borrowed across an await");
+    let length = is_send(lock(&backend, KEY, async |_| {
+        tokio::task::yield_now().await;
+        text.len()
+    }))
+    .await
+    .unwrap();
+    assert_eq!(length, text.len());
+
+    // Work that is not Send is fine on the task that made it.
+    let cell = Cell::new(1);
+    lock(&backend, KEY, async |_| cell.set(cell.get() + 1)).await.unwrap();
+    assert_eq!(cell.get(), 2);
+
+    let fence =
+        spawn_generic(backend.clone(), |held| async move { held.fence() }).await.unwrap().unwrap();
+    assert_eq!(fence.get(), 3);
+    assert_eq!(spawn_generic(DynBackend::new(backend), |_| async { 7 }).await.unwrap().unwrap(), 7);
+}

@@ -1,0 +1,83 @@
+//! What a held lock weighs: bytes of heap per guard, counted by the allocator.
+//!
+//! Alone in its binary, because it counts every allocation of the process. `cargo xtask bench core`
+//! prints the figures (`-- --nocapture`).
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use syncguard_core::StorageLimits;
+use syncguard_core::{
+    AutoExtend, Key, LockBackend, LockConfig, LockGuard, hash_key, make_storage_key, try_lock,
+};
+use syncguard_memory::MemoryBackend;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const GUARDS: usize = 100_000;
+
+/// One test, so that nothing else allocates meanwhile.
+#[test]
+fn guards_and_keys_stay_small() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stored = bytes_of_stored_locks().await;
+        let plain = bytes_per_guard(LockConfig::new).await - stored;
+        let kept = bytes_per_guard(|key| LockConfig::new(key).with_auto_extend(AutoExtend::new())).await - stored;
+        println!("bytes per held guard: {plain}, with auto-extend: {kept} (and {stored} in the memory backend)");
+        assert!(plain < 1_024, "{plain} bytes per guard");
+        assert!(kept < 1_024, "{kept} bytes per auto-extended guard");
+    });
+
+    let key = Key::new("payment:0123456789").unwrap();
+    assert_eq!(allocations(|| hash_key(key.expose())), 0);
+    assert_eq!(
+        allocations(|| make_storage_key("app", key.expose(), StorageLimits::REDIS).unwrap()),
+        1
+    );
+    assert_eq!(allocations(|| Key::new("payment:0123456789").unwrap()), 1);
+}
+
+async fn bytes_per_guard<C: Into<LockConfig>>(config: impl Fn(String) -> C) -> usize {
+    let backend = MemoryBackend::new();
+    let mut guards: Vec<LockGuard<MemoryBackend>> = Vec::with_capacity(GUARDS);
+    let region = Region::new(ALLOCATOR);
+    for n in 0..GUARDS {
+        guards.push(try_lock(&backend, config(key(n))).await.unwrap().unwrap());
+    }
+    // Tasks that have run once have their timers.
+    tokio::task::yield_now().await;
+    let heap = live_bytes(&region);
+    drop(guards);
+    heap / GUARDS + size_of::<LockGuard<MemoryBackend>>()
+}
+
+/// What the backend keeps for each lock, which is not the guard's.
+async fn bytes_of_stored_locks() -> usize {
+    let backend = MemoryBackend::new();
+    let region = Region::new(ALLOCATOR);
+    for n in 0..GUARDS {
+        let request =
+            syncguard_core::AcquireRequest::new(key(n), syncguard_core::Ttl::DEFAULT).unwrap();
+        assert!(backend.acquire(request).await.unwrap().is_acquired());
+    }
+    live_bytes(&region) / GUARDS
+}
+
+fn live_bytes(region: &Region<'_, System>) -> usize {
+    let change = region.change();
+    change.bytes_allocated - change.bytes_deallocated
+}
+
+fn allocations<T>(call: impl FnOnce() -> T) -> usize {
+    let region = Region::new(ALLOCATOR);
+    let result = call();
+    let change = region.change();
+    drop(result);
+    change.allocations
+}
+
+fn key(n: usize) -> String {
+    format!("guard:{n:012}")
+}

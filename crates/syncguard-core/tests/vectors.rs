@@ -1,0 +1,60 @@
+//! What the TypeScript library computes for hashes, storage keys and fences.
+
+use serde_json::Value;
+use syncguard_core::{
+    Fence, StorageLimits, hash_key, hash_key_triple32, make_fence_key, make_storage_key,
+};
+
+fn vectors(section: &str) -> Vec<Value> {
+    let file: Value = serde_json::from_str(include_str!("fixtures/keys.json")).unwrap();
+    let section = file[section].as_array().unwrap().clone();
+    assert!(!section.is_empty());
+    section
+}
+
+fn text<'a>(vector: &'a Value, field: &str) -> &'a str {
+    vector[field].as_str().unwrap()
+}
+
+fn number(vector: &Value, field: &str) -> usize {
+    usize::try_from(vector[field].as_u64().unwrap()).unwrap()
+}
+
+#[test]
+fn both_hashes() {
+    for vector in vectors("hashKey") {
+        let input = text(&vector, "input");
+        assert_eq!(hash_key(input).to_string(), text(&vector, "sha256_96"), "{vector}");
+        assert_eq!(hash_key_triple32(input).to_string(), text(&vector, "triple32"), "{vector}");
+    }
+}
+
+#[test]
+fn storage_and_fence_keys() {
+    for vector in vectors("makeStorageKey") {
+        let limits =
+            StorageLimits { limit: number(&vector, "limit"), reserve: number(&vector, "reserve") };
+        let prefix = text(&vector, "prefix");
+        let storage_key = make_storage_key(prefix, text(&vector, "key"), limits);
+        let names = storage_key.and_then(|storage_key| {
+            let fence_key = make_fence_key(prefix, &storage_key, limits)?;
+            Ok((storage_key, fence_key))
+        });
+        match names {
+            Ok((storage_key, fence_key)) => {
+                assert_eq!(storage_key, text(&vector, "storageKey"), "{vector}");
+                assert_eq!(fence_key, text(&vector, "fenceKey"), "{vector}");
+            }
+            Err(error) => assert_eq!(error.code().as_str(), text(&vector, "error"), "{vector}"),
+        }
+    }
+}
+
+#[test]
+fn fences() {
+    for vector in vectors("formatFence") {
+        let fence = Fence::new(vector["n"].as_u64().unwrap()).unwrap();
+        assert_eq!(fence.to_string(), text(&vector, "fence"));
+        assert_eq!(text(&vector, "fence").parse::<Fence>().unwrap(), fence);
+    }
+}

@@ -1,0 +1,269 @@
+//! The backend, and the ways to get one.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gcloud_sdk::GoogleAuthMiddleware;
+use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
+use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ExtendRequest,
+    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo,
+    LookupRequest, ReleaseRequest, ReleaseResult, TIME_TOLERANCE, TimeAuthority, Timestamp, cancel,
+    is_live,
+};
+
+use crate::attempts::Attempts;
+use crate::client::Client;
+use crate::clock::{self, Clock, ClockDrift};
+use crate::config::FirestoreOptions;
+use crate::connect::{make_client, parse_url};
+use crate::document::Version;
+use crate::error::Fault;
+use crate::layout::Layout;
+use crate::memo::{Known, Memo};
+use crate::{acquire, extend, is_locked, lookup, release};
+
+/// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
+///
+/// A cheap handle: clones share the connection, and what is known of locks and clocks.
+#[derive(Clone)]
+pub struct FirestoreBackend(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) client: Client,
+    pub(crate) layout: Layout,
+    pub(crate) memo: Memo,
+    pub(crate) cleans_up: bool,
+    clock: Arc<dyn Clock>,
+    strict_clock: bool,
+    conflict_retries: u32,
+    request_timeout: Duration,
+    operation_timeout: Duration,
+    guards: GuardDefaults,
+}
+
+impl FirestoreBackend {
+    /// Connects with the default options.
+    ///
+    /// `firestore://project/database`, or `firestore://project` for the database `(default)`.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_with`](Self::connect_with).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::connect_with(url, FirestoreOptions::new()).await
+    }
+
+    /// Connects with these options, and the application default credentials or an emulator.
+    ///
+    /// Sends nothing yet: the connection is opened by the first operation, and again whenever it is
+    /// lost. The credentials' tokens are renewed on the runtime this is called in; it must outlive
+    /// the backend.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidArgument` for a bad URL or option, equal or illegal collection names, or an emulator
+    ///   on another machine without [leave](FirestoreOptions::with_remote_emulator).
+    /// - `AuthFailed` if there are no usable credentials.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn connect_with(url: &str, options: FirestoreOptions) -> Result<Self, LockError> {
+        let layout = Self::checked(url, &options)?;
+        let client = make_client(&layout, &options).await?;
+        Self::over(client, layout, options)
+    }
+
+    /// Over a client the program has: `GoogleApi::get` of gcloud-sdk makes one. Sends nothing.
+    ///
+    /// Make it with the resource prefix `projects/…/databases/…` of the same database. Its own
+    /// timeouts do not matter here, except that gcloud-sdk waits for a connection for 30 s by default.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad URL or option, or equal or illegal collection names.
+    pub fn from_client(
+        client: FirestoreClient<GoogleAuthMiddleware>,
+        url: &str,
+        options: FirestoreOptions,
+    ) -> Result<Self, LockError> {
+        let layout = Self::checked(url, &options)?;
+        Self::over(client, layout, options)
+    }
+
+    /// How far this machine's clock is off the server's, by the responses so far; `None` before the
+    /// first one.
+    ///
+    /// Meant for health checks. Locks in Firestore live by their clients' clocks: keep them in step.
+    #[must_use]
+    pub fn clock_drift(&self) -> Option<ClockDrift> {
+        self.0.client.gauge().drift()
+    }
+
+    fn checked(url: &str, options: &FirestoreOptions) -> Result<Layout, LockError> {
+        options.check()?;
+        let (project, database) = parse_url(url)?;
+        Layout::new(project, database, &options.collection, &options.fence_collection)
+    }
+
+    fn over(
+        client: FirestoreClient<GoogleAuthMiddleware>,
+        layout: Layout,
+        options: FirestoreOptions,
+    ) -> Result<Self, LockError> {
+        let guards = options.guard_defaults()?;
+        Ok(Self(Arc::new(Inner {
+            client: Client::new(client, Arc::clone(&options.clock)),
+            layout,
+            memo: Memo::new(options.remembered_locks),
+            cleans_up: options.cleanup_in_is_locked,
+            clock: options.clock,
+            strict_clock: options.strict_clock,
+            conflict_retries: options.conflict_retries,
+            request_timeout: options.request_timeout,
+            operation_timeout: options.operation_timeout,
+            guards,
+        })))
+    }
+}
+
+impl Inner {
+    pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
+        clock::timestamp(&*self.clock)
+    }
+
+    /// # Errors
+    ///
+    /// `ServiceUnavailable` in strict mode, if the clock is not fit for locking.
+    pub(crate) fn check_clock(&self) -> Result<(), LockError> {
+        if self.strict_clock { self.client.gauge().check() } else { Ok(()) }
+    }
+
+    pub(crate) fn attempts(&self) -> Attempts {
+        Attempts::new(self.conflict_retries, self.request_timeout, self.operation_timeout)
+    }
+
+    pub(crate) async fn commit(
+        &self,
+        writes: Vec<Write>,
+        attempts: &Attempts,
+    ) -> Result<CommitResponse, Fault> {
+        self.client.commit(&self.layout, writes, attempts.call_deadline()).await
+    }
+
+    /// A commit that nobody waits for, and that may fail.
+    pub(crate) fn in_background(self: &Arc<Self>, writes: Vec<Write>) {
+        let inner = Arc::clone(self);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(fault) = inner.commit(writes, &inner.attempts()).await {
+                    tracing::debug!(error = %fault.error, "an expired lock was not cleared away");
+                }
+            });
+        }
+    }
+
+    /// Keeps in mind where a lock is that a commit has just written first.
+    pub(crate) fn remember(
+        &self,
+        lock_id: LockId,
+        name: String,
+        answer: CommitResponse,
+        expires_at: Timestamp,
+    ) {
+        let written = answer.write_results.into_iter().next();
+        if let Some(updated) = written.and_then(|written| written.update_time) {
+            let version = Version { name, updated };
+            self.memo.remember(lock_id, Known { version, expires_at });
+        }
+    }
+
+    /// Where a lock of ours is, if it is live as far as we know. It is not known any more from now on.
+    pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Known>, LockError> {
+        let now = self.now()?;
+        let known = self.memo.take(lock_id);
+        Ok(known.filter(|known| is_live(known.expires_at, now, TIME_TOLERANCE)))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for FirestoreBackend {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let gone = request
+            .cancellation
+            .as_ref()
+            .map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let operation = acquire::acquire(Arc::clone(&self.0), request.clone(), gone.clone());
+        let result = pin!(cancel::finish_acquire(self, &request, operation));
+        // Declared last, so that it fires before the rest of the operation is handed to the runtime.
+        let _fires_when_dropped = gone.drop_guard();
+        result.await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let token = request.cancellation.clone();
+        cancel::finish(token.as_ref(), release::release(Arc::clone(&self.0), request)).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let token = request.cancellation.clone();
+        cancel::finish(token.as_ref(), extend::extend(Arc::clone(&self.0), request)).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        let token = request.cancellation.clone();
+        let read = is_locked::is_locked(Arc::clone(&self.0), request);
+        until_cancelled(token.as_ref(), read).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        let token = request.cancellation.clone();
+        let read = lookup::lookup(Arc::clone(&self.0), request);
+        until_cancelled(token.as_ref(), read).await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("firestore", TimeAuthority::Client)
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        &self.0.guards
+    }
+}
+
+impl fmt::Debug for FirestoreBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FirestoreBackend")
+            .field("database", &self.0.layout.database())
+            .field("collection", &self.0.layout.lock_collection())
+            .field("fence_collection", &self.0.layout.fence_collection())
+            .field("clock_drift", &self.clock_drift())
+            .finish()
+    }
+}
+
+/// Runs a read until the caller's token fires. There is nothing to see through to its end.
+async fn until_cancelled<T>(
+    token: Option<&CancellationToken>,
+    read: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    cancel::check(token)?;
+    match token {
+        None => read.await,
+        Some(token) => tokio::select! {
+            biased;
+            result = read => result,
+            () = token.cancelled() => Err(LockError::aborted()),
+        },
+    }
+}

@@ -1,0 +1,171 @@
+//! The three calls of Firestore that locks need. No transaction is ever opened.
+
+use std::sync::Arc;
+
+use gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
+use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
+use gcloud_sdk::google::firestore::v1::run_query_request::QueryType;
+use gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
+use gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
+use gcloud_sdk::google::firestore::v1::structured_query::{
+    CollectionSelector, FieldFilter, FieldReference, Filter,
+};
+use gcloud_sdk::google::firestore::v1::{
+    BatchGetDocumentsRequest, CommitRequest, CommitResponse, Document, RunQueryRequest,
+    StructuredQuery, Write,
+};
+use gcloud_sdk::tonic::{Request, Response, Status, Streaming};
+use gcloud_sdk::{GoogleAuthMiddleware, RequestTimeouts, prost_types};
+use syncguard_core::LockId;
+use tokio::time::Instant;
+
+use crate::clock::{Clock, Gauge, Sent};
+use crate::document::{LOCK_ID, string};
+use crate::error::{self, Fault, Rpc};
+use crate::layout::Layout;
+
+/// Calls, each bounded in time, each a look at the server's clock.
+pub(crate) struct Client {
+    firestore: FirestoreClient<GoogleAuthMiddleware>,
+    clock: Arc<dyn Clock>,
+    gauge: Gauge,
+}
+
+impl Client {
+    pub(crate) fn new(
+        firestore: FirestoreClient<GoogleAuthMiddleware>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { firestore, clock, gauge: Gauge::default() }
+    }
+
+    pub(crate) fn gauge(&self) -> &Gauge {
+        &self.gauge
+    }
+
+    /// These documents as they are now, all at the same time; in the order of the names.
+    pub(crate) async fn read<const N: usize>(
+        &self,
+        layout: &Layout,
+        names: [&str; N],
+        deadline: Instant,
+    ) -> Result<[Option<Document>; N], Fault> {
+        let request = BatchGetDocumentsRequest {
+            database: layout.database().to_owned(),
+            documents: names.map(str::to_owned).into(),
+            ..BatchGetDocumentsRequest::default()
+        };
+        let mut firestore = self.firestore.clone();
+        bounded(Rpc::Read, deadline, request, async |request| {
+            let sent = Sent::now(&*self.clock);
+            let mut stream = firestore.batch_get_documents(request).await?.into_inner();
+            let mut documents = [const { None }; N];
+            let mut answers = 0;
+            while let Some(answer) = stream.message().await? {
+                self.measure(&sent, answer.read_time.as_ref());
+                let name = match &answer.result {
+                    Some(Found::Found(document)) => &document.name,
+                    Some(Found::Missing(name)) => name,
+                    None => continue,
+                };
+                let Some(index) = names.iter().position(|wanted| wanted == name) else { continue };
+                answers += 1;
+                if let Some(Found::Found(document)) = answer.result {
+                    documents[index] = Some(document);
+                }
+            }
+            // A document that nothing was said of is not one that does not exist.
+            Ok((answers == N).then_some(documents))
+        })
+        .await?
+        .ok_or_else(|| error::unintelligible("a document is missing in it").into())
+    }
+
+    /// All lock documents with this lock id, as they are now. There should be one at most, and there
+    /// is no limit, so that more are seen.
+    pub(crate) async fn query(
+        &self,
+        layout: &Layout,
+        lock_id: LockId,
+        deadline: Instant,
+    ) -> Result<Vec<Document>, Fault> {
+        let request = RunQueryRequest {
+            parent: layout.documents().to_owned(),
+            query_type: Some(QueryType::StructuredQuery(by_lock_id(layout, lock_id))),
+            ..RunQueryRequest::default()
+        };
+        let mut firestore = self.firestore.clone();
+        bounded(Rpc::Query, deadline, request, async |request| {
+            let sent = Sent::now(&*self.clock);
+            let mut stream: Streaming<_> = firestore.run_query(request).await?.into_inner();
+            let mut documents = Vec::new();
+            while let Some(answer) = stream.message().await? {
+                self.measure(&sent, answer.read_time.as_ref());
+                documents.extend(answer.document);
+            }
+            Ok(documents)
+        })
+        .await
+    }
+
+    /// All of these writes, or none: none if one of their preconditions does not hold.
+    pub(crate) async fn commit(
+        &self,
+        layout: &Layout,
+        writes: Vec<Write>,
+        deadline: Instant,
+    ) -> Result<CommitResponse, Fault> {
+        let request = CommitRequest {
+            database: layout.database().to_owned(),
+            writes,
+            ..CommitRequest::default()
+        };
+        let mut firestore = self.firestore.clone();
+        bounded(Rpc::Commit, deadline, request, async |request| {
+            let sent = Sent::now(&*self.clock);
+            let answer = firestore.commit(request).await.map(Response::into_inner)?;
+            self.measure(&sent, answer.commit_time.as_ref());
+            Ok(answer)
+        })
+        .await
+    }
+
+    fn measure(&self, sent: &Sent, server: Option<&prost_types::Timestamp>) {
+        if let Some(server) = server {
+            self.gauge.take(sent, server);
+        }
+    }
+}
+
+/// One call. The limit goes along to the server, which then stops working on it too; the wait for a
+/// connection is outside the driver's own limit, so there is ours around it all.
+async fn bounded<M, T>(
+    rpc: Rpc,
+    deadline: Instant,
+    message: M,
+    call: impl AsyncFnOnce(Request<M>) -> Result<T, Status>,
+) -> Result<T, Fault> {
+    let mut request = Request::new(message);
+    let left = deadline.saturating_duration_since(Instant::now());
+    request.extensions_mut().insert(RequestTimeouts::new().with_total(left));
+    match tokio::time::timeout_at(deadline, call(request)).await {
+        Ok(answer) => answer.map_err(|status| error::from_status(&status, rpc)),
+        Err(_) => Err(error::timed_out(rpc)),
+    }
+}
+
+fn by_lock_id(layout: &Layout, lock_id: LockId) -> StructuredQuery {
+    let filter = FieldFilter {
+        field: Some(FieldReference { field_path: LOCK_ID.to_owned() }),
+        op: Operator::Equal.into(),
+        value: Some(string(lock_id.expose())),
+    };
+    StructuredQuery {
+        from: vec![CollectionSelector {
+            collection_id: layout.lock_collection().to_owned(),
+            all_descendants: false,
+        }],
+        r#where: Some(Filter { filter_type: Some(FilterType::FieldFilter(filter)) }),
+        ..StructuredQuery::default()
+    }
+}

@@ -1,0 +1,245 @@
+//! How a backend is set up.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler};
+
+use crate::clock::Clock;
+
+/// Options of a [`FirestoreBackend`](crate::FirestoreBackend). TypeScript: `FirestoreBackendOptions`.
+///
+/// What is out of range is reported when the backend is made.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_firestore::FirestoreOptions;
+///
+/// let options = FirestoreOptions::new()
+///     .with_collection("app_locks")
+///     .with_fence_collection("app_fence_counters")
+///     .with_request_timeout(Duration::from_secs(2))
+///     .with_strict_clock(true);
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct FirestoreOptions {
+    pub(crate) collection: String,
+    pub(crate) fence_collection: String,
+    pub(crate) cleanup_in_is_locked: bool,
+    pub(crate) on_release_error: ReleaseErrorHandler,
+    pub(crate) dispose_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) operation_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) conflict_retries: u32,
+    pub(crate) remembered_locks: usize,
+    pub(crate) strict_clock: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) emulator: Option<String>,
+    pub(crate) remote_emulator: bool,
+}
+
+impl FirestoreOptions {
+    /// The collection of the locks unless another is set, as in the TypeScript library.
+    pub const DEFAULT_COLLECTION: &'static str = "locks";
+
+    /// The collection of the fence counters unless another is set, as in the TypeScript library.
+    pub const DEFAULT_FENCE_COLLECTION: &'static str = "fence_counters";
+
+    /// The request timeout unless another is set.
+    pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// The operation timeout unless another is set.
+    pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// The connect timeout unless another is set.
+    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// The retries on conflict unless others are set.
+    pub const DEFAULT_CONFLICT_RETRIES: u32 = 24;
+
+    /// The number of remembered locks unless another is set.
+    pub const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
+
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            collection: Self::DEFAULT_COLLECTION.to_owned(),
+            fence_collection: Self::DEFAULT_FENCE_COLLECTION.to_owned(),
+            cleanup_in_is_locked: false,
+            on_release_error: ReleaseErrorHandler::default(),
+            dispose_timeout: GuardDefaults::DISPOSE_TIMEOUT,
+            request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
+            operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
+            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            conflict_retries: Self::DEFAULT_CONFLICT_RETRIES,
+            remembered_locks: Self::DEFAULT_REMEMBERED_LOCKS,
+            strict_clock: false,
+            clock: Arc::new(SystemTime::now),
+            emulator: None,
+            remote_emulator: false,
+        }
+    }
+
+    /// The collection of the locks, at the root of the database.
+    pub fn with_collection(mut self, collection: impl Into<String>) -> Self {
+        self.collection = collection.into();
+        self
+    }
+
+    /// The collection of the fence counters, at the root of the database; not that of the locks.
+    pub fn with_fence_collection(mut self, collection: impl Into<String>) -> Self {
+        self.fence_collection = collection.into();
+        self
+    }
+
+    /// Lets `is_locked` delete a lock that expired more than three seconds ago, in the background.
+    /// Default: no. Never a fence counter, and never a lock that somebody has taken meanwhile.
+    pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
+        self.cleanup_in_is_locked = cleanup;
+        self
+    }
+
+    /// Hears of releases that failed unheard. Default: a warning in the log.
+    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
+        self.on_release_error = handler;
+        self
+    }
+
+    /// The longest a guard's release may take before it is reported as failed. Default: 5 s.
+    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
+        self.dispose_timeout = timeout;
+        self
+    }
+
+    /// The longest to wait for the answer to one call, an access token included. Default: 5 s.
+    pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// The longest an operation may take, all of its calls and retries included. Default: 10 s.
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = timeout;
+        self
+    }
+
+    /// The longest the opening of a connection may take. Default: 5 s.
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How often an operation starts over because another client wrote the same documents between
+    /// its read and its write, after pauses that grow to 400 ms. Default: 24. After that, or when the
+    /// operation timeout comes first, it fails with `ServiceUnavailable`.
+    pub fn with_conflict_retries(mut self, retries: u32) -> Self {
+        self.conflict_retries = retries;
+        self
+    }
+
+    /// For how many of its own locks the backend remembers where they are, which saves release and
+    /// extend a call each. Default: 8192, some 200 bytes each. 0 turns it off.
+    pub fn with_remembered_locks(mut self, locks: usize) -> Self {
+        self.remembered_locks = locks;
+        self
+    }
+
+    /// Whether to acquire nothing while this machine's clock is known to be 500 ms or more off the
+    /// server's. Default: no, only an error in the log.
+    pub fn with_strict_clock(mut self, strict: bool) -> Self {
+        self.strict_clock = strict;
+        self
+    }
+
+    /// Takes the time from this clock, for tests.
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Connects to an emulator on this `host:port`, in plain text and without credentials. Default:
+    /// what the environment variable `FIRESTORE_EMULATOR_HOST` says, if it is set.
+    pub fn with_emulator(mut self, host_port: impl Into<String>) -> Self {
+        self.emulator = Some(host_port.into());
+        self
+    }
+
+    /// Lets the emulator be on another machine or in another container. Default: no, because a
+    /// variable left in the environment would otherwise lead production anywhere, in plain text.
+    pub fn with_remote_emulator(mut self, allowed: bool) -> Self {
+        self.remote_emulator = allowed;
+        self
+    }
+
+    /// What can be checked without a connection; the collections are the layout's.
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        for timeout in [self.request_timeout, self.operation_timeout, self.connect_timeout] {
+            if timeout < Duration::from_millis(1) {
+                return Err(LockError::invalid_argument(
+                    "a timeout is below 1 ms; 1 ms or more is allowed",
+                ));
+            }
+        }
+        if self.operation_timeout < self.request_timeout {
+            return Err(LockError::invalid_argument(
+                "the operation timeout is below the request timeout; it bounds all requests together",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn guard_defaults(&self) -> Result<GuardDefaults, LockError> {
+        GuardDefaults::default()
+            .with_on_release_error(self.on_release_error.clone())
+            .with_dispose_timeout(self.dispose_timeout)
+    }
+}
+
+impl Default for FirestoreOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for FirestoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FirestoreOptions")
+            .field("collection", &self.collection)
+            .field("fence_collection", &self.fence_collection)
+            .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)
+            .field("dispose_timeout", &self.dispose_timeout)
+            .field("request_timeout", &self.request_timeout)
+            .field("operation_timeout", &self.operation_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("conflict_retries", &self.conflict_retries)
+            .field("remembered_locks", &self.remembered_locks)
+            .field("strict_clock", &self.strict_clock)
+            .field("emulator", &self.emulator)
+            .field("remote_emulator", &self.remote_emulator)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        let options = FirestoreOptions::new;
+        let second = Duration::from_secs(1);
+        for wrong in [
+            options().with_request_timeout(Duration::ZERO),
+            options().with_operation_timeout(Duration::from_micros(999)),
+            options().with_connect_timeout(Duration::ZERO),
+            options().with_request_timeout(2 * second).with_operation_timeout(second),
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        assert!(options().check().is_ok());
+        assert!(options().with_dispose_timeout(Duration::ZERO).guard_defaults().is_err());
+    }
+}

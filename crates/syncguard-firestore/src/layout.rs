@@ -1,0 +1,167 @@
+//! Where the records of a key are.
+
+use syncguard_core::{
+    Key, LockError, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
+};
+
+/// The names of a database and of its two collections.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    database: String,
+    documents: String,
+    locks: String,
+    fences: String,
+}
+
+/// The full names of a key's documents.
+#[derive(Clone)]
+pub(crate) struct Names {
+    pub(crate) lock: String,
+    pub(crate) fence: String,
+}
+
+impl Layout {
+    /// # Errors
+    ///
+    /// `InvalidArgument` for collection names that Firestore refuses, or that are the same.
+    pub(crate) fn new(
+        project: &str,
+        database: &str,
+        locks: &str,
+        fences: &str,
+    ) -> Result<Self, LockError> {
+        for collection in [locks, fences] {
+            if !is_allowed_id(collection) {
+                return Err(LockError::invalid_argument(
+                    "a collection name is 1 to 1500 bytes without a slash or NUL, and is neither \
+                     \".\", \"..\" nor of the form __…__",
+                ));
+            }
+        }
+        if locks == fences {
+            return Err(LockError::invalid_argument(
+                "the collection of the fence counters must not be that of the locks: counters are \
+                 never deleted, locks are",
+            ));
+        }
+        let database = format!("projects/{project}/databases/{database}");
+        let documents = format!("{database}/documents");
+        Ok(Self { database, documents, locks: locks.to_owned(), fences: fences.to_owned() })
+    }
+
+    /// `projects/…/databases/…`
+    pub(crate) fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// What the collections are in.
+    pub(crate) fn documents(&self) -> &str {
+        &self.documents
+    }
+
+    pub(crate) fn lock_collection(&self) -> &str {
+        &self.locks
+    }
+
+    pub(crate) fn fence_collection(&self) -> &str {
+        &self.fences
+    }
+
+    /// The documents of a key.
+    pub(crate) fn names(&self, key: &Key) -> Result<Names, LockError> {
+        let id = lock_id_of(key)?;
+        let fence_id = make_fence_key("", &id, StorageLimits::FIRESTORE)?;
+        Ok(Names { lock: self.name(&self.locks, &id), fence: self.name(&self.fences, &fence_id) })
+    }
+
+    /// The lock's document alone.
+    pub(crate) fn lock_name(&self, key: &Key) -> Result<String, LockError> {
+        Ok(self.name(&self.locks, &lock_id_of(key)?))
+    }
+
+    fn name(&self, collection: &str, id: &str) -> String {
+        [&self.documents, "/", collection, "/", id].concat()
+    }
+}
+
+/// The storage key in a document's full name.
+pub(crate) fn storage_key_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, id)| id)
+}
+
+/// The id of a key's lock document: the key itself, or its hash where Firestore refuses the text.
+///
+/// The fence document needs no such care: its id starts with `fence:` and ends with this one.
+fn lock_id_of(key: &Key) -> Result<String, LockError> {
+    let id = make_storage_key("", key.expose(), StorageLimits::FIRESTORE)?;
+    if is_allowed_id(&id) {
+        Ok(id)
+    } else {
+        make_hashed_storage_key("", key.expose(), StorageLimits::FIRESTORE)
+    }
+}
+
+/// What Firestore takes as the id of a document or a collection. A document id with slashes would
+/// even be taken, and mean a document of a subcollection.
+fn is_allowed_id(id: &str) -> bool {
+    // The service reserves `__.*__`, and is stricter on the shortest of them than it says.
+    let reserved = id.starts_with("__") && id.ends_with("__");
+    !id.is_empty()
+        && id.len() <= StorageLimits::FIRESTORE.limit
+        && !id.contains(['/', '\0'])
+        && !matches!(id, "." | "..")
+        && !reserved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout::new("p", "(default)", "locks", "fence_counters").unwrap()
+    }
+
+    fn names(key: &str) -> (String, String) {
+        let names = layout().names(&Key::new(key).unwrap()).unwrap();
+        let [lock, fence] = ["locks/", "fence_counters/"]
+            .map(|collection| format!("projects/p/databases/(default)/documents/{collection}"));
+        (
+            names.lock.strip_prefix(&lock).unwrap().to_owned(),
+            names.fence.strip_prefix(&fence).unwrap().to_owned(),
+        )
+    }
+
+    #[test]
+    fn an_ordinary_key_is_its_own_id() {
+        for key in ["a", "a:b", "é", "日本", "...", "__x", "x__", "_", "___x", "%2F", "fence:a"]
+        {
+            assert_eq!(names(key), (key.to_owned(), format!("fence:{key}")));
+        }
+        let longest = "k".repeat(512);
+        assert_eq!(names(&longest), (longest.clone(), format!("fence:{longest}")));
+    }
+
+    #[test]
+    fn a_key_that_is_no_id_is_hashed() {
+        for key in ["/", "a/b", "a/b/c", ".", "..", "__", "___", "____", "__x__", "__/__"] {
+            let (lock, fence) = names(key);
+            assert_eq!(lock.len(), 22, "{key}");
+            assert!(is_allowed_id(&lock) && is_allowed_id(&fence));
+            assert_eq!(fence, format!("fence:{lock}"));
+        }
+        assert_ne!(names("a/b"), names("a/c"));
+    }
+
+    #[test]
+    fn collections_are_checked() {
+        let new = |locks: &str, fences: &str| Layout::new("p", "d", locks, fences);
+        assert!(new("locks", "fences").is_ok());
+        assert!(new("verrous-é", "x.y").is_ok());
+        let long = "x".repeat(1501);
+        for wrong in ["", ".", "..", "a/b", "/", "__locks__", "a\0b", &long] {
+            assert!(new(wrong, "fences").is_err(), "{wrong}");
+            assert!(new("locks", wrong).is_err(), "{wrong}");
+        }
+        assert!(new("locks", "locks").is_err());
+    }
+}

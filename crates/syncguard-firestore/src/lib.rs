@@ -1,0 +1,134 @@
+//! Cloud Firestore backend of SyncGuard: distributed locks with fencing tokens in two collections of
+//! a database you already have.
+//!
+//! Everything of the contract is re-exported here, so this crate is all a Firestore user needs.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use syncguard_firestore::{FirestoreBackend, LockConfig, lock};
+//!
+//! # async fn run() -> Result<(), syncguard_firestore::LockError> {
+//! let backend = FirestoreBackend::connect("firestore://my-project").await?;
+//! let nightly = LockConfig::new("job:nightly").with_ttl(Duration::from_secs(60));
+//! lock(&backend, nightly, async |held| {
+//!     // … the job is ours; `held.fence()` goes along with every write …
+//! })
+//! .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Credentials are Google's application default ones. With `FIRESTORE_EMULATOR_HOST` in the
+//! environment, or [`with_emulator`](FirestoreOptions::with_emulator), it is the emulator instead. A
+//! client of [`gcloud_sdk`] that the program already has does as well:
+//! [`FirestoreBackend::from_client`].
+//!
+//! # The clocks of the clients
+//!
+//! Firestore has no clock to ask in a write, so locks live by the clocks of those who use them.
+//! **Every machine needs NTP.** A lock is live until one second after its expiry, which covers what
+//! clocks may be apart; beyond that two clients can hold one lock, and only fences tell them apart.
+//!
+//! Each response carries the server's time, so the drift is measured for nothing, to within a round
+//! trip: [`FirestoreBackend::clock_drift`]. From 200 ms on it is warned about, from 500 ms on it is
+//! an error in the log, and with [`with_strict_clock`](FirestoreOptions::with_strict_clock) the
+//! backend then acquires nothing. It still releases, extends and reads. Where clocks cannot be kept in
+//! step, take the Redis or the PostgreSQL backend, whose servers have the time.
+//!
+//! # What an operation is
+//!
+//! | operation | calls |
+//! |---|---|
+//! | acquire | 2: read lock and counter, commit both |
+//! | acquire of a held key | 1, and nothing is written |
+//! | release, extend | 1 for a lock this backend took or extended last, else 2: query, commit |
+//! | `is_locked`, lookup by key, lookup by lock id | 1 |
+//!
+//! # Why no transactions
+//!
+//! The specification asks for read-write transactions. A backend on them convoys: contenders lock what
+//! they read and time out on each other, and the query by lock id locks the whole collection (6 cycles
+//! a second for 16 workers on *different* keys, in the emulator); one that is abandoned blocks its
+//! documents for a minute.
+//!
+//! Instead, each operation reads, decides, and sends one atomic commit with a precondition on **every**
+//! document that the decision was based on: unchanged since it was read, or still absent. A commit
+//! that succeeds is therefore what a transaction would have been: had anything else come between, a
+//! precondition would have failed, because every write moves a document's update time, and never back.
+//! Acquire states both the lock and its counter: a lock that was taken and released in between is as
+//! absent as before, but the counter has moved. If a precondition fails nothing was written, and the
+//! operation starts over, after a pause, within
+//! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
+//! [operation timeout](FirestoreOptions::with_operation_timeout). Nothing is left open by a caller that
+//! goes away.
+//!
+//! For a lock of its own the backend remembers the document and its update time. Release and extend
+//! then are a single commit on the condition that the document is still that version; so lock id and
+//! expiry are still the remembered ones, and the check is the same as after a query. If the condition
+//! fails they fall back on the query.
+//!
+//! # Beside the TypeScript library
+//!
+//! Documents and fields are those of SyncGuard 2.5 for TypeScript; both may share a database, and a
+//! fleet. To a transaction our commits are ordinary writes: Firestore serialises the two, whoever
+//! comes second reads again. Under contention the transactions set the pace: while one has a document
+//! locked, our commit on it waits, up to the request timeout.
+//!
+//! A key is its document's id. Keys that cannot be one (with a slash, `.`, `..`, `__…__`) get the
+//! hashed form instead: 22 base64url characters. The TypeScript library refuses most of these; a key like
+//! `a/b/c` it stores in a subcollection, so such a key is **not** shared with it.
+//!
+//! Lock ids are found by query, without a limit. Should several documents carry one lock id, that is
+//! warned about; expired ones are deleted, and while two are live, operations by that id answer
+//! `Internal` and touch neither.
+//!
+//! # What the database needs
+//!
+//! - **Native mode**, and the single-field index on `lockId` of the lock collection, which Firestore
+//!   keeps by itself unless it was exempted.
+//! - **No TTL policy on the fence counters**, ever: a deleted counter starts again at one, and fences
+//!   repeat. Delete counters by no other means either. A TTL policy on the *lock* collection is
+//!   possible only with a timestamp field, which these documents do not have; expired locks are
+//!   overwritten by the next holder, and deleted by
+//!   [`with_cleanup_in_is_locked`](FirestoreOptions::with_cleanup_in_is_locked).
+//! - The IAM role **`roles/datastore.user`** for the clients. Of its permissions,
+//!   `datastore.entities.get`, `.list`, `.create`, `.update` and `.delete` and `datastore.databases.get`
+//!   are used. Security rules do not apply to it, and should deny both collections to mobile and web clients.
+//!
+//! Each key costs a counter document for ever. Firestore bills reads, writes and deletes: a cycle of
+//! acquire and release is two reads, two writes and a delete. A document takes about one sustained
+//! write a second before it gets slower, so one key serves as many cycles.
+//!
+//! # What the crate costs
+//!
+//! 179 crates, and a minute and a half of CPU time for a first debug build, most of it for aws-lc and
+//! the generated interface of Firestore. TLS is rustls with aws-lc-rs and Mozilla's root certificates, as
+//! in the other backends; neither OpenSSL nor ring is compiled.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod acquire;
+mod attempts;
+mod backend;
+mod client;
+mod clock;
+mod config;
+mod connect;
+mod document;
+mod error;
+mod extend;
+mod held;
+mod is_locked;
+mod layout;
+mod lookup;
+mod memo;
+mod release;
+#[cfg(test)]
+mod test_logs;
+
+pub use gcloud_sdk;
+pub use syncguard_core::*;
+
+pub use self::backend::FirestoreBackend;
+pub use self::clock::{Clock, ClockDrift, DriftLevel};
+pub use self::config::FirestoreOptions;

@@ -1,0 +1,113 @@
+//! What is known of locks that this backend has taken or extended itself.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use syncguard_core::{LockId, Timestamp};
+
+use crate::document::Version;
+
+/// Where a lock was when it was last written, and until when it lives if nobody else has written it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) version: Version,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// A bounded memory. What falls out of it costs a query, and what is out of date a failed commit
+/// before that: never a wrong answer, because every write states the version it is about.
+///
+/// Two generations instead of a queue: when the younger one is full, the older one is forgotten as a
+/// whole. Constant work, and at least the last `capacity / 2` locks are there.
+#[derive(Debug)]
+pub(crate) struct Memo {
+    generation: usize,
+    locks: Mutex<Generations>,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
+    younger: HashMap<LockId, Known>,
+    older: HashMap<LockId, Known>,
+}
+
+impl Memo {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { generation: capacity / 2, locks: Mutex::default() }
+    }
+
+    pub(crate) fn remember(&self, lock_id: LockId, known: Known) {
+        if self.generation == 0 {
+            return;
+        }
+        let mut locks = self.locks();
+        locks.older.remove(&lock_id);
+        if locks.younger.len() >= self.generation && !locks.younger.contains_key(&lock_id) {
+            locks.older = std::mem::take(&mut locks.younger);
+        }
+        locks.younger.insert(lock_id, known);
+    }
+
+    /// What is known, which is not known any more from now on: whoever asks is about to change it.
+    pub(crate) fn take(&self, lock_id: LockId) -> Option<Known> {
+        let mut locks = self.locks();
+        let younger = locks.younger.remove(&lock_id);
+        younger.or_else(|| locks.older.remove(&lock_id))
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Generations> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        let updated = gcloud_sdk::prost_types::Timestamp::default();
+        Known {
+            version: Version { name: "x".to_owned(), updated },
+            expires_at: Timestamp::from_millis(1).unwrap(),
+        }
+    }
+
+    fn ids(count: usize) -> Vec<LockId> {
+        (0..count).map(|_| LockId::generate().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_newest_half_at_least_is_remembered_and_no_more_than_all() {
+        let memo = Memo::new(10);
+        let ids = ids(103);
+        for id in &ids {
+            memo.remember(*id, known());
+            let locks = memo.locks();
+            assert!(locks.younger.len() + locks.older.len() <= 10);
+        }
+        for id in &ids[98..] {
+            assert!(memo.take(*id).is_some());
+            assert!(memo.take(*id).is_none());
+        }
+        assert!(memo.take(ids[0]).is_none());
+    }
+
+    #[test]
+    fn one_lock_is_one_entry() {
+        let memo = Memo::new(4);
+        let ids = ids(2);
+        for id in [0, 1, 0, 1, 1, 0] {
+            memo.remember(ids[id], known());
+        }
+        assert!(memo.take(ids[0]).is_some() && memo.take(ids[0]).is_none());
+        assert!(memo.take(ids[1]).is_some() && memo.take(ids[1]).is_none());
+    }
+
+    #[test]
+    fn a_memory_of_nothing_remembers_nothing() {
+        let memo = Memo::new(0);
+        let id = ids(1)[0];
+        memo.remember(id, known());
+        assert!(memo.take(id).is_none());
+    }
+}

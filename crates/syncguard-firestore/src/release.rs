@@ -1,0 +1,55 @@
+//! Giving a lock back.
+
+use std::sync::Arc;
+
+use syncguard_core::{LockError, LockId, ReleaseRequest, ReleaseResult};
+
+use crate::attempts::Attempts;
+use crate::backend::Inner;
+use crate::document::delete;
+use crate::error::{Again, Fault};
+use crate::held;
+
+pub(crate) async fn release(
+    inner: Arc<Inner>,
+    request: ReleaseRequest,
+) -> Result<ReleaseResult, LockError> {
+    let lock_id = request.lock_id;
+    let mut attempts = inner.attempts();
+    loop {
+        match once(&inner, lock_id, &attempts).await {
+            Ok(result) => return Ok(result),
+            Err(fault) => {
+                attempts.again(fault).await.map_err(|error| error.with_lock_id(lock_id))?;
+            }
+        }
+    }
+}
+
+async fn once(
+    inner: &Arc<Inner>,
+    lock_id: LockId,
+    attempts: &Attempts,
+) -> Result<ReleaseResult, Fault> {
+    if let Some(known) = inner.known_live(lock_id)? {
+        match inner.commit(vec![delete(known.version)], attempts).await {
+            Ok(_) => return Ok(ReleaseResult::Released),
+            // Somebody else has extended or ended it. The store knows.
+            Err(Fault { again: Again::Conflict, .. }) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    let mut held = held::find(inner, lock_id, attempts).await?;
+    held.tidy(inner);
+    match held.lock {
+        Ok(lock) => {
+            inner.commit(vec![delete(lock.version)], attempts).await?;
+            Ok(ReleaseResult::Released)
+        }
+        // Was it our own commit, whose answer was lost, or somebody else's? Nobody can tell.
+        Err(reason) => match attempts.lost() {
+            Some(lost) => Err(lost.clone().into()),
+            None => Ok(ReleaseResult::NotHeld(reason)),
+        },
+    }
+}

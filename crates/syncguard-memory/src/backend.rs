@@ -1,0 +1,123 @@
+//! The backend over the store.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
+    GuardDefaults, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, cancel,
+};
+
+use crate::clock::Clock;
+use crate::store::Store;
+
+/// Locks in the memory of this process.
+///
+/// Clones share their locks; two backends made by [`new`](Self::new) know nothing of each other.
+/// No operation waits for anything, so none can be interrupted half-way, and the store itself
+/// never fails.
+#[derive(Clone)]
+pub struct MemoryBackend(Arc<Inner>);
+
+struct Inner {
+    store: Mutex<Store>,
+    clock: Clock,
+    guards: GuardDefaults,
+}
+
+impl MemoryBackend {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_guard_defaults(GuardDefaults::default())
+    }
+
+    /// An empty store whose guards use these defaults.
+    #[must_use]
+    pub fn with_guard_defaults(guards: GuardDefaults) -> Self {
+        Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), guards }))
+    }
+
+    /// Sets what the last acquisition of a key was given, for tests of what happens near the limit
+    /// or after a move from another store. The next acquisition gets one more.
+    pub fn set_fence_counter(&self, key: &Key, last: Fence) {
+        self.with(|store| store.set_fence(key.clone(), last));
+    }
+
+    /// How many locks are stored, expired ones that were not cleared away yet included.
+    #[must_use]
+    pub fn stored_locks(&self) -> usize {
+        self.with(|store| store.stored_locks())
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
+        // Nothing in the store panics; should it, every change is complete in itself.
+        work(&mut self.0.store.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn now(&self) -> Result<Timestamp, LockError> {
+        self.0.clock.now()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for MemoryBackend {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        cancel::check(request.cancellation.as_ref())?;
+        let AcquireRequest { key, lock_id, ttl, .. } = &request;
+        let result = self.with(|store| store.acquire(key, *lock_id, *ttl, self.now()?))?;
+        if let AcquireResult::Acquired(acquired) = &result {
+            acquired.fence.warn_near_limit("memory", &request.key);
+        }
+        Ok(result)
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        cancel::check(request.cancellation.as_ref())?;
+        self.with(|store| Ok(store.release(request.lock_id, self.now()?)))
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        cancel::check(request.cancellation.as_ref())?;
+        self.with(|store| store.extend(request.lock_id, request.ttl, self.now()?))
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        cancel::check(request.cancellation.as_ref())?;
+        self.with(|store| Ok(store.by_key(&request.key, self.now()?).is_some()))
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        cancel::check(request.cancellation.as_ref())?;
+        self.with(|store| {
+            let now = self.now()?;
+            Ok(match &request.by {
+                LookupBy::Key(key) => store.by_key(key, now),
+                LookupBy::LockId(lock_id) => store.by_lock_id(*lock_id, now),
+            })
+        })
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("memory", TimeAuthority::Server)
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        &self.0.guards
+    }
+}
+
+impl Default for MemoryBackend {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBackend").field("stored_locks", &self.stored_locks()).finish()
+    }
+}

@@ -1,0 +1,51 @@
+//! The embedded backend of SyncGuard: the whole contract in one process, with no server at all.
+//!
+//! For tests, for programs that run as a single process, and for trying things out. Locks and
+//! fence counters live in memory: they are shared by the clones of one [`MemoryBackend`] and end
+//! with the process. It is also the model that the other backends are compared with.
+//!
+//! ```
+//! use std::time::Duration;
+//! use syncguard_memory::{LockConfig, MemoryBackend, lock};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), syncguard_memory::LockError> {
+//! let backend = MemoryBackend::new();
+//! let report = LockConfig::new("job:report").with_ttl(Duration::from_secs(60));
+//! let fence = lock(&backend, report, async |held| held.fence()).await?;
+//! assert_eq!(fence.to_string(), "000000000000001");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Time
+//!
+//! Locks age by tokio's clock. A test that pauses it (`#[tokio::test(start_paused = true)]`) decides
+//! itself when a lock expires:
+//!
+//! ```
+//! use std::time::Duration;
+//! use syncguard_memory::{MemoryBackend, try_lock};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), syncguard_memory::LockError> {
+//! let backend = MemoryBackend::new();
+//! let crashed = try_lock(&backend, "payment:7").await?.expect("free");
+//! std::mem::forget(crashed); // nobody releases it
+//!
+//! assert!(try_lock(&backend, "payment:7").await?.is_none());
+//! tokio::time::advance(Duration::from_secs(31)).await; // the TTL of 30 s and the tolerance of 1 s
+//! assert!(try_lock(&backend, "payment:7").await?.is_some());
+//! # Ok(())
+//! # }
+//! ```
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod backend;
+mod clock;
+mod store;
+
+pub use syncguard_core::*;
+
+pub use self::backend::MemoryBackend;

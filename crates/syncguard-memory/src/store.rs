@@ -1,0 +1,152 @@
+//! The contract, on two maps and a counter per key.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use syncguard_core::{
+    AcquireResult, Acquired, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld,
+    ReleaseResult, TIME_TOLERANCE, Timestamp, Ttl, is_live,
+};
+
+/// How long an expired lock still answers "expired" rather than "not found".
+const REMEMBERED: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    locks: HashMap<Key, Record>,
+    keys: HashMap<LockId, Key>,
+    fences: HashMap<Key, Fence>,
+    /// The number of locks at which the expired ones are cleared away next.
+    sweep_at: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    lock_id: LockId,
+    acquired_at: Timestamp,
+    expires_at: Timestamp,
+    fence: Fence,
+}
+
+impl Record {
+    fn is_live(&self, now: Timestamp) -> bool {
+        is_live(self.expires_at, now, TIME_TOLERANCE)
+    }
+
+    fn is_remembered(&self, now: Timestamp) -> bool {
+        is_live(self.expires_at, now, TIME_TOLERANCE + REMEMBERED)
+    }
+}
+
+impl Store {
+    pub(crate) fn acquire(
+        &mut self,
+        key: &Key,
+        lock_id: LockId,
+        ttl: Ttl,
+        now: Timestamp,
+    ) -> Result<AcquireResult, LockError> {
+        if let Some(held) = self.locks.get(key).filter(|held| held.is_live(now)) {
+            // The same id again: the first answer was lost on its way.
+            return Ok(if held.lock_id == lock_id {
+                AcquireResult::Acquired(Acquired::new(lock_id, held.expires_at, held.fence))
+            } else {
+                AcquireResult::Locked
+            });
+        }
+        // Everything that can fail comes before the first change.
+        if self.keys.get(&lock_id).is_some_and(|other| other != key) {
+            return Err(LockError::invalid_argument(
+                "the lock id is in use by another key; every acquisition needs a fresh one",
+            ));
+        }
+        let fence = self.fences.get(key).copied().unwrap_or(Fence::ZERO).next()?;
+        let expires_at = now.plus(ttl)?;
+        self.sweep(now);
+        self.set_fence(key.clone(), fence);
+        let record = Record { lock_id, acquired_at: now, expires_at, fence };
+        if let Some(expired) = self.locks.insert(key.clone(), record) {
+            self.keys.remove(&expired.lock_id);
+        }
+        self.keys.insert(lock_id, key.clone());
+        Ok(AcquireResult::Acquired(Acquired::new(lock_id, expires_at, fence)))
+    }
+
+    pub(crate) fn release(&mut self, lock_id: LockId, now: Timestamp) -> ReleaseResult {
+        match self.held_by(lock_id, now) {
+            Err(not_held) => ReleaseResult::NotHeld(not_held),
+            Ok(_) => {
+                if let Some(key) = self.keys.remove(&lock_id) {
+                    self.locks.remove(&key);
+                }
+                ReleaseResult::Released
+            }
+        }
+    }
+
+    pub(crate) fn extend(
+        &mut self,
+        lock_id: LockId,
+        ttl: Ttl,
+        now: Timestamp,
+    ) -> Result<ExtendResult, LockError> {
+        let expires_at = now.plus(ttl)?;
+        Ok(match self.held_by(lock_id, now) {
+            Err(not_held) => ExtendResult::NotHeld(not_held),
+            Ok(record) => {
+                record.expires_at = expires_at;
+                ExtendResult::Extended { expires_at }
+            }
+        })
+    }
+
+    pub(crate) fn by_key(&self, key: &Key, now: Timestamp) -> Option<LockInfo> {
+        let (key, held) = self.locks.get_key_value(key).filter(|(_, held)| held.is_live(now))?;
+        Some(LockInfo::new(
+            key.clone(),
+            held.lock_id,
+            held.acquired_at,
+            held.expires_at,
+            held.fence,
+        ))
+    }
+
+    pub(crate) fn by_lock_id(&self, lock_id: LockId, now: Timestamp) -> Option<LockInfo> {
+        self.by_key(self.keys.get(&lock_id)?, now)
+    }
+
+    pub(crate) fn set_fence(&mut self, key: Key, fence: Fence) {
+        self.fences.insert(key, fence);
+    }
+
+    pub(crate) fn stored_locks(&self) -> usize {
+        self.locks.len()
+    }
+
+    fn held_by(&mut self, lock_id: LockId, now: Timestamp) -> Result<&mut Record, NotHeld> {
+        let record = self.keys.get(&lock_id).and_then(|key| self.locks.get_mut(key));
+        match record {
+            Some(held) if held.is_live(now) => Ok(held),
+            Some(expired) if expired.is_remembered(now) => Err(NotHeld::Expired),
+            _ => Err(NotHeld::NotFound),
+        }
+    }
+
+    /// Forgets expired locks each time as many have come as were left: constant work per acquire,
+    /// and never more than twice the locks worth remembering.
+    fn sweep(&mut self, now: Timestamp) {
+        const SMALLEST: usize = 64;
+        if self.locks.len() < self.sweep_at.max(SMALLEST) {
+            return;
+        }
+        let keys = &mut self.keys;
+        self.locks.retain(|_, record| {
+            let keep = record.is_remembered(now);
+            if !keep {
+                keys.remove(&record.lock_id);
+            }
+            keep
+        });
+        self.sweep_at = self.locks.len() * 2;
+    }
+}

@@ -1,0 +1,96 @@
+//! Taking a lock.
+
+use std::sync::Arc;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, Acquired, Fence, LockError, StorageLimits, make_fence_key,
+    make_storage_key,
+};
+use tokio_postgres::Row;
+
+use crate::backend::Inner;
+use crate::error::in_doubt;
+use crate::record::{Record, check_counter, column, written_time};
+use crate::session::{Lane, Param};
+use crate::wanted::Wanted;
+
+/// One acquire. Sent a second time only if another session came in between.
+pub(crate) async fn acquire(
+    inner: Arc<Inner>,
+    request: AcquireRequest,
+    wanted: Wanted,
+) -> Result<AcquireResult, LockError> {
+    /// Someone else was at this key each time: what is that but contention?
+    const TRIES: u32 = 3;
+    inner.refuse_forgetful_database().await?;
+    let storage_key = make_storage_key("", request.key.expose(), StorageLimits::POSTGRES)?;
+    let fence_key = make_fence_key("", &storage_key, StorageLimits::POSTGRES)?;
+    let parameters = [
+        Param::Text(&storage_key),
+        Param::Text(&fence_key),
+        Param::Text(request.key.expose()),
+        Param::Text(request.lock_id.expose()),
+        Param::from(request.ttl),
+    ];
+    let mut lost = None;
+    let mut tries = 0;
+    let result = loop {
+        let answer = inner
+            .session
+            .query(Lane::Contender, &wanted, &inner.statements.acquire, &parameters)
+            .await
+            .map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
+        lost = lost.or(answer.lost);
+        tries += 1;
+        match decide(answer.row.as_ref(), &request, &storage_key)? {
+            Verdict::Answer(result) => break result,
+            Verdict::Overtaken if tries == TRIES => break AcquireResult::Locked,
+            Verdict::Overtaken => {}
+        }
+    };
+    match (&result, lost) {
+        (AcquireResult::Acquired(acquired), _) => {
+            acquired.fence.warn_near_limit("postgres", &request.key);
+            Ok(result)
+        }
+        // The first sending may still take the lock: only its id could have told.
+        (AcquireResult::Locked, Some(lost)) => Err(lost.with_key(&request.key)),
+        (AcquireResult::Locked, None) => Ok(result),
+    }
+}
+
+enum Verdict {
+    Answer(AcquireResult),
+    /// The lock was free for the statement's snapshot, and then somebody else was faster.
+    Overtaken,
+}
+
+/// Reads the one row of the statement.
+fn decide(
+    row: Option<&Row>,
+    request: &AcquireRequest,
+    storage_key: &str,
+) -> Result<Verdict, LockError> {
+    let row = row.ok_or_else(|| LockError::internal("PostgreSQL did not answer an acquire"))?;
+    if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
+        let fence: Fence = column::<&str>(row, 1)?.parse()?;
+        return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
+    }
+    if let Some(held) = Record::from_row(row, 4)?.filter(Record::is_live) {
+        // The same id again: the first answer was lost on its way.
+        return Ok(if held.lock_id == request.lock_id {
+            acquired(Acquired::new(held.lock_id, held.expires_at, held.fence))
+        } else {
+            Verdict::Answer(AcquireResult::Locked)
+        });
+    }
+    if let Some(counter) = column::<Option<i64>>(row, 2)? {
+        check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;
+    }
+    let pinned = column::<Option<bool>>(row, 3)?.unwrap_or(false);
+    Ok(if pinned { Verdict::Answer(AcquireResult::Locked) } else { Verdict::Overtaken })
+}
+
+fn acquired(acquired: Acquired) -> Verdict {
+    Verdict::Answer(AcquireResult::Acquired(acquired))
+}

@@ -1,0 +1,236 @@
+//! The backend.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deadpool_postgres::Pool;
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
+    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
+};
+use tokio::sync::OnceCell;
+use tokio_postgres::Transaction;
+
+use crate::acquire::acquire;
+use crate::check_fence::CheckFenceError;
+use crate::config::PostgresOptions;
+use crate::connect::{PoolOptions, make_pool};
+use crate::durability::DurabilityReport;
+use crate::extend::extend;
+use crate::is_locked::is_locked;
+use crate::lookup::lookup;
+use crate::release::release;
+use crate::schema::setup_schema;
+use crate::session::Session;
+use crate::statements::Statements;
+use crate::wanted::Wanted;
+
+/// Locks in two tables of a PostgreSQL database.
+///
+/// Every operation is one statement, committed by itself: one round trip on a connection that has
+/// seen the statement before, and nothing is left open if it is interrupted. Clones share the pool.
+#[derive(Clone)]
+pub struct PostgresBackend(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) session: Session,
+    pub(crate) statements: Statements,
+    pub(crate) options: PostgresOptions,
+    /// Set once the database was found good enough for strict mode.
+    pub(crate) checked: OnceCell<()>,
+}
+
+impl PostgresBackend {
+    /// A backend over a pool you already have, with whatever TLS it uses. Sends nothing.
+    ///
+    /// The tables must exist: see [`setup_schema`]. One connection of the pool is kept for those who
+    /// hold a lock and want to extend or release it; contenders share the others. A pool that hands
+    /// out connections in the middle of a transaction makes every promise void, because what is done
+    /// in there is not committed.
+    #[must_use]
+    pub fn new(pool: Pool, options: PostgresOptions) -> Self {
+        Self(Arc::new(Inner {
+            session: Session::new(pool, &options),
+            statements: Statements::new(&options),
+            options,
+            checked: OnceCell::new(),
+        }))
+    }
+
+    /// A backend with a pool of its own and the default options: see
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_with`](Self::connect_with).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::connect_with(url, PostgresOptions::new(), PoolOptions::new()).await
+    }
+
+    /// Makes a pool for `postgres://user:password@host/database` and looks at the server.
+    ///
+    /// What the URL may contain is what [`tokio_postgres::Config`] takes. With the feature `tls` and
+    /// `sslmode=require`, or `prefer` (the default) and a server that offers TLS, the connection is
+    /// encrypted and the server's certificate and name are verified; `disable` turns that off.
+    /// Without the feature `prefer` is plain text and `require` an error. With several hosts, the
+    /// one that accepts writes is used, unless `target_session_attrs` says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad URL, and in strict mode for a database that can forget a lock;
+    /// `AuthFailed`, `ServiceUnavailable` or `NetworkTimeout` if the server cannot be used.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn connect_with(
+        url: &str,
+        options: PostgresOptions,
+        pool: PoolOptions,
+    ) -> Result<Self, LockError> {
+        let strict = options.strict;
+        let backend = Self::new(make_pool(url, &pool, options.unprepared)?, options);
+        backend.durability().await?.enforce(strict)?;
+        Ok(backend)
+    }
+
+    /// Looks for what can make the database forget a lock.
+    ///
+    /// # Errors
+    ///
+    /// The store's failures.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn durability(&self) -> Result<DurabilityReport, LockError> {
+        let inner = Arc::clone(&self.0);
+        cancel::finish(None, async move { inner.durability().await }).await
+    }
+
+    /// [`setup_schema`] with this backend's pool and options.
+    ///
+    /// # Errors
+    ///
+    /// As [`setup_schema`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`setup_schema`].
+    pub async fn setup_schema(&self) -> Result<(), LockError> {
+        setup_schema(self.pool(), &self.0.options).await
+    }
+
+    /// The pool. One that [`connect_with`](Self::connect_with) made is for locks alone: its sessions
+    /// plan without sequential scans, unless statements are unprepared.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        self.0.session.pool()
+    }
+
+    /// Ties a transaction of your own, in the same database, to a lock: it can commit its work only
+    /// while nobody else has the lock.
+    ///
+    /// Checks that the lock is live and was acquired with this fence, and locks its row until your
+    /// transaction ends. Until then no release and no other acquisition of the key can happen, even
+    /// if the lock expires meanwhile; extends go on as usual. So **whatever your transaction commits
+    /// was committed before any later holder acquired the lock**, without a clock in the argument.
+    /// Let the error end the transaction: drop it, or roll it back.
+    ///
+    /// Keep such a transaction short. While it is open, a release of the lock waits for it and fails
+    /// after half the [statement timeout](PostgresOptions::with_statement_timeout), and contenders
+    /// are told that the lock is held. Never await the release of the guard before the commit.
+    ///
+    /// One round trip. The role of the transaction needs `SELECT` and `UPDATE` on the lock table.
+    ///
+    /// ```no_run
+    /// # use syncguard_postgres::{LockGuard, PostgresBackend};
+    /// # async fn pay(
+    /// #     client: &mut tokio_postgres::Client, backend: &PostgresBackend, guard: &LockGuard<PostgresBackend>,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let transaction = client.transaction().await?;
+    /// backend.check_fence(&transaction, guard.lock_id(), guard.fence()).await?;
+    /// transaction.execute("UPDATE accounts SET balance = balance - 5 WHERE id = 7", &[]).await?;
+    /// transaction.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`CheckFenceError::NotHeld`] if the lock is gone, expired or has another fence; else what
+    /// PostgreSQL says. In a transaction of level `REPEATABLE READ` or `SERIALIZABLE` that is also
+    /// a serialization failure (`ServiceUnavailable`) when the lock has changed hands since the
+    /// transaction's first statement.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the row locked until the transaction ends, or not.
+    pub async fn check_fence(
+        &self,
+        transaction: &Transaction<'_>,
+        lock_id: LockId,
+        fence: Fence,
+    ) -> Result<(), CheckFenceError> {
+        self.0.check_fence(transaction, lock_id, fence).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for PostgresBackend {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let token = request.cancellation.clone();
+        Wanted::while_awaited(token.as_ref(), async |wanted| {
+            let operation = acquire(Arc::clone(&self.0), request.clone(), wanted);
+            cancel::finish_acquire(self, &request, operation).await
+        })
+        .await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let token = request.cancellation.clone();
+        cancel::finish(token.as_ref(), release(Arc::clone(&self.0), request)).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let token = request.cancellation.clone();
+        cancel::finish(token.as_ref(), extend(Arc::clone(&self.0), request)).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        let token = request.cancellation.clone();
+        Wanted::while_awaited(token.as_ref(), |wanted| {
+            cancel::finish(token.as_ref(), is_locked(Arc::clone(&self.0), request, wanted))
+        })
+        .await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        let token = request.cancellation.clone();
+        Wanted::while_awaited(token.as_ref(), |wanted| {
+            cancel::finish(token.as_ref(), lookup(Arc::clone(&self.0), request, wanted))
+        })
+        .await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("postgres", TimeAuthority::Server)
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        &self.0.options.guards
+    }
+}
+
+impl fmt::Debug for PostgresBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresBackend").field("options", &self.0.options).finish()
+    }
+}

@@ -1,0 +1,144 @@
+//! What can be set.
+
+use std::time::Duration;
+
+use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler};
+
+use crate::tables::Tables;
+
+/// How a backend uses its database.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_postgres::PostgresOptions;
+///
+/// let options = PostgresOptions::new()
+///     .with_tables("ops.app_locks", "ops.app_fence_counters")?
+///     .with_statement_timeout(Duration::from_secs(2))?;
+/// # Ok::<(), syncguard_postgres::LockError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PostgresOptions {
+    pub(crate) tables: Tables,
+    pub(crate) cleanup_in_is_locked: bool,
+    pub(crate) guards: GuardDefaults,
+    pub(crate) pool_wait: Duration,
+    pub(crate) statement: Duration,
+    pub(crate) unprepared: bool,
+    pub(crate) strict: bool,
+}
+
+impl PostgresOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            tables: Tables::default(),
+            cleanup_in_is_locked: false,
+            guards: GuardDefaults::default(),
+            pool_wait: Duration::from_secs(5),
+            statement: Duration::from_secs(5),
+            unprepared: false,
+            strict: false,
+        }
+    }
+
+    /// Sets the lock table and the table of fence counters, each with a schema if need be:
+    /// `"ops.app_locks"`. Default: `syncguard_locks` and `syncguard_fence_counters`.
+    ///
+    /// Names are taken as PostgreSQL takes them without quotes, that is in lower case, so that both
+    /// libraries mean the same table.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a name that does not match `[A-Za-z_][A-Za-z0-9_]*` or is longer than
+    /// 63 bytes, and for two names that may mean one table.
+    pub fn with_tables(mut self, locks: &str, fences: &str) -> Result<Self, LockError> {
+        self.tables = Tables::new(locks, fences)?;
+        Ok(self)
+    }
+
+    /// Whether `is_locked` deletes a lock that it finds expired for 3 seconds or more, in the
+    /// background. Default: no. The answer is the same either way, and fence counters stay.
+    pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
+        self.cleanup_in_is_locked = cleanup;
+        self
+    }
+
+    /// Hears of releases that failed unheard. Default: a warning through `tracing`.
+    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
+        self.guards = self.guards.with_on_release_error(handler);
+        self
+    }
+
+    /// The longest a guard's release may take before it is reported as failed. Default: 5 s.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` below one millisecond.
+    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
+        self.guards = self.guards.with_dispose_timeout(timeout)?;
+        Ok(self)
+    }
+
+    /// The longest to wait for a connection of the pool, one that has to be opened included.
+    /// Default: 5 s.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` below one millisecond.
+    pub fn with_pool_wait_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
+        self.pool_wait = checked(timeout)?;
+        Ok(self)
+    }
+
+    /// The longest to wait for the answer to a statement. Default: 5 s.
+    ///
+    /// The server waits for another session at most half as long, unless the role or the database
+    /// has a `lock_timeout` of its own.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` below one millisecond.
+    pub fn with_statement_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
+        self.statement = checked(timeout)?;
+        Ok(self)
+    }
+
+    /// Whether statements are sent without preparing them, as PgBouncer in transaction or statement
+    /// mode needs it. Default: no, because the server then plans each statement anew.
+    pub fn with_unprepared_statements(mut self, unprepared: bool) -> Self {
+        self.unprepared = unprepared;
+        self
+    }
+
+    /// Whether to refuse a database that may forget a lock it has granted: see
+    /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning.
+    ///
+    /// Over a pool of your own, it is the first acquire that checks.
+    pub fn with_strict_durability(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// How long the server may wait for another session, in whole milliseconds and never 0, which
+    /// would mean for ever.
+    pub(crate) fn lock_timeout_ms(&self) -> u128 {
+        (self.statement / 2).as_millis().clamp(1, 1 << 30)
+    }
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+pub(crate) fn checked(timeout: Duration) -> Result<Duration, LockError> {
+    if timeout < Duration::from_millis(1) {
+        return Err(LockError::invalid_argument(
+            "a timeout is below 1 ms; 1 ms or more is allowed",
+        ));
+    }
+    Ok(timeout)
+}

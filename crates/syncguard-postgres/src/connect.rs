@@ -1,0 +1,158 @@
+//! A pool from a URL.
+
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
+};
+use syncguard_core::LockError;
+use tokio_postgres::Config;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+
+use crate::config::checked;
+
+/// The pool that [`connect_with`](crate::PostgresBackend::connect_with) makes.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PoolOptions {
+    size: usize,
+    connect: Duration,
+    root_certificates: Option<Vec<u8>>,
+}
+
+impl PoolOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self { size: 10, connect: Duration::from_secs(5), root_certificates: None }
+    }
+
+    /// The most connections that are open at a time. Default: 10. With one, contenders and holders
+    /// share it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for zero.
+    pub fn with_size(mut self, size: usize) -> Result<Self, LockError> {
+        if size == 0 {
+            return Err(LockError::invalid_argument(
+                "a pool of no connections; 1 or more is allowed",
+            ));
+        }
+        self.size = size;
+        Ok(self)
+    }
+
+    /// The longest the opening of a connection may take, unless the URL has a `connect_timeout`.
+    /// Default: 5 s.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` below one millisecond.
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
+        self.connect = checked(timeout)?;
+        Ok(self)
+    }
+
+    /// Trusts these certificates (DER, one authority) instead of Mozilla's.
+    #[cfg(feature = "tls")]
+    pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
+        self.root_certificates = Some(der.into());
+        self
+    }
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// For sessions that do nothing but this backend's few statements. The lock table is small one minute
+/// and has a hundred thousand dead rows the next: a plan that reads all of it must not outlive its day.
+const SESSION: &str =
+    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+
+/// Opens no connection yet.
+pub(crate) fn make_pool(
+    url: &str,
+    options: &PoolOptions,
+    unprepared: bool,
+) -> Result<Pool, LockError> {
+    // The driver's message can quote from the URL, which holds a password.
+    let mut config: Config = url.parse().map_err(|_| {
+        LockError::invalid_argument(
+            "the database URL cannot be read; it looks like postgres://user:password@host/database",
+        )
+    })?;
+    set_defaults(&mut config, options);
+    let connect = config.get_connect_timeout().copied().unwrap_or(options.connect);
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
+    let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
+    let timeouts = Timeouts {
+        // The backend bounds the wait for a connection itself.
+        wait: None,
+        // The driver's own timeout ends with the TCP handshake; TLS and the log-in come on top.
+        create: Some(connect.saturating_mul(2).saturating_mul(hosts)),
+        recycle: Some(connect),
+    };
+    let mut pool = Pool::builder(manager(config, options)?)
+        .max_size(options.size)
+        .timeouts(timeouts)
+        .runtime(Runtime::Tokio1);
+    // Behind a transaction pooler the session belongs to others too.
+    if !unprepared {
+        pool = pool.post_create(Hook::async_fn(|client, _| {
+            Box::pin(async { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
+        }));
+    }
+    pool.build()
+        .map_err(|error| LockError::internal("no pool could be made").with_source(&error))
+}
+
+fn set_defaults(config: &mut Config, options: &PoolOptions) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(options.connect);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(10));
+    }
+    if config.get_keepalives() && config.get_keepalives_idle() == Duration::from_secs(2 * 60 * 60) {
+        config.keepalives_idle(Duration::from_secs(30));
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("syncguard");
+    }
+    if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any
+    {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+}
+
+#[cfg(feature = "tls")]
+fn manager(config: Config, options: &PoolOptions) -> Result<Manager, LockError> {
+    if config.get_ssl_mode() == SslMode::Disable {
+        return Ok(plain_manager(config));
+    }
+    let tls = crate::tls::Rustls::new(options.root_certificates.as_deref())?;
+    Ok(Manager::from_config(config, tls, manager_config()))
+}
+
+#[cfg(not(feature = "tls"))]
+fn manager(config: Config, options: &PoolOptions) -> Result<Manager, LockError> {
+    debug_assert!(options.root_certificates.is_none());
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err(LockError::invalid_argument(
+            "sslmode=require needs the feature `tls` of syncguard-postgres, or a pool of your own",
+        ));
+    }
+    Ok(plain_manager(config))
+}
+
+fn plain_manager(config: Config) -> Manager {
+    Manager::from_config(config, tokio_postgres::NoTls, manager_config())
+}
+
+fn manager_config() -> ManagerConfig {
+    // No query on reuse: it would be a second round trip, and interrupted connections do not come back.
+    ManagerConfig { recycling_method: RecyclingMethod::Fast }
+}

@@ -1,0 +1,122 @@
+//! Whether the database can forget what it has confirmed.
+
+use std::fmt;
+
+use syncguard_core::LockError;
+use tokio_postgres::types::Type;
+
+use crate::backend::Inner;
+use crate::record::column;
+use crate::session::{Lane, Param};
+use crate::statements::Statement;
+use crate::wanted::Wanted;
+
+/// What was found that can make the database forget a lock it has granted, or a fence: after that,
+/// two may hold one lock, and a fence may come twice.
+///
+/// [`connect`](crate::PostgresBackend::connect) logs each finding as a warning;
+/// [`with_strict_durability`](crate::PostgresOptions::with_strict_durability) refuses to work instead.
+///
+/// What no query can find: a failover to a standby that had not received the last commits. Let
+/// commits wait for a standby (`synchronous_standby_names`) where that matters; the backend never
+/// commits with less than `synchronous_commit = on`, whatever its session has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DurabilityReport {
+    /// The findings; empty is good.
+    pub risks: Vec<DurabilityRisk>,
+}
+
+/// One finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DurabilityRisk {
+    /// The server is a standby: it takes no locks, and what it shows may be old.
+    Standby,
+    /// The lock table is not logged: a crash empties it.
+    UnloggedLockTable,
+    /// The fence table is not logged: a crash empties it, and fences repeat.
+    UnloggedFenceTable,
+    /// `fsync` is off: a crash of the machine can lose or damage anything.
+    FsyncOff,
+    /// `full_page_writes` is off: a crash of the machine can damage pages.
+    FullPageWritesOff,
+}
+
+impl fmt::Display for DurabilityRisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Standby => "the server is a standby",
+            Self::UnloggedLockTable => "the lock table is unlogged or temporary",
+            Self::UnloggedFenceTable => "the fence table is unlogged or temporary",
+            Self::FsyncOff => "fsync is off",
+            Self::FullPageWritesOff => "full_page_writes is off",
+        })
+    }
+}
+
+impl DurabilityReport {
+    /// An error in strict mode, else warnings in the log.
+    pub(crate) fn enforce(&self, strict: bool) -> Result<(), LockError> {
+        if self.risks.is_empty() {
+            return Ok(());
+        }
+        let risks: Vec<String> = self.risks.iter().map(ToString::to_string).collect();
+        let risks = risks.join(", ");
+        if strict {
+            return Err(LockError::invalid_argument(format!(
+                "the database can forget a lock it has granted: {risks}"
+            )));
+        }
+        tracing::warn!(
+            backend = "postgres",
+            risks,
+            "the database can forget a lock it has granted"
+        );
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Looks at the server and at the tables, where they exist.
+    pub(crate) async fn durability(&self) -> Result<DurabilityReport, LockError> {
+        let tables = &self.options.tables;
+        let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
+        let parameters = [Param::Text(&locks), Param::Text(&fences)];
+        let answer = self
+            .session
+            .query(Lane::Contender, &Wanted::default(), &inspection(), &parameters)
+            .await?;
+        let row =
+            answer.row.ok_or_else(|| LockError::internal("PostgreSQL did not say what it is"))?;
+        let off = |index| Ok::<_, LockError>(column::<&str>(&row, index)? == "off");
+        let unlogged = |index| {
+            Ok::<_, LockError>(column::<Option<&str>>(&row, index)?.is_some_and(|kind| kind != "p"))
+        };
+        let found = [
+            (column(&row, 0)?, DurabilityRisk::Standby),
+            (unlogged(3)?, DurabilityRisk::UnloggedLockTable),
+            (unlogged(4)?, DurabilityRisk::UnloggedFenceTable),
+            (off(1)?, DurabilityRisk::FsyncOff),
+            (off(2)?, DurabilityRisk::FullPageWritesOff),
+        ];
+        let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk)).collect();
+        Ok(DurabilityReport { risks })
+    }
+
+    /// In strict mode the first acquire finds out whether the database is good enough.
+    pub(crate) async fn refuse_forgetful_database(&self) -> Result<(), LockError> {
+        if self.options.strict {
+            self.checked.get_or_try_init(async || self.durability().await?.enforce(true)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn inspection() -> Statement {
+    Statement {
+        sql: include_str!("sql/durability.sql").to_owned(),
+        types: &[Type::TEXT, Type::TEXT],
+        writes: false,
+    }
+}

@@ -1,0 +1,307 @@
+//! What PostgreSQL, the driver and the pool call a failure, and what we call it.
+
+use std::error::Error as StdError;
+use std::io;
+
+use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use syncguard_core::{ErrorCode, LockError};
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, Severity};
+
+/// A failed statement: the error for the caller, and what may be done about it here.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: LockError,
+    pub(crate) remedy: Remedy,
+    /// Whether the connection has answered and can serve the next statement.
+    pub(crate) connection_is_clean: bool,
+}
+
+/// What may be done about a failure before a caller hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Nothing.
+    Report,
+    /// Rolled back in a conflict with another session: the same statement can succeed now.
+    Repeat,
+    /// The connection is gone: the same statement can succeed on another one.
+    Reconnect,
+    /// The server does not know the prepared statement any more: prepare it again.
+    Prepare,
+}
+
+/// When a failure came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Before the statement was sent.
+    Before,
+    /// After; if it writes, it may have been carried out.
+    After { writes: bool },
+}
+
+impl Failure {
+    /// The connection was not used.
+    pub(crate) fn unsent(error: LockError) -> Self {
+        Self { error, remedy: Remedy::Report, connection_is_clean: true }
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self { error, remedy: Remedy::Report, connection_is_clean: false }
+    }
+}
+
+/// A statement, or the opening of a connection for it, failed in the driver.
+pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
+    let Some(db) = error.as_db_error() else {
+        return from_driver(error, phase);
+    };
+    let sqlstate = db.code().code();
+    let class = classify_sqlstate(sqlstate);
+    let mut failed = LockError::new(class.code, class.message).with_source(&ServerSaid::new(db));
+    // An ERROR is the end of the transaction. FATAL and PANIC end the session, at any moment, the one
+    // after the commit included.
+    let ended = db.parsed_severity() != Some(Severity::Error);
+    if ended && phase == (Phase::After { writes: true }) {
+        failed = failed.with_unknown_outcome();
+    }
+    let remedy = match sqlstate {
+        "40001" | "40P01" => Remedy::Repeat,
+        "26000" | "0A000" => Remedy::Prepare,
+        "57P01" | "57P02" | "57P05" if ended => Remedy::Reconnect,
+        _ => Remedy::Report,
+    };
+    // A connection that was handed out in the middle of a transaction had better go.
+    let connection_is_clean = !ended && !sqlstate.starts_with("25");
+    Failure { error: failed, remedy, connection_is_clean }
+}
+
+/// The error of the last attempt. It does not know what became of an earlier one.
+pub(crate) fn in_doubt(error: LockError, lost: Option<&LockError>) -> LockError {
+    if lost.is_some_and(LockError::is_outcome_unknown) {
+        error.with_unknown_outcome()
+    } else {
+        error
+    }
+}
+
+/// The pool had no connection to give.
+pub(crate) fn from_pool(error: &PoolError) -> LockError {
+    match error {
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+            classify(error, Phase::Before).error
+        }
+        PoolError::Timeout(TimeoutType::Wait) => pool_exhausted(),
+        PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => connect_timed_out(),
+        PoolError::Closed => {
+            LockError::new(ErrorCode::ServiceUnavailable, "the connection pool is closed")
+        }
+        PoolError::NoRuntimeSpecified => LockError::invalid_argument(
+            "the connection pool has timeouts and no runtime; build it with Runtime::Tokio1",
+        ),
+        PoolError::PostCreateHook(_) => LockError::new(
+            ErrorCode::ServiceUnavailable,
+            "a post-create hook of the connection pool failed",
+        ),
+    }
+}
+
+/// All connections are in use, and stay so.
+pub(crate) fn pool_exhausted() -> LockError {
+    LockError::new(
+        ErrorCode::RateLimited,
+        "no connection of the pool became free within the pool wait timeout",
+    )
+}
+
+pub(crate) fn connect_timed_out() -> LockError {
+    LockError::new(ErrorCode::NetworkTimeout, "no connection to PostgreSQL within the time limit")
+}
+
+/// No answer to a statement.
+pub(crate) fn statement_timed_out(phase: Phase) -> LockError {
+    let error = LockError::new(
+        ErrorCode::NetworkTimeout,
+        "no answer from PostgreSQL within the statement timeout",
+    );
+    if phase == (Phase::After { writes: true }) { error.with_unknown_outcome() } else { error }
+}
+
+/// The server answered with other columns than were asked for.
+pub(crate) fn bad_answer(error: &Error) -> LockError {
+    LockError::internal("PostgreSQL gave an answer that makes no sense").with_source(error)
+}
+
+/// What an SQLSTATE means here.
+struct Class {
+    code: ErrorCode,
+    message: &'static str,
+}
+
+/// The table: whole SQLSTATEs first, then classes. What is not in it is `Internal`.
+#[rustfmt::skip]
+const TABLE: &[(&str, ErrorCode, &str)] = &[
+    ("0A000", ErrorCode::Internal, "PostgreSQL does not support what was asked of it"),
+    ("23505", ErrorCode::InvalidArgument, "the lock id is in use by another key; every acquisition needs a fresh one"),
+    ("25006", ErrorCode::ServiceUnavailable, "the server or the session is read-only; locks need the primary"),
+    ("26000", ErrorCode::InvalidArgument, "the server lost a prepared statement; behind a transaction pooler, turn on unprepared statements"),
+    ("3D000", ErrorCode::InvalidArgument, "there is no such database"),
+    ("3F000", ErrorCode::InvalidArgument, "there is no such schema"),
+    ("40001", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
+    ("40P01", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
+    ("42501", ErrorCode::AuthFailed, "the database role lacks a permission"),
+    ("42703", ErrorCode::InvalidArgument, "a column is missing; run setup_schema"),
+    ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema"),
+    ("42P05", ErrorCode::InvalidArgument, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
+    ("42P10", ErrorCode::InvalidArgument, "a primary key is missing; run setup_schema"),
+    ("53300", ErrorCode::RateLimited, "the server has too many connections"),
+    ("55P03", ErrorCode::ServiceUnavailable, "another session held on to the lock's row or key for too long"),
+    ("57014", ErrorCode::NetworkTimeout, "PostgreSQL cancelled the statement, as its statement timeout or an operator asked"),
+    ("08", ErrorCode::ServiceUnavailable, "the connection to PostgreSQL failed"),
+    ("22", ErrorCode::InvalidArgument, "PostgreSQL refused a value"),
+    ("23", ErrorCode::InvalidArgument, "PostgreSQL refused a value"),
+    ("25", ErrorCode::ServiceUnavailable, "the pool handed out a connection in the middle of a transaction"),
+    ("28", ErrorCode::AuthFailed, "PostgreSQL refused the credentials"),
+    ("40", ErrorCode::ServiceUnavailable, "PostgreSQL rolled the statement back"),
+    ("42", ErrorCode::Internal, "PostgreSQL did not understand a statement"),
+    ("53", ErrorCode::ServiceUnavailable, "PostgreSQL is out of resources"),
+    ("54", ErrorCode::Internal, "a statement is beyond PostgreSQL's limits"),
+    ("55", ErrorCode::ServiceUnavailable, "PostgreSQL is not ready for this"),
+    ("57", ErrorCode::ServiceUnavailable, "PostgreSQL is starting, stopping or was told to end the session"),
+    ("58", ErrorCode::ServiceUnavailable, "PostgreSQL's system failed"),
+];
+
+fn classify_sqlstate(sqlstate: &str) -> Class {
+    TABLE.iter().find(|(prefix, ..)| sqlstate.starts_with(prefix)).map_or(
+        Class { code: ErrorCode::Internal, message: "PostgreSQL failed" },
+        |&(_, code, message)| Class { code, message },
+    )
+}
+
+/// What the server said, without what may hold keys, lock ids or names of users: a message of the
+/// classes 22, 23 and 28 quotes values, and so do all details and hints.
+#[derive(Debug, thiserror::Error)]
+#[error("SQLSTATE {sqlstate}{message}")]
+struct ServerSaid {
+    sqlstate: String,
+    message: String,
+}
+
+impl ServerSaid {
+    fn new(error: &DbError) -> Self {
+        let sqlstate = error.code().code().to_owned();
+        let quotes = ["22", "23", "28"].iter().any(|class| sqlstate.starts_with(class));
+        let message = if quotes { String::new() } else { format!(": {}", error.message()) };
+        Self { sqlstate, message }
+    }
+}
+
+/// A failure that the server did not speak of.
+fn from_driver(error: &Error, phase: Phase) -> Failure {
+    let (code, message, remedy) = if let Some(io) = io_cause(error) {
+        match io.kind() {
+            io::ErrorKind::TimedOut => {
+                (ErrorCode::NetworkTimeout, "PostgreSQL did not answer in time", Remedy::Report)
+            }
+            // tokio-postgres, when no host is a primary.
+            io::ErrorKind::PermissionDenied => {
+                (ErrorCode::ServiceUnavailable, "no host accepts writes", Remedy::Report)
+            }
+            _ if is_bad_certificate(io) => (
+                ErrorCode::AuthFailed,
+                "the server's certificate cannot be trusted",
+                Remedy::Report,
+            ),
+            _ => (
+                ErrorCode::ServiceUnavailable,
+                "the connection to PostgreSQL failed",
+                Remedy::Reconnect,
+            ),
+        }
+    } else if error.is_closed() {
+        let message = "the connection to PostgreSQL was closed";
+        (ErrorCode::ServiceUnavailable, message, Remedy::Reconnect)
+    } else {
+        // The driver keeps its kinds to itself and says them in these words.
+        match error.to_string().as_str() {
+            "authentication error" => {
+                (ErrorCode::AuthFailed, "the log-in to PostgreSQL failed", Remedy::Report)
+            }
+            "invalid configuration" | "invalid connection string" => {
+                (ErrorCode::InvalidArgument, "the connection cannot be set up so", Remedy::Report)
+            }
+            "error performing TLS handshake" => {
+                (ErrorCode::ServiceUnavailable, "there is no TLS with this server", Remedy::Report)
+            }
+            _ => (ErrorCode::Internal, "the driver failed", Remedy::Report),
+        }
+    };
+    let mut failed = LockError::new(code, message).with_source(error);
+    if phase == (Phase::After { writes: true }) {
+        failed = failed.with_unknown_outcome();
+    }
+    Failure { error: failed, remedy, connection_is_clean: false }
+}
+
+fn io_cause(error: &Error) -> Option<&io::Error> {
+    error.source()?.downcast_ref()
+}
+
+#[cfg(feature = "tls")]
+fn is_bad_certificate(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(cause, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+#[cfg(not(feature = "tls"))]
+fn is_bad_certificate(_error: &io::Error) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use syncguard_core::ErrorCode;
+
+    use super::{TABLE, classify_sqlstate};
+
+    #[test]
+    fn whole_states_come_before_their_classes() {
+        for (position, (prefix, ..)) in TABLE.iter().enumerate() {
+            let first = TABLE.iter().position(|(earlier, ..)| prefix.starts_with(earlier));
+            assert_eq!(first, Some(position), "{prefix} is never reached");
+        }
+    }
+
+    #[test]
+    fn each_state_has_its_code() {
+        let expected = [
+            ("08006", ErrorCode::ServiceUnavailable),
+            ("22021", ErrorCode::InvalidArgument),
+            ("23502", ErrorCode::InvalidArgument),
+            ("23505", ErrorCode::InvalidArgument),
+            ("25006", ErrorCode::ServiceUnavailable),
+            ("25P02", ErrorCode::ServiceUnavailable),
+            ("28000", ErrorCode::AuthFailed),
+            ("28P01", ErrorCode::AuthFailed),
+            ("3D000", ErrorCode::InvalidArgument),
+            ("40001", ErrorCode::ServiceUnavailable),
+            ("40P01", ErrorCode::ServiceUnavailable),
+            ("42501", ErrorCode::AuthFailed),
+            ("42601", ErrorCode::Internal),
+            ("42P01", ErrorCode::InvalidArgument),
+            ("53000", ErrorCode::ServiceUnavailable),
+            ("53100", ErrorCode::ServiceUnavailable),
+            ("53300", ErrorCode::RateLimited),
+            ("55P03", ErrorCode::ServiceUnavailable),
+            ("57014", ErrorCode::NetworkTimeout),
+            ("57P01", ErrorCode::ServiceUnavailable),
+            ("57P03", ErrorCode::ServiceUnavailable),
+            ("58030", ErrorCode::ServiceUnavailable),
+            ("XX000", ErrorCode::Internal),
+        ];
+        for (sqlstate, code) in expected {
+            assert_eq!(classify_sqlstate(sqlstate).code, code, "{sqlstate}");
+        }
+    }
+}

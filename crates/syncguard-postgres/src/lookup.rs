@@ -1,0 +1,64 @@
+//! Looking at a lock.
+
+use std::sync::Arc;
+
+use syncguard_core::{
+    Key, LockError, LockId, LockInfo, LookupBy, LookupRequest, StorageLimits, make_storage_key,
+};
+
+use crate::backend::Inner;
+use crate::record::Record;
+use crate::session::{Lane, Param};
+use crate::wanted::Wanted;
+
+/// One look-up.
+pub(crate) async fn lookup(
+    inner: Arc<Inner>,
+    request: LookupRequest,
+    wanted: Wanted,
+) -> Result<Option<LockInfo>, LockError> {
+    let record = match &request.by {
+        LookupBy::Key(key) => by_key(&inner, key, &wanted).await?,
+        LookupBy::LockId(lock_id) => by_lock_id(&inner, *lock_id, &wanted).await?,
+    };
+    Ok(record.filter(Record::is_live).map(Record::into_info))
+}
+
+/// What is stored for a key, live or not.
+pub(crate) async fn by_key(
+    inner: &Inner,
+    key: &Key,
+    wanted: &Wanted,
+) -> Result<Option<Record>, LockError> {
+    let storage_key = make_storage_key("", key.expose(), StorageLimits::POSTGRES)?;
+    let answer = inner
+        .session
+        .query(
+            Lane::Contender,
+            wanted,
+            &inner.statements.lookup_by_key,
+            &[Param::Text(&storage_key)],
+        )
+        .await
+        .map_err(|error| error.with_key(key))?;
+    answer.row.map_or(Ok(None), |row| Record::from_row(&row, 0))
+}
+
+async fn by_lock_id(
+    inner: &Inner,
+    lock_id: LockId,
+    wanted: &Wanted,
+) -> Result<Option<Record>, LockError> {
+    let answer = inner
+        .session
+        .query(
+            Lane::Contender,
+            wanted,
+            &inner.statements.lookup_by_lock_id,
+            &[Param::Text(lock_id.expose())],
+        )
+        .await
+        .map_err(|error| error.with_lock_id(lock_id))?;
+    let record = answer.row.map_or(Ok(None), |row| Record::from_row(&row, 0))?;
+    Ok(record.filter(|record| record.lock_id == lock_id))
+}

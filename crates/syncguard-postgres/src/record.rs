@@ -1,0 +1,108 @@
+//! A stored lock: the columns that statements answer with, and what makes sense in them.
+
+use syncguard_core::{
+    Fence, Key, LockError, LockId, LockInfo, NotHeld, TIME_TOLERANCE, Timestamp, corrupt_record,
+    hash_key, is_live,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use crate::error;
+
+/// The columns of a record `l`; every statement puts the server's time behind them.
+pub(crate) const COLUMNS: &str =
+    "l.key, l.lock_id, l.expires_at_ms, l.acquired_at_ms, l.fence, l.user_key";
+
+/// No record, and no time.
+pub(crate) const NO_COLUMNS: &str =
+    "NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bigint";
+
+/// Whether a record `l` makes sense; one that does not is never overwritten and never deleted.
+/// [`Record`] checks the same, and more of the key.
+pub(crate) const INTACT: &str = "(l.expires_at_ms BETWEEN 0 AND 9007199254740991 \
+     AND l.acquired_at_ms BETWEEN 0 AND 9007199254740991 \
+     AND l.fence ~ '^[0-9]{15}$' AND l.lock_id ~ '^[A-Za-z0-9_-]{22}$' \
+     AND octet_length(l.user_key) BETWEEN 1 AND 512)";
+
+/// A stored lock, as a statement saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) key: Key,
+    pub(crate) lock_id: LockId,
+    pub(crate) acquired_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) fence: Fence,
+    /// The server's time when it looked.
+    pub(crate) now: Timestamp,
+}
+
+impl Record {
+    /// The record in the columns from `first` on, if there is one.
+    pub(crate) fn from_row(row: &Row, first: usize) -> Result<Option<Self>, LockError> {
+        let Some(storage_key) = column::<Option<&str>>(row, first)? else {
+            return Ok(None);
+        };
+        let corrupt = |problem| corrupt_record(storage_key, problem);
+        let timestamp = |index, problem| {
+            let millis = u64::try_from(column::<i64>(row, index)?).map_err(|_| corrupt(problem))?;
+            Timestamp::from_millis(millis).map_err(|_| corrupt(problem))
+        };
+        Ok(Some(Self {
+            key: Key::new(column::<&str>(row, first + 5)?)
+                .map_err(|_| corrupt("user_key is not a key"))?,
+            lock_id: LockId::new(column::<&str>(row, first + 1)?)
+                .map_err(|_| corrupt("lock_id is not a lock id"))?,
+            expires_at: timestamp(first + 2, "expires_at_ms is not a time")?,
+            acquired_at: timestamp(first + 3, "acquired_at_ms is not a time")?,
+            fence: column::<&str>(row, first + 4)?
+                .parse()
+                .map_err(|_| corrupt("fence is not 15 digits"))?,
+            now: timestamp(first + 6, "the server's clock is out of range")?,
+        }))
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        is_live(self.expires_at, self.now, TIME_TOLERANCE)
+    }
+
+    /// Whether it has been expired for as long as a clean-up asks for.
+    pub(crate) fn is_stale(&self) -> bool {
+        !is_live(self.expires_at, self.now, TIME_TOLERANCE + crate::statements::CLEANUP_GUARD)
+    }
+
+    /// Why a statement that looks for a live lock did not touch this one.
+    pub(crate) fn not_held(record: Option<&Self>) -> NotHeld {
+        match record {
+            Some(expired) if !expired.is_live() => NotHeld::Expired,
+            // Live when the statement began, and gone when its turn came.
+            _ => NotHeld::NotFound,
+        }
+    }
+
+    pub(crate) fn into_info(self) -> LockInfo {
+        LockInfo::new(self.key, self.lock_id, self.acquired_at, self.expires_at, self.fence)
+    }
+}
+
+/// A time that a statement has just written.
+pub(crate) fn written_time(millis: i64) -> Result<Timestamp, LockError> {
+    u64::try_from(millis)
+        .map_err(|_| LockError::internal("the server's clock is before 1970"))
+        .and_then(Timestamp::from_millis)
+}
+
+/// Whether a counter can be moved on.
+pub(crate) fn check_counter(storage_key: &str, counter: i64) -> Result<(), LockError> {
+    let counter = u64::try_from(counter).map_err(|_| {
+        LockError::internal(format!(
+            "corrupt fence counter {}: it is negative",
+            hash_key(storage_key)
+        ))
+    })?;
+    if counter >= Fence::MAX.get() { Err(Fence::exhausted()) } else { Ok(()) }
+}
+
+/// One column; the types are those of our own statements.
+pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, LockError> {
+    row.try_get(index).map_err(|error| error::bad_answer(&error))
+}

@@ -1,0 +1,135 @@
+//! Making the tables.
+
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use syncguard_core::{ErrorCode, LockError, cancel};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::Client;
+use tokio_postgres::types::Type;
+
+use crate::config::PostgresOptions;
+use crate::error::{self, Phase, classify};
+use crate::record::column;
+use crate::session::Session;
+use crate::statements::render;
+
+/// Makes the tables and indexes that are missing.
+///
+/// Idempotent, and safe when many processes run it at once. Tables that the TypeScript library made
+/// are taken as they are. If all is in place already, nothing is changed and no privilege but the
+/// use of the tables is asked for; run it as a role that may only do that, and it checks. The owner
+/// of the tables also gets their autovacuum settings set, unless they have some.
+///
+/// To make the tables in your own migrations, see [`schema_sql`].
+///
+/// # Errors
+///
+/// - `AuthFailed` if something is missing and the role may not make it, or may not use the tables.
+/// - `InvalidArgument` if a table of that name exists and is something else, or if the schema does
+///   not exist.
+/// - The store's failures.
+///
+/// # Cancel safety
+///
+/// Once started it goes on in the background. It is all done or not at all.
+pub async fn setup_schema(pool: &Pool, options: &PostgresOptions) -> Result<(), LockError> {
+    let (pool, options) = (pool.clone(), options.clone());
+    cancel::finish(None, async move { run(pool, &options).await }).await
+}
+
+/// The statements that [`setup_schema`] runs, for your own migrations.
+///
+/// Run them by one process at a time: `CREATE TABLE IF NOT EXISTS` fails in a race.
+///
+/// ```
+/// use syncguard_postgres::{PostgresOptions, schema_sql};
+///
+/// let sql = schema_sql(&PostgresOptions::new());
+/// assert!(sql.contains(r#"CREATE TABLE IF NOT EXISTS "syncguard_locks""#));
+/// ```
+#[must_use]
+pub fn schema_sql(options: &PostgresOptions) -> String {
+    let mut text = String::new();
+    for line in include_str!("sql/schema.sql").lines() {
+        // Comments are for whoever reads the migration.
+        let line = if line.starts_with("--") { line.to_owned() } else { fill(line, options) };
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Of all users of the database, only those who set this schema up take this advisory lock.
+const SETUP_LOCK: i64 = 0x5379_6e63_4775_6172;
+
+/// Longer than anything but the making of an index on a huge table takes.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
+
+async fn run(pool: Pool, options: &PostgresOptions) -> Result<(), LockError> {
+    let session = Session::new(pool, options);
+    let connection = session.connection(Instant::now() + options.pool_wait).await?;
+    let done = timeout(SETUP_TIMEOUT, make(connection.client()?, options)).await;
+    if let Ok(Ok(())) = done {
+        connection.give_back();
+    }
+    done.map_err(|_| error::statement_timed_out(Phase::Before))?
+}
+
+async fn make(client: &Client, options: &PostgresOptions) -> Result<(), LockError> {
+    /// The TypeScript library makes its tables without a lock, so a race is still possible.
+    const ATTEMPTS: u32 = 6;
+    // One message is one transaction, rolled back as a whole if a statement fails.
+    let ddl = format!("SELECT pg_advisory_xact_lock({SETUP_LOCK}); {}", schema_sql(options));
+    for _ in 0..ATTEMPTS {
+        if !needs_work(client, options).await? {
+            return Ok(());
+        }
+        match client.batch_execute(&ddl).await {
+            Err(error) if !is_race(&error) => return Err(classify(&error, Phase::Before).error),
+            _ => {}
+        }
+    }
+    Err(LockError::invalid_argument(
+        "the tables cannot be completed; is there an index of the same name on something else?",
+    ))
+}
+
+/// Whether something is missing; an error if it cannot be made, or what is there cannot be used.
+async fn needs_work(client: &Client, options: &PostgresOptions) -> Result<bool, LockError> {
+    let tables = &options.tables;
+    let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
+    let sql = render(include_str!("sql/inspect.sql"), options);
+    let rows = client
+        .query_typed(&sql, &[(&locks, Type::TEXT), (&fences, Type::TEXT)])
+        .await
+        .map_err(|error| classify(&error, Phase::Before).error)?;
+    match rows.first().map(|row| column(row, 0)).transpose()? {
+        Some("ready") => Ok(false),
+        Some("incomplete" | "untuned") => Ok(true),
+        Some("foreign") => Err(LockError::invalid_argument(
+            "a table of this name exists and is not ours; choose other names with with_tables",
+        )),
+        Some("keyless") => Err(LockError::invalid_argument(
+            "a table exists and lacks its primary key; add it, or choose other names",
+        )),
+        Some("forbidden") => Err(LockError::new(
+            ErrorCode::AuthFailed,
+            "the database role lacks SELECT, INSERT, UPDATE or DELETE on the lock table, or \
+             SELECT, INSERT or UPDATE on the fence table",
+        )),
+        _ => Err(LockError::internal("PostgreSQL did not say which tables there are")),
+    }
+}
+
+/// Another session made the same thing at the same moment.
+fn is_race(error: &tokio_postgres::Error) -> bool {
+    let sqlstate = error.code().map(tokio_postgres::error::SqlState::code);
+    // XX000: "tuple concurrently updated".
+    matches!(sqlstate, Some("23505" | "42P07" | "42710" | "42701" | "XX000" | "40P01"))
+}
+
+fn fill(line: &str, options: &PostgresOptions) -> String {
+    let indent = line.len() - line.trim_start().len();
+    format!("{}{}", &line[..indent], render(line, options))
+}

@@ -1,0 +1,247 @@
+//! One statement on a connection of the pool, with every wait bounded.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use deadpool_postgres::{Client, Object, Pool};
+use syncguard_core::{LockError, Ttl};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use crate::config::PostgresOptions;
+use crate::error::{self, Failure, Phase, Remedy};
+use crate::statements::Statement;
+use crate::wanted::Wanted;
+
+/// The pool, and the rules for using it.
+pub(crate) struct Session {
+    pool: Pool,
+    /// Connections that contenders may take. They queue here, not at the pool, and leave one
+    /// connection to those who hold a lock and want to extend or release it.
+    contenders: Semaphore,
+    pool_wait: Duration,
+    statement: Duration,
+    unprepared: bool,
+}
+
+/// Who asks for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Somebody who wants a lock, or only looks.
+    Contender,
+    /// Somebody who has one.
+    Holder,
+}
+
+/// The answer to a statement that answers with one row at most.
+pub(crate) struct Answer {
+    pub(crate) row: Option<Row>,
+    /// The connection was lost once before this answer came, on another one; the statement may have
+    /// been carried out twice.
+    pub(crate) lost: Option<LockError>,
+}
+
+impl Session {
+    pub(crate) fn new(pool: Pool, options: &PostgresOptions) -> Self {
+        let connections = pool.status().max_size;
+        let contenders = connections.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            pool,
+            contenders: Semaphore::new(contenders),
+            pool_wait: options.pool_wait,
+            statement: options.statement,
+            unprepared: options.unprepared,
+        }
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Carries out a statement: again after a conflict with other sessions, which left nothing
+    /// behind, and once more on another connection if the first one is lost.
+    pub(crate) async fn query(
+        &self,
+        lane: Lane,
+        wanted: &Wanted,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Answer, LockError> {
+        const CONFLICTS: u32 = 5;
+        let mut conflicts = 0;
+        let mut lost = None;
+        loop {
+            match self.send(lane, wanted, statement, parameters).await {
+                Ok(row) => return Ok(Answer { row, lost }),
+                Err(failure) if failure.remedy == Remedy::Repeat && conflicts < CONFLICTS => {
+                    conflicts += 1;
+                }
+                Err(failure) if failure.remedy == Remedy::Reconnect && lost.is_none() => {
+                    lost = Some(failure.error);
+                }
+                Err(failure) => return Err(error::in_doubt(failure.error, lost.as_ref())),
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        lane: Lane,
+        wanted: &Wanted,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Option<Row>, Failure> {
+        let wait_ends = Instant::now() + self.pool_wait;
+        let _turn = match lane {
+            Lane::Holder => None,
+            Lane::Contender => Some(
+                timeout_at(wait_ends, self.contenders.acquire())
+                    .await
+                    .map_err(|_| error::pool_exhausted())?,
+            ),
+        };
+        let connection = self.connection(wait_ends).await?;
+        let answer_ends = Instant::now() + self.statement;
+        let mut result = self.run(&connection, wanted, statement, parameters, answer_ends).await;
+        if let Err(Failure { remedy: Remedy::Prepare, .. }) = result {
+            connection.forget(statement);
+            result = self.run(&connection, wanted, statement, parameters, answer_ends).await;
+        }
+        match &result {
+            Ok(_) | Err(Failure { connection_is_clean: true, .. }) => connection.give_back(),
+            Err(_) => drop(connection),
+        }
+        result
+    }
+
+    /// A connection of the pool.
+    pub(crate) async fn connection(&self, wait_ends: Instant) -> Result<Connection, LockError> {
+        match timeout_at(wait_ends, self.pool.get()).await {
+            Ok(Ok(client)) => Ok(Connection(Some(client))),
+            Ok(Err(error)) => Err(error::from_pool(&error)),
+            Err(_) => {
+                let status = self.pool.status();
+                Err(if status.size >= status.max_size {
+                    error::pool_exhausted()
+                } else {
+                    error::connect_timed_out()
+                })
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        connection: &Connection,
+        wanted: &Wanted,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+        ends: Instant,
+    ) -> Result<Option<Row>, Failure> {
+        let client = connection.client()?;
+        let after = Phase::After { writes: statement.writes };
+        let answer = if self.unprepared {
+            wanted.check().map_err(Failure::unsent)?;
+            let parameters: Vec<(&(dyn ToSql + Sync), Type)> = parameters
+                .iter()
+                .zip(statement.types)
+                .map(|(parameter, kind)| (parameter as _, kind.clone()))
+                .collect();
+            timeout_at(ends, client.query_typed(&statement.sql, &parameters)).await
+        } else {
+            let prepared =
+                timeout_at(ends, client.prepare_typed_cached(&statement.sql, statement.types))
+                    .await
+                    .map_err(|_| error::statement_timed_out(Phase::Before))?
+                    .map_err(|error| error::classify(&error, Phase::Before))?;
+            wanted.check().map_err(Failure::unsent)?;
+            let parameters: Vec<&(dyn ToSql + Sync)> =
+                parameters.iter().map(|parameter| parameter as _).collect();
+            timeout_at(ends, client.query(&prepared, &parameters)).await
+        };
+        let rows = answer
+            .map_err(|_| error::statement_timed_out(after))?
+            .map_err(|error| error::classify(&error, after))?;
+        Ok(rows.into_iter().next())
+    }
+}
+
+/// A borrowed connection. Dropped without [`give_back`](Self::give_back) it is closed, because it
+/// may be in the middle of a conversation.
+pub(crate) struct Connection(Option<Client>);
+
+impl Connection {
+    pub(crate) fn client(&self) -> Result<&Client, LockError> {
+        self.0.as_ref().ok_or_else(|| LockError::internal("a connection was used after its return"))
+    }
+
+    pub(crate) fn give_back(mut self) {
+        drop(self.0.take());
+    }
+
+    fn forget(&self, statement: &Statement) {
+        if let Some(client) = &self.0 {
+            client.statement_cache.remove(&statement.sql, statement.types);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// A value for a statement. The driver logs parameters at debug level; these do not show.
+#[derive(Clone, Copy)]
+pub(crate) enum Param<'a> {
+    Text(&'a str),
+    Millis(i64),
+}
+
+impl From<Ttl> for Param<'_> {
+    fn from(ttl: Ttl) -> Self {
+        // 100 years at most.
+        Self::Millis(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Debug for Param<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_")
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        buffer: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Text(text) => text.to_sql(kind, buffer),
+            Self::Millis(millis) => millis.to_sql(kind, buffer),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::TEXT | Type::INT8)
+    }
+
+    to_sql_checked!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Param;
+
+    #[test]
+    fn parameters_do_not_show() {
+        assert_eq!(format!("{:?}", [Param::Text("secret"), Param::Millis(1)]), "[_, _]");
+    }
+}

@@ -1,0 +1,23 @@
+-- $1 lock id, $2 TTL in milliseconds
+WITH {settings},
+stored AS MATERIALIZED (
+  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.lock_id = $1
+),
+-- A TypeScript acquire reads the row without locking it and overwrites it later, all under this
+-- advisory lock. Without it, an extend that is being committed while the old expiry passes could be
+-- overwritten: two holders.
+turn AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock(hashtext(l.key)) FROM settings, stored AS l
+  WHERE l.expires_at_ms > l.now_ms - {tolerance} AND {intact}
+),
+clock AS MATERIALIZED (
+  SELECT {now} AS now_ms FROM turn
+),
+extended AS (
+  UPDATE {locks} AS l SET expires_at_ms = clock.now_ms + $2 FROM clock
+  WHERE l.lock_id = $1 AND l.expires_at_ms > clock.now_ms - {tolerance} AND {intact}
+  RETURNING l.expires_at_ms
+)
+SELECT extended.expires_at_ms AS extended_expires_at_ms, {no_record} FROM extended
+UNION ALL
+SELECT NULL, {record}, {now} FROM stored AS l WHERE NOT EXISTS (SELECT FROM extended)

@@ -1,0 +1,116 @@
+//! The SQL, with the table names and the house's constants filled in.
+
+use std::time::Duration;
+
+use syncguard_core::{Fence, TIME_TOLERANCE};
+use tokio_postgres::types::Type;
+
+use crate::config::PostgresOptions;
+use crate::record;
+
+/// One statement and the types of its parameters.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) sql: String,
+    pub(crate) types: &'static [Type],
+    /// Whether it may have changed something by the time its answer is lost.
+    pub(crate) writes: bool,
+}
+
+/// All statements of a backend.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    pub(crate) acquire: Statement,
+    pub(crate) release: Statement,
+    pub(crate) extend: Statement,
+    pub(crate) lookup_by_key: Statement,
+    pub(crate) lookup_by_lock_id: Statement,
+    pub(crate) cleanup: Statement,
+    pub(crate) check_fence: Statement,
+}
+
+impl Statements {
+    pub(crate) fn new(options: &PostgresOptions) -> Self {
+        let reads = |sql, types| Statement { sql: render(sql, options), types, writes: false };
+        let writes = |sql, types| Statement { sql: render(sql, options), types, writes: true };
+        Self {
+            acquire: writes(
+                include_str!("sql/acquire.sql"),
+                &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8],
+            ),
+            release: writes(include_str!("sql/release.sql"), &[Type::TEXT]),
+            extend: writes(include_str!("sql/extend.sql"), &[Type::TEXT, Type::INT8]),
+            lookup_by_key: reads(include_str!("sql/lookup_by_key.sql"), &[Type::TEXT]),
+            lookup_by_lock_id: reads(include_str!("sql/lookup_by_lock_id.sql"), &[Type::TEXT]),
+            cleanup: writes(include_str!("sql/cleanup.sql"), &[Type::TEXT]),
+            check_fence: reads(include_str!("sql/check_fence.sql"), &[Type::TEXT, Type::TEXT]),
+        }
+    }
+}
+
+/// Fills in what a statement's text leaves open, and drops its comments.
+pub(crate) fn render(sql: &str, options: &PostgresOptions) -> String {
+    let tables = &options.tables;
+    let tolerance = TIME_TOLERANCE.as_millis();
+    without_comments(sql)
+        .replace("{settings}", &without_comments(include_str!("sql/settings.sql")))
+        .replace("{locks}", &tables.locks.quoted())
+        .replace("{fences}", &tables.fences.quoted())
+        .replace("{index_lock_id}", &tables.locks.index("lock_id"))
+        .replace("{index_expires}", &tables.locks.index("expires"))
+        .replace("{record}", record::COLUMNS)
+        .replace("{no_record}", record::NO_COLUMNS)
+        .replace("{intact}", record::INTACT)
+        .replace("{now}", NOW)
+        .replace("{tolerance}", &tolerance.to_string())
+        .replace("{stale}", &(tolerance + CLEANUP_GUARD.as_millis()).to_string())
+        .replace("{highest_counter}", &(Fence::MAX.get() - 1).to_string())
+        .replace("{lock_timeout}", &options.lock_timeout_ms().to_string())
+}
+
+/// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the
+/// transaction's start.
+const NOW: &str = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/// How long past its tolerance a lock must be expired before a clean-up deletes it.
+pub(crate) const CLEANUP_GUARD: Duration = Duration::from_secs(2);
+
+fn without_comments(sql: &str) -> String {
+    let mut text = String::with_capacity(sql.len());
+    for line in sql.lines().map(str::trim).filter(|line| !line.starts_with("--")) {
+        text.push_str(line);
+        text.push(' ');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Statements;
+    use crate::PostgresOptions;
+
+    #[test]
+    fn nothing_is_left_open() {
+        let options = PostgresOptions::new();
+        let all = Statements::new(&options);
+        let statements = [
+            &all.acquire,
+            &all.release,
+            &all.extend,
+            &all.lookup_by_key,
+            &all.lookup_by_lock_id,
+            &all.cleanup,
+            &all.check_fence,
+        ];
+        for statement in statements {
+            let sql = &statement.sql;
+            let open = sql
+                .match_indices('{')
+                .find(|(at, _)| sql[at + 1..].starts_with(|next: char| next.is_ascii_alphabetic()));
+            assert_eq!(open, None, "{sql}");
+            let parameters = statement.types.len();
+            assert!(sql.contains(&format!("${parameters}")), "{sql}");
+            assert!(!sql.contains(&format!("${}", parameters + 1)), "{sql}");
+        }
+    }
+}

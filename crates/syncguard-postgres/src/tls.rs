@@ -1,0 +1,112 @@
+//! TLS by rustls, for the pools that `connect` makes.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use syncguard_core::LockError;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Socket;
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream as RustlsStream;
+
+/// Verifies the server's certificate and its name.
+#[derive(Clone)]
+pub(crate) struct Rustls(TlsConnector);
+
+impl Rustls {
+    /// Trusts this authority, or Mozilla's.
+    pub(crate) fn new(root_certificate: Option<&[u8]>) -> Result<Self, LockError> {
+        let mut roots = RootCertStore::empty();
+        match root_certificate {
+            Some(der) => roots.add(CertificateDer::from(der.to_vec())).map_err(|error| {
+                LockError::invalid_argument("the root certificate cannot be read; DER is expected")
+                    .with_source(&error)
+            })?,
+            None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        }
+        // By name: with two providers in the program there is no default one, and rustls panics.
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| LockError::internal("rustls has no protocol").with_source(&error))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"postgresql".to_vec()];
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+}
+
+impl MakeTlsConnect<Socket> for Rustls {
+    type Stream = Stream;
+    type TlsConnect = Connect;
+    type Error = io::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
+        // A bad name is an error only if TLS is used: for a Unix socket the driver asks too.
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other);
+        Ok(Connect { connector: self.0.clone(), name })
+    }
+}
+
+/// One handshake to come.
+pub(crate) struct Connect {
+    connector: TlsConnector,
+    name: io::Result<ServerName<'static>>,
+}
+
+impl TlsConnect<Socket> for Connect {
+    type Stream = Stream;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        Box::pin(async move {
+            let stream = self.connector.connect(self.name?, socket).await?;
+            Ok(Stream(Box::new(stream)))
+        })
+    }
+}
+
+/// The encrypted connection.
+pub(crate) struct Stream(Box<RustlsStream<Socket>>);
+
+impl TlsStream for Stream {
+    /// Not offered: the certificate is verified.
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, buffer)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

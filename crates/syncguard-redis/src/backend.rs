@@ -1,0 +1,248 @@
+//! The backend, and the ways to get one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fred::clients::{Client, Pool};
+use fred::interfaces::ClientLike;
+use fred::types::config::Config;
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ExtendRequest,
+    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo,
+    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
+};
+
+use crate::client::Connections;
+use crate::config::{RedisOptions, WaitReplicas};
+use crate::durability::{self, DurabilityReport};
+use crate::error::{self, Stage};
+use crate::keys::Layout;
+use crate::{acquire, extend, is_locked, lookup, release};
+
+/// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
+///
+/// A cheap handle: clones share the connections. Those opened by [`connect`](Self::connect) are closed
+/// with the last clone; a client that was passed in stays the caller's.
+#[derive(Clone)]
+pub struct RedisBackend(Arc<Inner>);
+
+struct Inner {
+    connections: Connections,
+    layout: Layout,
+    guards: GuardDefaults,
+    wait_replicas: Option<WaitReplicas>,
+    cleanup_in_is_locked: bool,
+}
+
+impl RedisBackend {
+    /// Connects with the default options.
+    ///
+    /// `redis://[[user:]password@]host[:port][/database]`, `redis-cluster://…?node=host:port&…`,
+    /// `redis-sentinel://…?sentinelServiceName=name`; `rediss…` for TLS, with the feature `tls`.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_with`](Self::connect_with).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: connections opened so far are closed.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        Self::connect_with(url, RedisOptions::new()).await
+    }
+
+    /// Connects with these options, and reports on the server's durability.
+    ///
+    /// The connections live on the runtime this is called in, and reconnect for ever. While there is
+    /// none, operations fail at once with `ServiceUnavailable`.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidArgument` for a bad URL or option, a cluster with an untagged prefix, or a `rediss`
+    ///   URL without the feature `tls`.
+    /// - `AuthFailed` if the server refuses the credentials.
+    /// - `ServiceUnavailable` or `NetworkTimeout` if it cannot be reached within the connect timeout,
+    ///   and `ServiceUnavailable` for what [strict durability](RedisOptions::with_strict_durability) refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: connections opened so far are closed.
+    pub async fn connect_with(url: &str, options: RedisOptions) -> Result<Self, LockError> {
+        options.check()?;
+        let config =
+            Config::from_url(url).map_err(|error| error::from_driver(&error, Stage::Connecting))?;
+        // Without a TLS feature, fred connects in plain text.
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        if (scheme.starts_with("rediss") || scheme.starts_with("valkeys")) && !config.uses_tls() {
+            return Err(LockError::invalid_argument(
+                "a rediss URL needs the feature `tls` of syncguard-redis",
+            ));
+        }
+        let (layout, slot) = Self::layout_for(&options, config.server.is_clustered())?;
+        let connections = Connections::open(config, slot, &options).await?;
+        Self::finish(connections, layout, &options).await
+    }
+
+    /// Over a client the program has: connected, or about to be. It may be of a single server, a
+    /// cluster or Sentinel, and stays in use and in charge of its connection.
+    ///
+    /// Give it a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad option or a cluster with an untagged prefix, and
+    /// `ServiceUnavailable` for what [strict durability](RedisOptions::with_strict_durability)
+    /// refuses. Without that, a server that does not answer is no error here.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
+        Self::from_clients(&[client], &options).await
+    }
+
+    /// Over a pool the program has; see [`from_client`](Self::from_client).
+    ///
+    /// # Errors
+    ///
+    /// As [`from_client`](Self::from_client).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub async fn from_pool(pool: Pool, options: RedisOptions) -> Result<Self, LockError> {
+        Self::from_clients(pool.clients(), &options).await
+    }
+
+    /// Asks the server how safe locks are on it. Of a cluster, it is the node with the locks.
+    ///
+    /// # Errors
+    ///
+    /// The store's failures. What the server refuses to say is in the report as unverified.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
+        durability::report(self.connections()).await
+    }
+
+    async fn from_clients(clients: &[Client], options: &RedisOptions) -> Result<Self, LockError> {
+        options.check()?;
+        let (layout, slot) = Self::layout_for(options, clients.iter().any(Client::is_clustered))?;
+        if !clients.iter().all(Client::has_reconnect_policy) {
+            tracing::warn!(
+                "a Redis client without a reconnect policy: once its connection is lost, every lock fails"
+            );
+        }
+        let connections = Connections::over(clients, slot, options.command_timeout);
+        Self::finish(connections, layout, options).await
+    }
+
+    /// The layout, and the slot of everything in it on a cluster.
+    fn layout_for(
+        options: &RedisOptions,
+        cluster: bool,
+    ) -> Result<(Layout, Option<u16>), LockError> {
+        let layout = Layout::new(&options.key_prefix)?;
+        if cluster && !layout.is_tagged() {
+            return Err(LockError::invalid_argument(
+                "on a Redis cluster all records of a lock must be in one slot: give the key prefix a \
+                 hash tag, as in {app}",
+            ));
+        }
+        let slot = cluster.then(|| layout.slot());
+        Ok((layout, slot))
+    }
+
+    async fn finish(
+        connections: Connections,
+        layout: Layout,
+        options: &RedisOptions,
+    ) -> Result<Self, LockError> {
+        let backend = Self(Arc::new(Inner {
+            connections,
+            layout,
+            guards: options.guard_defaults()?,
+            wait_replicas: options.wait_replicas,
+            cleanup_in_is_locked: options.cleanup_in_is_locked,
+        }));
+        durability::check(&backend, options).await?;
+        Ok(backend)
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    pub(crate) fn wait_replicas(&self) -> Option<WaitReplicas> {
+        self.0.wait_replicas
+    }
+
+    pub(crate) fn cleans_up(&self) -> bool {
+        self.0.cleanup_in_is_locked
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for RedisBackend {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        acquire::acquire(self, request).await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        release::release(self, request).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        extend::extend(self, request).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        is_locked::is_locked(self, request).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        lookup::lookup(self, request).await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("redis", TimeAuthority::Server)
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        &self.0.guards
+    }
+}
+
+impl fmt::Debug for RedisBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBackend")
+            .field("key_prefix", &self.0.layout.prefix())
+            .field("connections", &self.0.connections.len())
+            .field("wait_replicas", &self.0.wait_replicas)
+            .finish()
+    }
+}
+
+/// Runs a read until the caller's token fires. There is nothing to see through to its end.
+pub(crate) async fn until_cancelled<T>(
+    token: Option<&CancellationToken>,
+    read: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    cancel::check(token)?;
+    match token {
+        None => read.await,
+        Some(token) => tokio::select! {
+            biased;
+            result = read => result,
+            () = token.cancelled() => Err(LockError::aborted()),
+        },
+    }
+}

@@ -1,0 +1,352 @@
+//! Calls to the server: bounded, each sent once, over any of fred's clients.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fred::bytes_utils::Str;
+use fred::clients::{Client, Pipeline, WithOptions};
+use fred::error::{Error as DriverError, ErrorKind};
+use fred::interfaces::ClientLike;
+use fred::socket2::TcpKeepalive;
+use fred::types::config::{
+    Blocking, Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig,
+};
+use fred::types::scripts::Script;
+use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
+use syncguard_core::{ErrorCode, LockError};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::{RedisOptions, WaitReplicas};
+use crate::error::{self, Stage};
+
+/// The connections of a backend.
+pub(crate) struct Connections {
+    all: Box<[Connection]>,
+    next: AtomicUsize,
+    command_timeout: Duration,
+    /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
+    may_interrupt: bool,
+    /// The tasks of connections this library opened; they end with it.
+    tasks: Box<[ConnectHandle]>,
+}
+
+struct Connection {
+    client: WithOptions<Client>,
+    /// Counts answers, and replacements of the connection.
+    answers: AtomicU64,
+}
+
+/// A script with what it is given.
+pub(crate) struct Call<const K: usize, const A: usize> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: [Value; K],
+    pub(crate) arguments: [Value; A],
+}
+
+/// What a script answered, and whether enough replicas have what it wrote.
+type Replicated = (Value, Result<(), LockError>);
+
+/// A command with what follows it.
+type Words = (&'static str, Vec<Value>);
+
+impl Connections {
+    /// Over clients somebody else opened.
+    pub(crate) fn over(clients: &[Client], slot: Option<u16>, command_timeout: Duration) -> Self {
+        let options = Options {
+            // A lost connection must not make fred send a script again: that is ours to decide. On a
+            // cluster the second attempt is the one after MOVED, which ran nothing. It is also used
+            // where fred closes the connection to a node that leaves the cluster.
+            max_attempts: Some(if slot.is_some() { 2 } else { 1 }),
+            // fred 10.1 follows an ASK to the node that said it, and ends its router for good when
+            // the attempts run out before the redirections do.
+            max_redirections: Some(1),
+            timeout: Some(command_timeout),
+            // While there is no connection, an error at once beats a command sent much later.
+            fail_fast: true,
+            cluster_hash: slot.map(ClusterHash::Custom),
+            ..Options::default()
+        };
+        let connection = |client: &Client| Connection {
+            client: client.with_options(&options),
+            answers: AtomicU64::new(0),
+        };
+        Self {
+            all: clients.iter().map(connection).collect(),
+            next: AtomicUsize::new(0),
+            command_timeout,
+            may_interrupt: clients
+                .iter()
+                .any(|client| client.client_config().blocking == Blocking::Interrupt),
+            tasks: Box::default(),
+        }
+    }
+
+    /// Opens connections of its own.
+    pub(crate) async fn open(
+        config: Config,
+        slot: Option<u16>,
+        options: &RedisOptions,
+    ) -> Result<Self, LockError> {
+        let clients: Vec<Client> = (0..options.connections)
+            .map(|_| {
+                Client::new(
+                    config.clone(),
+                    Some(performance(options)),
+                    Some(connection(options)),
+                    Some(reconnect_policy()),
+                )
+            })
+            .collect();
+        let mut connections = Self::over(&clients, slot, options.command_timeout);
+        // Tasks that were started end with this guard, also where a later one fails.
+        let mut opened = Opened(Vec::with_capacity(clients.len()));
+        let open_all = async {
+            for client in &clients {
+                opened.0.push(client.init().await?);
+            }
+            Ok::<_, DriverError>(())
+        };
+        match tokio::time::timeout(options.connect_timeout, open_all).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(error::from_driver(&error, Stage::Connecting)),
+            Err(_) => return Err(error::timed_out(Stage::Connecting)),
+        }
+        connections.tasks = std::mem::take(&mut opened.0).into();
+        Ok(connections)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Runs a script: one EVALSHA, and one EVAL where the server does not have it.
+    pub(crate) async fn run<const K: usize, const A: usize>(
+        &self,
+        call: impl Fn() -> Result<Call<K, A>, LockError>,
+    ) -> Result<Value, LockError> {
+        Ok(self.send(call, None).await?.0)
+    }
+
+    /// Runs a script, and then waits until replicas have what it wrote; says whether enough of them do.
+    pub(crate) async fn run_replicated<const K: usize, const A: usize>(
+        &self,
+        call: impl Fn() -> Result<Call<K, A>, LockError>,
+        wait: WaitReplicas,
+    ) -> Result<Replicated, LockError> {
+        self.send(call, Some(wait)).await
+    }
+
+    /// Sends one of the commands that inspect the server.
+    pub(crate) async fn inspect(
+        &self,
+        command: &'static str,
+        arguments: &[&'static str],
+    ) -> Result<Value, LockError> {
+        let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
+        let connection = self.pick();
+        let answer = connection.client.custom::<Value, _>(plain(command), words);
+        self.watched(connection, answer).await
+    }
+
+    /// Sends a script by its hash, and in full if the server does not know it, within the command
+    /// timeout.
+    async fn send<const K: usize, const A: usize>(
+        &self,
+        call: impl Fn() -> Result<Call<K, A>, LockError>,
+        wait: Option<WaitReplicas>,
+    ) -> Result<Replicated, LockError> {
+        let connection = self.pick();
+        let started = Instant::now();
+        let first = transmit(&connection.client, call()?.by_hash(), wait);
+        let answer = async {
+            match first.await {
+                Err(error) if error::is_unknown_script(&error) => {}
+                result => return result,
+            }
+            let Ok(call) = call() else { return Err(no_answer()) };
+            let second = transmit(&connection.client, call.in_full(), wait);
+            timeout_at(started + self.command_timeout, second).await.unwrap_or_else(late)
+        };
+        if self.may_interrupt {
+            let answer = timeout_at(started + self.command_timeout, answer);
+            let answer = async { answer.await.unwrap_or_else(late) };
+            return self.watched(connection, answer).await;
+        }
+        self.watched(connection, answer).await
+    }
+
+    /// Waits for an answer, and has the connection replaced if none comes.
+    ///
+    /// fred keeps the bound of each command, as the options of the connection say. One more timer
+    /// of our own would cost a tenth of the client's time.
+    async fn watched<T>(
+        &self,
+        connection: &Connection,
+        answer: impl Future<Output = Result<T, DriverError>>,
+    ) -> Result<T, LockError> {
+        let answers = connection.answers.load(Ordering::Relaxed);
+        let result = answer.await;
+        if matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
+            self.replace_if_dead(connection, answers);
+        } else {
+            connection.answers.fetch_add(1, Ordering::Relaxed);
+        }
+        result.map_err(|error| error::from_driver(&error, Stage::Calling))
+    }
+
+    /// The next connection in turn, a working one if there is any.
+    fn pick(&self) -> &Connection {
+        let count = self.all.len();
+        if count == 1 {
+            return &self.all[0];
+        }
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % count;
+        let in_turn = self.all[first..].iter().chain(&self.all[..first]);
+        let working = in_turn.into_iter().find(|connection| connection.client.is_connected());
+        working.unwrap_or(&self.all[first])
+    }
+
+    /// Replaces a connection on which nothing at all was answered while a call waited in vain.
+    ///
+    /// fred's own check starts anew with each command it writes, so under load it never finds a
+    /// connection dead, and TCP takes a quarter of an hour to. Only for connections opened here.
+    fn replace_if_dead(&self, connection: &Connection, answers: u64) {
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        let is_first =
+            || connection.answers.compare_exchange(answers, answers + 1, success, failure).is_ok();
+        if !self.tasks.is_empty() && connection.client.is_connected() && is_first() {
+            let client = connection.client.clone();
+            tokio::spawn(async move { client.force_reconnection().await });
+        }
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        Opened::end(&self.tasks);
+    }
+}
+
+/// Tasks that end with this guard unless they are taken out of it.
+struct Opened(Vec<ConnectHandle>);
+
+impl Opened {
+    /// fred's task would run for ever otherwise: it holds the client that it serves.
+    fn end(tasks: &[ConnectHandle]) {
+        tasks.iter().for_each(ConnectHandle::abort);
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        Self::end(&self.0);
+    }
+}
+
+/// fred has methods for these commands, but those pass the options of a connection over
+/// (`WithOptions` has no `LuaInterface` and dereferences to the bare client), so a script would be
+/// sent up to three times and wait for ever.
+impl<const K: usize, const A: usize> Call<K, A> {
+    fn by_hash(self) -> Words {
+        let hash = self.script.sha1().clone();
+        ("EVALSHA", self.words(hash))
+    }
+
+    fn in_full(self) -> Words {
+        let text = self.script.lua().cloned().unwrap_or_default();
+        ("EVAL", self.words(text))
+    }
+
+    fn words(self, script: Str) -> Vec<Value> {
+        let mut words = Vec::with_capacity(2 + K + A);
+        words.push(script.into());
+        words.push(i64::try_from(K).unwrap_or(i64::MAX).into());
+        words.extend(self.keys);
+        words.extend(self.arguments);
+        words
+    }
+}
+
+/// Sends a script; with replicas to wait for, WAIT in the same pipeline.
+///
+/// WAIT counts the writes of its own connection: on a new one, after a reconnection in between, it
+/// would find nothing to wait for.
+///
+/// Boxed, because fred's future takes 5 KB, which would be copied from one future into the next.
+fn transmit<'a>(
+    client: &'a WithOptions<Client>,
+    (command, words): Words,
+    wait: Option<WaitReplicas>,
+) -> Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>> {
+    let Some(wait) = wait else {
+        return Box::pin(async move { Ok((client.custom(plain(command), words).await?, Ok(()))) });
+    };
+    Box::pin(async move {
+        let pipeline = Pipeline::from(client.clone());
+        let _: Value = pipeline.custom(plain(command), words).await?;
+        let millis = i64::try_from(wait.timeout.as_millis()).unwrap_or(i64::MAX);
+        let _: Value = pipeline.custom(plain("WAIT"), vec![i64::from(wait.count), millis]).await?;
+        let mut results = pipeline.try_all::<Value>().await.into_iter();
+        let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
+        let value = next()?;
+        Ok((value, confirmed(next(), wait)))
+    })
+}
+
+/// A command that goes to the node that the options of the connection name.
+fn plain(command: &'static str) -> CustomCommand {
+    CustomCommand::new_static(command, ClusterHash::Random, false)
+}
+
+fn late<T>(_: Elapsed) -> Result<T, DriverError> {
+    Err(DriverError::new(ErrorKind::Timeout, "no answer in time"))
+}
+
+fn no_answer() -> DriverError {
+    DriverError::new(ErrorKind::Protocol, "no answer")
+}
+
+fn confirmed(replicas: Result<Value, DriverError>, wait: WaitReplicas) -> Result<(), LockError> {
+    match replicas {
+        Ok(Value::Integer(count)) if count >= i64::from(wait.count) => Ok(()),
+        Ok(Value::Integer(count)) => Err(LockError::new(
+            ErrorCode::ServiceUnavailable,
+            format!(
+                "{count} of {} replicas confirmed the lock within {:?}",
+                wait.count, wait.timeout
+            ),
+        )),
+        Ok(_) => Err(error::from_driver(&no_answer(), Stage::Calling)),
+        Err(error) => Err(error::from_driver(&error, Stage::Calling)),
+    }
+}
+
+fn performance(options: &RedisOptions) -> PerformanceConfig {
+    PerformanceConfig {
+        default_command_timeout: options.command_timeout,
+        ..PerformanceConfig::default()
+    }
+}
+
+fn connection(options: &RedisOptions) -> ConnectionConfig {
+    // Opening one takes four round trips, so a tight command timeout would be too tight here.
+    let timeout = options.command_timeout.max(Duration::from_secs(1));
+    ConnectionConfig {
+        connection_timeout: timeout,
+        internal_command_timeout: timeout,
+        max_command_attempts: 1,
+        tcp: TcpConfig {
+            nodelay: Some(true),
+            keepalive: Some(TcpKeepalive::new().with_time(Duration::from_secs(30))),
+            ..TcpConfig::default()
+        },
+        ..ConnectionConfig::default()
+    }
+}
+
+/// For ever, and at least once a second, so that locks are back within two seconds of their server.
+fn reconnect_policy() -> ReconnectPolicy {
+    ReconnectPolicy::new_exponential(0, 20, 1000, 2)
+}

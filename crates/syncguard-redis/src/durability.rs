@@ -1,0 +1,284 @@
+//! How safe locks are on a server.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use fred::types::Value;
+use syncguard_core::{ErrorCode, LockError};
+
+use crate::backend::RedisBackend;
+use crate::client::Connections;
+use crate::config::{RedisOptions, WaitReplicas};
+
+/// What a server says about how it keeps locks: see [`RedisBackend::durability_report`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DurabilityReport {
+    /// What of the newest writes survives a crash.
+    pub persistence: Persistence,
+    /// Whether the server may drop records when its memory is full.
+    pub eviction: Eviction,
+    /// Master or replica.
+    pub role: ServerRole,
+}
+
+/// What survives a crash of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Persistence {
+    /// The append-only file: nothing is lost when the process dies.
+    AppendOnly(AppendSync),
+    /// At most snapshots: the newest locks and fences are lost in a crash.
+    SnapshotsOrNothing,
+    /// `INFO` is denied.
+    Unverified,
+}
+
+/// What survives a loss of power, with the append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AppendSync {
+    /// `appendfsync always`: everything.
+    Always,
+    /// `appendfsync everysec`: all but the last second.
+    EverySecond,
+    /// `appendfsync no`: what the operating system has written.
+    Never,
+    /// `CONFIG GET` is denied.
+    Unverified,
+}
+
+/// What happens when the memory is full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Eviction {
+    /// Nothing is evicted: there is no limit, or the policy is `noeviction`.
+    Never,
+    /// This policy may drop held locks, and with `allkeys-…` fence counters.
+    Policy(String),
+    /// `INFO` is denied.
+    Unverified,
+}
+
+/// The place of a server in its replication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerRole {
+    /// A master with this many connected replicas.
+    Master {
+        /// How many replicas are connected.
+        replicas: u32,
+    },
+    /// A replica: it cannot grant locks.
+    Replica,
+    /// `INFO` is denied.
+    Unverified,
+}
+
+/// Something that can break a lock or take a fence back. `Display` says what to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DurabilityRisk {
+    /// A crash takes locks and fences back.
+    NotPersistent,
+    /// A loss of power takes locks and fences back.
+    NotSynced,
+    /// Held locks may be evicted, under this policy.
+    Evicts(String),
+    /// The server is a replica.
+    IsReplica,
+    /// A failover takes locks and fences back that the new master did not get.
+    FailoverLosesWrites,
+    /// There are fewer replicas than an acquire waits for: none can succeed.
+    TooFewReplicas,
+    /// `INFO` or `CONFIG GET` is denied, so the server may or may not be safe.
+    Unverified,
+}
+
+impl DurabilityReport {
+    /// What is unsafe, for a backend that waits for these replicas. Empty if nothing is.
+    #[must_use]
+    pub fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
+        let mut risks = Vec::new();
+        match self.persistence {
+            Persistence::AppendOnly(AppendSync::Always | AppendSync::EverySecond) => {}
+            Persistence::AppendOnly(AppendSync::Never) => risks.push(DurabilityRisk::NotSynced),
+            Persistence::SnapshotsOrNothing => risks.push(DurabilityRisk::NotPersistent),
+            Persistence::AppendOnly(AppendSync::Unverified) | Persistence::Unverified => {
+                risks.push(DurabilityRisk::Unverified);
+            }
+        }
+        match &self.eviction {
+            Eviction::Never => {}
+            Eviction::Policy(policy) => risks.push(DurabilityRisk::Evicts(policy.clone())),
+            Eviction::Unverified => risks.push(DurabilityRisk::Unverified),
+        }
+        match (self.role, wait_replicas) {
+            (ServerRole::Master { replicas }, Some(wait)) if replicas < u32::from(wait.count) => {
+                risks.push(DurabilityRisk::TooFewReplicas);
+            }
+            (ServerRole::Master { replicas: 1.. }, None) => {
+                risks.push(DurabilityRisk::FailoverLosesWrites);
+            }
+            (ServerRole::Master { .. }, _) => {}
+            (ServerRole::Replica, _) => risks.push(DurabilityRisk::IsReplica),
+            (ServerRole::Unverified, _) => risks.push(DurabilityRisk::Unverified),
+        }
+        risks.dedup();
+        risks
+    }
+}
+
+impl fmt::Display for DurabilityRisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotPersistent => {
+                "a crash takes locks and fences back: set `appendonly yes` and `appendfsync everysec`"
+            }
+            Self::NotSynced => {
+                "a loss of power takes locks and fences back: set `appendfsync everysec` or `always`"
+            }
+            Self::Evicts(policy) => {
+                return write!(
+                    f,
+                    "a full memory drops held locks ({policy}): set `maxmemory-policy noeviction`"
+                );
+            }
+            Self::IsReplica => "the server is a replica: connect to the master",
+            Self::FailoverLosesWrites => {
+                "a failover takes back locks and fences the replica did not get: set `with_wait_replicas`"
+            }
+            Self::TooFewReplicas => {
+                "fewer replicas are connected than an acquire waits for: connect them or wait for fewer"
+            }
+            Self::Unverified => {
+                "unverified, the server does not say how it persists, evicts or replicates: allow INFO \
+                 and CONFIG GET"
+            }
+        })
+    }
+}
+
+/// Reports on a new backend's server: to the log, and with strict durability as an error.
+pub(crate) async fn check(backend: &RedisBackend, options: &RedisOptions) -> Result<(), LockError> {
+    let report = match backend.durability_report().await {
+        Ok(report) => report,
+        Err(error) if options.strict_durability => return Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "the durability of locks on this Redis server is unverified");
+            return Ok(());
+        }
+    };
+    let risks = report.risks(options.wait_replicas);
+    if risks.is_empty() {
+        tracing::info!(?report, "locks on this Redis server survive a crash");
+        return Ok(());
+    }
+    let risks: Vec<String> = risks.iter().map(ToString::to_string).collect();
+    let risks = risks.join("; ");
+    if options.strict_durability {
+        return Err(LockError::new(
+            ErrorCode::ServiceUnavailable,
+            format!("strict durability refuses this server: {risks}"),
+        ));
+    }
+    tracing::warn!(?report, "locks on this Redis server are at risk: {risks}");
+    Ok(())
+}
+
+/// Asks the server. What it refuses to say is unverified.
+pub(crate) async fn report(connections: &Connections) -> Result<DurabilityReport, LockError> {
+    let info = allowed(connections.inspect("INFO", &[]).await)?;
+    let sync = allowed(connections.inspect("CONFIG", &["GET", "appendfsync"]).await)?;
+    let info = info.as_ref().and_then(Value::as_str);
+    Ok(from_info(info.as_deref(), append_sync(sync)))
+}
+
+/// The answer, or none if the server does not let us ask.
+fn allowed(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        // `Internal`: managed servers do not know CONFIG at all.
+        Err(error) if matches!(error.code(), ErrorCode::AuthFailed | ErrorCode::Internal) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// `CONFIG GET` answers a list of names and values, as a map with RESP3.
+fn append_sync(answer: Option<Value>) -> AppendSync {
+    let settings = answer.and_then(|answer| answer.convert::<HashMap<String, String>>().ok());
+    match settings.as_ref().and_then(|settings| settings.get("appendfsync")).map(String::as_str) {
+        Some("always") => AppendSync::Always,
+        Some("everysec") => AppendSync::EverySecond,
+        Some("no") => AppendSync::Never,
+        _ => AppendSync::Unverified,
+    }
+}
+
+fn from_info(info: Option<&str>, sync: AppendSync) -> DurabilityReport {
+    let field = |name: &str| {
+        info?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    DurabilityReport {
+        persistence: match field("aof_enabled") {
+            Some("1") => Persistence::AppendOnly(sync),
+            Some(_) => Persistence::SnapshotsOrNothing,
+            None => Persistence::Unverified,
+        },
+        eviction: match (field("maxmemory"), field("maxmemory_policy")) {
+            (Some("0"), _) | (_, Some("noeviction")) => Eviction::Never,
+            (_, Some(policy)) => Eviction::Policy(policy.to_owned()),
+            (_, None) => Eviction::Unverified,
+        },
+        role: match (field("role"), field("connected_slaves")) {
+            (Some("master"), replicas) => ServerRole::Master {
+                replicas: replicas.and_then(|count| count.parse().ok()).unwrap_or(0),
+            },
+            (Some(_), _) => ServerRole::Replica,
+            (None, _) => ServerRole::Unverified,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAFE: &str = "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n\
+                        # Persistence\r\naof_enabled:1\r\n\
+                        # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
+
+    fn risks(info: &str, sync: AppendSync, wait: Option<u8>) -> Vec<DurabilityRisk> {
+        from_info(Some(info), sync).risks(wait.map(WaitReplicas::new))
+    }
+
+    #[test]
+    fn each_danger_is_named() {
+        use DurabilityRisk as R;
+        let sync = AppendSync::EverySecond;
+        assert_eq!(risks(SAFE, sync, None), []);
+        assert_eq!(risks(SAFE, AppendSync::Never, None), [R::NotSynced]);
+        assert_eq!(risks(SAFE, AppendSync::Unverified, None), [R::Unverified]);
+        let with = |from: &str, to: &str| SAFE.replace(from, to);
+        assert_eq!(risks(&with("aof_enabled:1", "aof_enabled:0"), sync, None), [R::NotPersistent]);
+        let limited = with("maxmemory:0", "maxmemory:9");
+        assert_eq!(risks(&limited, sync, None), [R::Evicts("allkeys-lru".to_owned())]);
+        assert_eq!(risks(&limited.replace("allkeys-lru", "noeviction"), sync, None), []);
+        assert_eq!(risks(&with("master", "slave"), sync, None), [R::IsReplica]);
+        let replicated = with("slaves:0", "slaves:1");
+        assert_eq!(risks(&replicated, sync, None), [R::FailoverLosesWrites]);
+        assert_eq!(risks(&replicated, sync, Some(1)), []);
+        assert_eq!(risks(&replicated, sync, Some(2)), [R::TooFewReplicas]);
+    }
+
+    #[test]
+    fn what_is_denied_is_unverified_and_not_fine() {
+        let report = from_info(None, AppendSync::Unverified);
+        assert_eq!(report.persistence, Persistence::Unverified);
+        assert_eq!(report.eviction, Eviction::Unverified);
+        assert_eq!(report.role, ServerRole::Unverified);
+        assert_eq!(report.risks(None), [DurabilityRisk::Unverified]);
+    }
+}

@@ -1,0 +1,301 @@
+//! What the errors of fred and of the server mean.
+//!
+//! fred sorts few of the server's answers into kinds of their own, and its texts may hold arguments
+//! and addresses. So the first word of an answer decides, as Redis defines it, and no text of fred's
+//! or the server's goes any further than this file.
+
+use std::error::Error;
+use std::fmt;
+
+use fred::error::{Error as DriverError, ErrorKind};
+use syncguard_core::{ErrorCode, LockError};
+
+use ErrorCode::{
+    AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
+};
+
+/// What a call was doing when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No request of ours can have been carried out.
+    Connecting,
+    /// A script may have run.
+    Calling,
+}
+
+/// Whether a script may have run although this came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It did not.
+    Refused,
+    /// Nobody can tell.
+    Unknown,
+}
+
+use Outcome::{Refused, Unknown};
+
+/// Answers of the server by their first word.
+const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
+    ("NOAUTH", AuthFailed, Refused, "the server wants a password"),
+    ("WRONGPASS", AuthFailed, Refused, "the server refused the user name or the password"),
+    ("NOPERM", AuthFailed, Refused, FORBIDDEN),
+    ("DENIED", AuthFailed, Refused, "the server is in protected mode and refuses other hosts"),
+    ("WRONGTYPE", Internal, Refused, "a record of this library has another type in the store"),
+    ("OOM", ServiceUnavailable, Refused, "the server has reached its maxmemory and refuses writes"),
+    ("READONLY", ServiceUnavailable, Refused, "the server is a replica and refuses writes"),
+    ("LOADING", ServiceUnavailable, Refused, "the server is still loading its data"),
+    ("BUSY", ServiceUnavailable, Refused, "the server is busy with a script that does not end"),
+    ("MISCONF", ServiceUnavailable, Refused, "the server cannot persist and refuses writes"),
+    ("MASTERDOWN", ServiceUnavailable, Refused, "the server is a replica that lost its master"),
+    ("NOREPLICAS", ServiceUnavailable, Refused, "too few replicas for the server to accept writes"),
+    // fred closes the connection at this one and hands it to everything in flight on it, also to
+    // scripts that ran.
+    ("CLUSTERDOWN", ServiceUnavailable, Unknown, "the cluster does not serve all of its slots"),
+    ("TRYAGAIN", ServiceUnavailable, Refused, "the cluster is moving the slot"),
+    ("CROSSSLOT", InvalidArgument, Refused, NEEDS_TAG),
+    ("MOVED", InvalidArgument, Refused, NEEDS_CLUSTER),
+    ("ASK", InvalidArgument, Refused, NEEDS_CLUSTER),
+    ("NOPROTO", InvalidArgument, Refused, "the server does not speak RESP3; use RESP2"),
+];
+
+/// Answers of the server that start with `ERR`, by a part of the rest.
+const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
+    ("max number of clients", RateLimited, "the server has no connection left to give"),
+    ("can't run this command", AuthFailed, FORBIDDEN),
+    ("can't access at least one of the keys", AuthFailed, FORBIDDEN),
+    ("non local key", InvalidArgument, NEEDS_TAG),
+    (
+        "cluster support disabled",
+        InvalidArgument,
+        "the server is no node of a cluster; use redis://",
+    ),
+    ("DB index is out of range", InvalidArgument, "the server has no database of this number"),
+    ("SELECT is not allowed", InvalidArgument, "a cluster has one database only, number 0"),
+    ("without any password configured", AuthFailed, "a password was given, the server has none"),
+    ("unknown command", Internal, "the server or a proxy before it does not know a command"),
+];
+
+/// What fred says itself, by its text.
+const DRIVER_TEXTS: &[(&str, ErrorCode, Outcome, &str)] = &[
+    // After redirections, but also after a lost connection.
+    ("Too many failed write attempts", ServiceUnavailable, Unknown, "the server kept moving away"),
+    ("Failed to route command", ServiceUnavailable, Refused, NOT_CONNECTED),
+    ("Client is not initialized", ServiceUnavailable, Refused, NOT_CONNECTED),
+    ("Failed to send command to router", ServiceUnavailable, Refused, NOT_CONNECTED),
+    ("All keys must belong", InvalidArgument, Refused, NEEDS_TAG),
+    ("Missing server for hash slot", ServiceUnavailable, Refused, "no node serves the slot"),
+];
+
+/// Everything else, by fred's kind.
+fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
+    match kind {
+        ErrorKind::Timeout => (NetworkTimeout, Unknown, "no answer within the command timeout"),
+        ErrorKind::IO => (ServiceUnavailable, Unknown, "the connection was lost"),
+        // What the fail-fast check answers: nothing was sent.
+        ErrorKind::Canceled => (ServiceUnavailable, Refused, NOT_CONNECTED),
+        ErrorKind::Auth => (AuthFailed, Refused, "the server refused the credentials"),
+        ErrorKind::Config | ErrorKind::Url => {
+            (InvalidArgument, Refused, "the client's configuration or its URL is not valid")
+        }
+        ErrorKind::Sentinel => {
+            (ServiceUnavailable, Refused, "the sentinels do not lead to a master")
+        }
+        ErrorKind::Routing => (ServiceUnavailable, Refused, "the cluster is moving the slot"),
+        ErrorKind::Cluster => (ServiceUnavailable, Unknown, "the cluster is changing"),
+        ErrorKind::Backpressure => (RateLimited, Refused, "the client's command queue is full"),
+        ErrorKind::Protocol | ErrorKind::Parse | ErrorKind::NotFound => {
+            (Internal, Unknown, "the server's answer makes no sense")
+        }
+        // The router has ended, with commands in flight.
+        ErrorKind::Unknown => (ServiceUnavailable, Unknown, "the client has stopped"),
+        _ => (ServiceUnavailable, Unknown, "the connection failed"),
+    }
+}
+
+const FORBIDDEN: &str = "the server's access rules forbid a command or a key that locks need";
+const NEEDS_TAG: &str =
+    "the records of a lock are in several slots: the key prefix needs a hash tag";
+const NEEDS_CLUSTER: &str =
+    "the server is a node of a cluster; use redis-cluster:// or a cluster client";
+const NOT_CONNECTED: &str = "there is no connection to the server";
+
+/// The error of a call.
+pub(crate) fn from_driver(error: &DriverError, stage: Stage) -> LockError {
+    let (code, outcome, mut message) = classify(error);
+    if stage == Stage::Connecting && *error.kind() == ErrorKind::IO && code == ServiceUnavailable {
+        // A refused certificate is `InvalidData`; see the cause.
+        message = "no connection to the server could be made";
+    }
+    let error = LockError::new(code, message).with_source(&Origin::of(error));
+    if stage == Stage::Calling && outcome == Unknown { error.with_unknown_outcome() } else { error }
+}
+
+/// No answer within the bound this library keeps itself.
+pub(crate) fn timed_out(stage: Stage) -> LockError {
+    from_driver(&DriverError::new(ErrorKind::Timeout, ""), stage)
+}
+
+/// Whether the server forgot the scripts, or never had this one.
+pub(crate) fn is_unknown_script(error: &DriverError) -> bool {
+    error.details().starts_with("NOSCRIPT")
+}
+
+fn classify(error: &DriverError) -> (ErrorCode, Outcome, &'static str) {
+    let details = error.details();
+    if let Some((_, code, outcome, message)) = answer(details) {
+        return (*code, *outcome, message);
+    }
+    if details.starts_with("ERR ") {
+        let known = GENERAL_ANSWERS.iter().find(|(part, ..)| details.contains(part));
+        return known.map_or(
+            (Internal, Unknown, "the server answered a script with an error"),
+            |(_, code, message)| (*code, Refused, message),
+        );
+    }
+    if let Some((_, code, outcome, message)) =
+        DRIVER_TEXTS.iter().find(|(text, ..)| details.starts_with(text))
+    {
+        return (*code, *outcome, message);
+    }
+    by_kind(error.kind())
+}
+
+/// The row of an answer. Redis 6 wraps what goes wrong inside a script:
+/// `ERR Error running script (…): @user_script:1: @user_script: 1: -OOM command not allowed`.
+fn answer(details: &str) -> Option<&'static (&'static str, ErrorCode, Outcome, &'static str)> {
+    let row = |word: &str| ANSWERS.iter().find(|(name, ..)| *name == word);
+    let mut words = details.split_whitespace();
+    let first = words.next()?;
+    let wrapped = first == "ERR" && details.contains("@user_script");
+    let wrapped = wrapped || first.starts_with("@user_script");
+    row(first)
+        .or_else(|| wrapped.then(|| words.find_map(|word| row(word.trim_start_matches('-'))))?)
+}
+
+/// What may be told of a driver's error: its kind, the first word of the server's answer, the kind of
+/// an I/O error.
+#[derive(Debug)]
+struct Origin {
+    kind: &'static str,
+    detail: Option<String>,
+}
+
+impl Origin {
+    fn of(error: &DriverError) -> Self {
+        let details = error.details();
+        let answer = answer(details).map(|(word, ..)| *word);
+        let answer = answer.or_else(|| details.starts_with("ERR ").then_some("ERR"));
+        let detail = answer.map(str::to_owned).or_else(|| io_error_kind(details));
+        Self { kind: error.kind().to_str(), detail }
+    }
+}
+
+/// fred keeps I/O errors as their `Debug` text: `Os { code: 111, kind: ConnectionRefused, … }`.
+fn io_error_kind(details: &str) -> Option<String> {
+    let (_, rest) = details.split_once("kind: ")?;
+    let kind: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+    (!kind.is_empty()).then_some(kind)
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.detail {
+            Some(detail) => write!(f, "{} ({detail})", self.kind),
+            None => f.write_str(self.kind),
+        }
+    }
+}
+
+impl Error for Origin {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool) {
+        let error = from_driver(&DriverError::new(kind, details), Stage::Calling);
+        (error.code(), error.is_outcome_unknown())
+    }
+
+    /// What fred and servers of several versions were seen to say. The real server is asked in
+    /// `tests/tests/redis_errors.rs`.
+    #[test]
+    fn every_row_is_what_it_says() {
+        use ErrorKind as K;
+        for (kind, details, expected) in [
+            (K::Auth, "NOAUTH Authentication required.", (AuthFailed, false)),
+            (K::Auth, "WRONGPASS invalid username-password pair", (AuthFailed, false)),
+            (
+                K::Unknown,
+                "NOPERM this user has no permissions to run 'evalsha'",
+                (AuthFailed, false),
+            ),
+            (
+                K::Unknown,
+                "ERR The user executing the script can't run this command or subcommand",
+                (AuthFailed, false),
+            ),
+            (K::InvalidArgument, "WRONGTYPE Operation against a key", (Internal, false)),
+            (
+                K::Unknown,
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                (ServiceUnavailable, false),
+            ),
+            (
+                K::Unknown,
+                "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: -OOM command",
+                (ServiceUnavailable, false),
+            ),
+            (
+                K::Unknown,
+                "@user_script: 26: -READONLY You can't write against a read only replica.",
+                (ServiceUnavailable, false),
+            ),
+            (K::Unknown, "BUSY Redis is busy running a script.", (ServiceUnavailable, false)),
+            (K::Unknown, "BUSYKEY Target key name already exists.", (ServiceUnavailable, true)),
+            (K::Cluster, "CLUSTERDOWN Hash slot not served", (ServiceUnavailable, true)),
+            (K::Unknown, "CROSSSLOT Keys in request", (InvalidArgument, false)),
+            (K::Cluster, "MOVED 1 10.0.0.1:6379", (InvalidArgument, false)),
+            (
+                K::Cluster,
+                "All keys must belong to the same cluster node.",
+                (InvalidArgument, false),
+            ),
+            (K::Unknown, "ERR max number of clients reached", (RateLimited, false)),
+            (K::Unknown, "ERR something new", (Internal, true)),
+            (K::Timeout, "Request timed out.", (NetworkTimeout, true)),
+            (K::IO, "Connection closed.", (ServiceUnavailable, true)),
+            (K::Canceled, "Connection closed unexpectedly.", (ServiceUnavailable, false)),
+            (K::Unknown, "Failed to route command.", (ServiceUnavailable, false)),
+            (K::Unknown, "Too many failed write attempts.", (ServiceUnavailable, true)),
+            (K::Unknown, "channel closed", (ServiceUnavailable, true)),
+            (K::Backpressure, "Max in-flight commands reached.", (RateLimited, false)),
+            (K::Parse, "Invalid UTF-8 string.", (Internal, true)),
+        ] {
+            assert_eq!(classified(kind, details), expected, "{details}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_unknown_before_the_first_call() {
+        let lost = DriverError::new(ErrorKind::IO, "Connection closed.");
+        assert!(!from_driver(&lost, Stage::Connecting).is_outcome_unknown());
+    }
+
+    #[test]
+    fn no_text_of_the_driver_or_the_server_is_passed_on() {
+        for details in [
+            "NOPERM this user has no permissions to access 'secret-key'",
+            "ERR wrong number of secret-key arguments",
+            "secret-key",
+            "Os { code: 111, kind: ConnectionRefused, message: \"secret-key\" }",
+        ] {
+            let error = DriverError::new(ErrorKind::IO, details);
+            let error = from_driver(&error, Stage::Calling);
+            assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
+        }
+        let refused = DriverError::new(ErrorKind::IO, "Os { code: 111, kind: ConnectionRefused }");
+        let refused = from_driver(&refused, Stage::Connecting);
+        assert_eq!(refused.source().unwrap().to_string(), "IO Error (ConnectionRefused)");
+    }
+}

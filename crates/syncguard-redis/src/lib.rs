@@ -1,0 +1,100 @@
+//! Locks in Redis 6.2 or newer, and in Valkey: one script and one round trip for each operation.
+//!
+//! Everything of the contract is re-exported here, so this crate is all a Redis user needs.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use syncguard_redis::{LockConfig, RedisBackend, lock};
+//!
+//! # async fn run() -> Result<(), syncguard_redis::LockError> {
+//! let backend = RedisBackend::connect("redis://localhost:6379").await?;
+//! let report = LockConfig::new("job:report").with_ttl(Duration::from_secs(60));
+//! let fence = lock(&backend, report, async |held| held.fence()).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A client that the program already has does as well: [`RedisBackend::from_client`] and
+//! [`RedisBackend::from_pool`] take those of [`fred`], single, cluster or Sentinel. Whatever they are
+//! configured with, this backend sends each script once and waits no longer than its own
+//! [command timeout](RedisOptions::with_command_timeout).
+//!
+//! # When the server is away
+//!
+//! Nothing queues up: while there is no connection, every operation fails at once with
+//! `ServiceUnavailable`. A call that was on its way when the connection broke, or that got no answer
+//! in time, fails with [`is_outcome_unknown`](LockError::is_outcome_unknown); a lock it may have taken
+//! is released in the background. Connections come back by themselves, at the latest a second after
+//! the server.
+//!
+//! # What the server must be
+//!
+//! Locks are as durable as the server. [`RedisBackend::durability_report`] says what it found, and
+//! connecting logs it:
+//!
+//! - **Persistence.** Fences grow across a crash only with the append-only file (`appendonly yes`,
+//!   `appendfsync everysec` or `always`). With snapshots alone, a crash takes counters back.
+//! - **Eviction.** `maxmemory-policy noeviction`; every other policy may drop a held lock.
+//! - **Failover.** Replication is asynchronous: a replica that becomes master may not know the newest
+//!   locks and fences. [`RedisOptions::with_wait_replicas`] makes a lock count only when replicas have
+//!   it. That lowers the risk; a replica that missed it may still be the one that is promoted.
+//!
+//! [`RedisOptions::with_strict_durability`] turns the report's findings into errors.
+//!
+//! # Cluster
+//!
+//! All records of a lock must be in one slot, so the prefix needs a hash tag: `{app}`, not `app`. A
+//! cluster client with an untagged prefix is refused. One prefix is one slot, and so one node.
+//!
+//! When that slot moves to another node, locks go on as soon as it has arrived. While it moves, keys
+//! that are not locked yet fail with `ServiceUnavailable`: fred 10.1 does not follow `ASK`. Should a node
+//! leave the cluster while a script is on its way to it, fred may send the script a second time; the
+//! lock id keeps an acquire or an extend from doing anything twice, and a release may then answer
+//! "not found" for a lock it has just freed.
+//!
+//! # Access rules
+//!
+//! With Redis ACLs, this is what a user needs for the prefix `app` (the keys of a tagged prefix read
+//! the same, `~{app}:*`):
+//!
+//! ```text
+//! ACL SETUSER locks on >password resetkeys ~app:* resetchannels nocommands
+//!   +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping
+//!   +info +config|get
+//! ```
+//!
+//! `INFO` and `CONFIG GET` are only for the durability report, which says "unverified" without
+//! them. `WAIT` is needed with replicas to wait for; `CLUSTER SLOTS` and `CLUSTER INFO` on a cluster;
+//! `ROLE` behind Sentinel.
+//!
+//! # What is stored
+//!
+//! For the key `k` and the prefix `app`: the lock as JSON under `app:k`, the name of the lock under
+//! `app:id:<lock id>`, and the last fence under `app:fence:app:k`. The first two expire with the lock,
+//! the counter never. Names of up to 1000 bytes are as they read; longer ones are hashed. It is what
+//! the TypeScript library stores, and both share their locks. Two kinds of keys would be records of
+//! others and are refused: `fence:app:…` and `id:` followed by 22 base64url characters.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod acquire;
+mod backend;
+mod client;
+mod config;
+mod durability;
+mod error;
+mod extend;
+mod is_locked;
+mod keys;
+mod lookup;
+mod release;
+mod scripts;
+mod wire;
+
+pub use syncguard_core::*;
+
+pub use self::backend::RedisBackend;
+pub use self::config::{RedisOptions, WaitReplicas};
+pub use self::durability::{
+    AppendSync, DurabilityReport, DurabilityRisk, Eviction, Persistence, ServerRole,
+};

@@ -1,0 +1,57 @@
+-- Takes a lock if it is free.
+--
+-- KEYS  lock, fence counter, index entry of the lock id
+-- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string
+--
+-- Answers the lock id, the fence (15 digits) and the expiry in ms in one text, also if the live lock
+-- already has this id; 0 if someone else holds it; or { problem, name } with nothing written.
+local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
+local MAX_FENCE = 900000000000000
+
+local text, refusal = get(KEYS[1])
+if refusal then
+  return refusal
+end
+local time = now()
+if text then
+  local id, expires, fence = read(text, KEYS[1])
+  if not id then
+    return expires
+  end
+  if expires + TOLERANCE > time then
+    if id == ARGV[1] then
+      return id .. fence .. string.format('%.0f', expires)
+    end
+    return 0
+  end
+end
+
+-- The counter comes first: what is wrong with it must leave no lock behind.
+local fence = redis.pcall('INCR', KEYS[2])
+if type(fence) == 'table' then
+  if string.find(fence.err, 'WRONGTYPE', 1, true) or string.find(fence.err, 'integer', 1, true)
+    or string.find(fence.err, 'overflow', 1, true) then
+    return { FENCE_CORRUPT, KEYS[2] }
+  end
+  return fence
+end
+if fence > MAX_FENCE or fence < 1 then
+  redis.call('DECR', KEYS[2])
+  return { fence < 1 and FENCE_CORRUPT or FENCE_EXHAUSTED, KEYS[2] }
+end
+
+if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3], 'NX') then
+  -- Left over from an earlier life of this very lock, or taken by another one.
+  if redis.pcall('GET', KEYS[3]) ~= KEYS[1] then
+    redis.call('DECR', KEYS[2])
+    return { LOCK_ID_IN_USE, KEYS[3] }
+  end
+  redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3])
+end
+local digits = string.format('%015d', fence)
+local expires = string.format('%.0f', time + ARGV[2])
+redis.call('SET', KEYS[1],
+  '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits
+  .. '","acquiredAtMs":' .. string.format('%.0f', time) .. ',"expiresAtMs":' .. expires .. '}',
+  'PX', ARGV[3])
+return ARGV[1] .. digits .. expires

@@ -1,0 +1,27 @@
+-- Whether the lock of a key is live.
+--
+-- KEYS  lock
+-- ARGV  what comes before a lock id in the name of its index entry: to clear a lock away that has
+--       been over for 3 s (the tolerance and 2 s more); without it this only reads
+--
+-- Answers 1 or 0, whatever becomes of the clearing; or { problem, name }.
+local text, refusal = get(KEYS[1])
+if not text then
+  return refusal or 0
+end
+local id, expires = read(text, KEYS[1])
+if not id then
+  return expires
+end
+local time = now()
+if expires + TOLERANCE > time then
+  return 1
+end
+if ARGV[1] and time - expires > TOLERANCE + 2000 then
+  local index = ARGV[1] .. id
+  redis.pcall('DEL', KEYS[1])
+  if redis.pcall('GET', index) == KEYS[1] then
+    redis.pcall('DEL', index)
+  end
+end
+return 0

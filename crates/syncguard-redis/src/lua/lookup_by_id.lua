@@ -1,0 +1,22 @@
+-- The live lock with an id.
+--
+-- KEYS  index entry of the lock id; it names the lock
+-- ARGV  lock id
+--
+-- Answers as lookup_by_key.lua does.
+local name, refusal = get(KEYS[1])
+if not name then
+  return refusal or 0
+end
+local text, refusal = get(name)
+if not text then
+  return refusal or 0
+end
+local id, expires, fence, acquired, key = read(text, name)
+if not id then
+  return expires
+end
+if id ~= ARGV[1] or expires + TOLERANCE <= now() then
+  return 0
+end
+return { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires) }

@@ -1,0 +1,21 @@
+//! The scripts, one for each operation.
+
+use std::sync::LazyLock;
+
+use fred::types::scripts::Script;
+
+/// A script with what all of them share put before it.
+macro_rules! script {
+    ($file:literal) => {
+        LazyLock::new(|| {
+            Script::from_lua(concat!(include_str!("lua/record.lua"), include_str!($file)))
+        })
+    };
+}
+
+pub(crate) static ACQUIRE: LazyLock<Script> = script!("lua/acquire.lua");
+pub(crate) static RELEASE: LazyLock<Script> = script!("lua/release.lua");
+pub(crate) static EXTEND: LazyLock<Script> = script!("lua/extend.lua");
+pub(crate) static IS_LOCKED: LazyLock<Script> = script!("lua/is_locked.lua");
+pub(crate) static LOOKUP_BY_KEY: LazyLock<Script> = script!("lua/lookup_by_key.lua");
+pub(crate) static LOOKUP_BY_ID: LazyLock<Script> = script!("lua/lookup_by_id.lua");

@@ -1,0 +1,56 @@
+//! Distributed locks with fencing tokens, on the store you already have.
+//!
+//! Only one process at a time does the work that a key names, across a fleet. Every lock expires,
+//! so a crash never blocks for ever; every acquisition carries a fencing token that grows strictly
+//! per key, so a holder that was too slow cannot overwrite its successor.
+//!
+//! ```
+//! use std::time::Duration;
+//! use syncguard::{LockConfig, lock};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn charge(_: syncguard::Fence) -> Result<u32, std::io::Error> { Ok(1) }
+//! let backend = syncguard::connect("memory:").await?;
+//! let payment = LockConfig::new("payment:123").with_ttl(Duration::from_secs(10));
+//! let receipt = lock(&backend, payment, async |held| charge(held.fence()).await).await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The first `?` is for the lock, the second for the work's own result, which comes back untouched.
+//!
+//! # Features
+//!
+//! - `memory` (default): the embedded backend, one process and no server.
+//! - `redis`: Redis 6.2 or later, and Valkey.
+//! - `postgres`: PostgreSQL 13 or later.
+//! - `firestore`: Cloud Firestore.
+//! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.
+//! - `serde`: the types that are safe to print can be serialised.
+//!
+//! Everything of [`syncguard_core`] is re-exported here.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod connect;
+
+pub use syncguard_core::*;
+
+pub use self::connect::connect;
+
+/// The embedded backend: one process, no server.
+#[cfg(feature = "memory")]
+pub use syncguard_memory as memory;
+
+/// The Firestore backend.
+#[cfg(feature = "firestore")]
+pub use syncguard_firestore as firestore;
+
+/// The PostgreSQL backend.
+#[cfg(feature = "postgres")]
+pub use syncguard_postgres as postgres;
+
+/// The Redis backend.
+#[cfg(feature = "redis")]
+pub use syncguard_redis as redis;

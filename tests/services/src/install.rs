@@ -1,0 +1,247 @@
+//! Finding the servers' programs, and installing those that are missing.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+
+/// A program some server needs, and where it comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Names it goes by, the preferred one first.
+    pub names: &'static [&'static str],
+    /// Folders searched before `PATH`. One `*` may stand for a version; the highest is taken.
+    pub folders: &'static [&'static str],
+    /// Debian's package.
+    pub package: &'static str,
+    /// How to get it on a system that is not Debian, or where Debian does not have it.
+    pub otherwise: &'static str,
+}
+
+impl Program {
+    fn how_to_install(&self) -> String {
+        format!(
+            "{} is missing: apt-get install {} (as root), or else {}",
+            self.names.join(" or "),
+            self.package,
+            self.otherwise
+        )
+    }
+}
+
+/// The path of `program`, which is installed first if it is missing, this is Debian and we are
+/// root.
+///
+/// # Errors
+///
+/// When the program is missing and cannot be installed; the message names the command that would.
+pub fn require(program: &Program) -> Result<PathBuf> {
+    require_with(program, || find(program))
+}
+
+/// [`require`], for what is not a program on a path but is found by `find` all the same.
+pub(crate) fn require_with(
+    program: &Program,
+    find: impl Fn() -> Option<PathBuf>,
+) -> Result<PathBuf> {
+    if let Some(path) = find() {
+        return Ok(path);
+    }
+    let debian = Path::new("/etc/debian_version").exists();
+    ensure!(debian && rustix::process::geteuid().is_root(), program.how_to_install());
+
+    let _apt = AptLock::take()?;
+    // Another process may have installed it while this one waited for the lock.
+    if find().is_none() {
+        apt_install(program.package).with_context(|| program.how_to_install())?;
+    }
+    find().with_context(|| {
+        format!(
+            "{} is still missing after apt-get install {}",
+            program.names.join(" or "),
+            program.package
+        )
+    })
+}
+
+/// The path of `program` if it is installed.
+#[must_use]
+pub fn find(program: &Program) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = (program.folders.iter().flat_map(|folder| expand(folder)))
+        .chain(env::split_paths(&path))
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .collect();
+    (program.names.iter())
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|path| is_executable(path))
+}
+
+/// The user and group servers run as that refuse to be root: `None` when we are not root ourselves.
+///
+/// Ask after the installation of a server, which may create its user; the answer never changes.
+pub(crate) fn unprivileged_user() -> Result<Option<(u32, u32)>> {
+    static USER: OnceLock<(u32, u32)> = OnceLock::new();
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    if let Some(user) = USER.get() {
+        return Ok(Some(*user));
+    }
+    let users = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
+    let user = user_ids(&users, "postgres").or_else(|| user_ids(&users, "nobody"));
+    let user = user.context("there is neither a user postgres nor nobody to run a server as")?;
+    Ok(Some(*USER.get_or_init(|| user)))
+}
+
+/// From a line "name:password:user:group:…".
+fn user_ids(users: &str, name: &str) -> Option<(u32, u32)> {
+    let mut lines = users.lines().map(|line| line.split(':'));
+    let mut fields = lines.find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
+    Some((fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// The folders a pattern stands for, the highest version first.
+fn expand(pattern: &str) -> Vec<PathBuf> {
+    let Some((before, after)) = pattern.split_once("/*/") else {
+        return vec![PathBuf::from(pattern)];
+    };
+    let entries = fs::read_dir(before).into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join(after)))
+        })
+        .collect();
+    versions.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
+    versions.into_iter().map(|(_, path)| path).collect()
+}
+
+fn apt_install(package: &str) -> Result<()> {
+    // The lists of a fresh machine are empty or old. Once per process is enough, failed or not.
+    static UPDATED: OnceLock<Result<(), String>> = OnceLock::new();
+    let updated =
+        UPDATED.get_or_init(|| apt_get(&["update"]).map_err(|error| format!("{error:#}")));
+
+    let _no_services = ServiceStartBan::put_up()?;
+    apt_get(&["install", "-y", "--no-install-recommends", package]).map_err(|error| match updated {
+        Ok(()) => error,
+        Err(update) => error.context(anyhow!("{update}")),
+    })
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let output = Command::new("apt-get")
+        .args(["-o", "DPkg::Lock::Timeout=300"])
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run apt-get")?;
+    if !output.status.success() {
+        bail!(
+            "apt-get {} failed: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(())
+}
+
+/// One installation at a time on this machine, whichever process asks for it.
+struct AptLock {
+    _file: File,
+}
+
+impl AptLock {
+    fn take() -> Result<Self> {
+        let path = env::temp_dir().join("syncguard-apt.lock");
+        let file =
+            File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Keeps the packages' scripts from starting the system's own servers: tests start theirs.
+struct ServiceStartBan {
+    created: bool,
+}
+
+impl ServiceStartBan {
+    fn put_up() -> Result<Self> {
+        let created = !Path::new(POLICY).exists();
+        if created {
+            fs::write(POLICY, "#!/bin/sh\nexit 101\n")
+                .with_context(|| format!("cannot write {POLICY}"))?;
+            fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(Self { created })
+    }
+}
+
+impl Drop for ServiceStartBan {
+    fn drop(&mut self) {
+        if self.created {
+            let _ = fs::remove_file(POLICY);
+        }
+    }
+}
+
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_the_highest_version() {
+        let root = tempfile::tempdir().unwrap();
+        for version in ["9", "15", "common"] {
+            fs::create_dir_all(root.path().join(version).join("bin")).unwrap();
+        }
+        let pattern = format!("{}/*/bin", root.path().display());
+        let found = expand(&pattern);
+        assert_eq!(found, [root.path().join("15/bin"), root.path().join("9/bin")]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_executable_is_not_a_program() {
+        assert!(is_executable(Path::new("/bin/sh")));
+        assert!(!is_executable(Path::new("/etc/passwd")));
+        assert!(!is_executable(Path::new("/usr/bin")));
+    }
+
+    #[test]
+    fn reads_the_ids_of_a_user() {
+        let users = "root:x:0:0:root:/root:/bin/sh\npostgres:x:101:104::/var:/bin/sh\n";
+        assert_eq!(user_ids(users, "postgres"), Some((101, 104)));
+        assert_eq!(user_ids(users, "nobody"), None);
+    }
+
+    #[test]
+    fn says_how_to_install_what_is_missing() {
+        let program = Program {
+            names: &["syncguard-no-such-program"],
+            folders: &[],
+            package: "syncguard-no-such-package",
+            otherwise: "write it",
+        };
+        assert_eq!(find(&program), None);
+        assert_eq!(
+            program.how_to_install(),
+            "syncguard-no-such-program is missing: \
+             apt-get install syncguard-no-such-package (as root), or else write it"
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Free ports that stay free until the server that is to listen there does.
+//!
+//! Binding port 0 hands out the kernel's ephemeral ports, and those are a trap for a server that is
+//! to be stopped and restarted on its port: meanwhile any outgoing connection may get the number as
+//! its source port, and a client that reconnects to it in a loop can even connect to itself. So
+//! ports are taken from below the ephemeral range (32768 and up on Linux, 49152 and up elsewhere).
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+
+/// A port on 127.0.0.1 that nobody listens on and that no process using this function was handed.
+///
+/// The claim holds until this process ends: each port handed out is a locked file, because tests of
+/// several packages may run at the same time.
+///
+/// # Errors
+///
+/// When no port is free, or the folder for the locks cannot be written.
+pub fn free() -> Result<u16> {
+    let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = std::env::temp_dir()
+        .join(format!("syncguard-ports-{}", rustix::process::geteuid().as_raw()));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+
+    // Processes start looking in different places, so they rarely meet.
+    let offset = std::process::id() % u32::from(COUNT);
+    for step in 0..COUNT {
+        let index = (u64::from(offset) * 97 + u64::from(step)) % u64::from(COUNT);
+        let port = FIRST + u16::try_from(index)?;
+        if claimed.contains_key(&port) {
+            continue;
+        }
+        let lock = File::create(folder.join(port.to_string()))?;
+        let ours = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if ours && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            claimed.insert(port, lock);
+            return Ok(port);
+        }
+    }
+    bail!("no free port between {FIRST} and {} on 127.0.0.1", FIRST + COUNT)
+}
+
+/// What was handed out, with the lock that tells other processes so.
+static CLAIMED: LazyLock<Mutex<HashMap<u16, File>>> = LazyLock::new(Mutex::default);
+
+const FIRST: u16 = 15_000;
+const COUNT: u16 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn hands_out_no_port_twice() {
+        let threads: Vec<_> = (0..4)
+            .map(|_| thread::spawn(|| (0..25).map(|_| free().unwrap()).collect::<Vec<_>>()))
+            .collect();
+        let ports: Vec<u16> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
+        assert_eq!(ports.iter().collect::<HashSet<_>>().len(), 100);
+    }
+
+    #[test]
+    fn passes_over_a_port_somebody_listens_on() {
+        let next = free().unwrap() + 1;
+        let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, next));
+        assert_ne!(free().unwrap(), next);
+    }
+}

@@ -1,0 +1,70 @@
+//! What a server is started with.
+
+use anyhow::Result;
+
+use super::PostgresServer;
+
+/// Options for a [`PostgresServer`]; what is not set is as PostgreSQL has it, `fsync` included.
+#[derive(Debug, Clone, Default)]
+pub struct PostgresBuilder {
+    pub(super) authentication: Authentication,
+    extra: Vec<String>,
+}
+
+/// What the server asks of a client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Authentication {
+    /// Nothing.
+    #[default]
+    Trust,
+    /// The password, by SCRAM-SHA-256.
+    Scram,
+}
+
+impl Authentication {
+    /// The name in `pg_hba.conf`.
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::Scram => "scram-sha-256",
+        }
+    }
+}
+
+impl PostgresBuilder {
+    /// What the server asks of a client.
+    #[must_use]
+    pub fn authentication(mut self, authentication: Authentication) -> Self {
+        self.authentication = authentication;
+        self
+    }
+
+    /// Adds a line to the configuration, as it would stand in `postgresql.conf`.
+    #[must_use]
+    pub fn config(mut self, line: &str) -> Self {
+        self.extra.push(line.to_owned());
+        self
+    }
+
+    /// Makes a database cluster, starts its server and waits until it accepts connections.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL is missing or does not start; with the end of its log.
+    pub fn start(self) -> Result<PostgresServer> {
+        PostgresServer::start_with(&self)
+    }
+
+    /// The lines added to `postgresql.conf`.
+    pub(super) fn render(&self, port: u16) -> String {
+        let mut lines = vec![
+            String::new(),
+            "listen_addresses = '127.0.0.1'".to_owned(),
+            format!("port = {port}"),
+            // Two servers cannot share a socket's folder, and nobody needs one.
+            "unix_socket_directories = ''".to_owned(),
+        ];
+        lines.extend(self.extra.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+}

@@ -1,0 +1,150 @@
+//! The connection pooler many PostgreSQL servers are reached through.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::{PostgresServer, USER, drop_root, hand_over, private_file};
+use crate::install::{self, Program};
+use crate::process::ServerProcess;
+use crate::{ports, scratch};
+
+/// A PgBouncer on 127.0.0.1; killed when dropped.
+#[derive(Debug)]
+pub struct PgBouncer {
+    process: Option<ServerProcess>,
+    port: u16,
+    folder: TempDir,
+}
+
+/// For how long a client keeps its server connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolMode {
+    /// Until it disconnects.
+    Session,
+    /// Until its transaction ends: no session state, no session locks.
+    Transaction,
+    /// For one statement: no transactions of several statements.
+    Statement,
+}
+
+impl PgBouncer {
+    /// Starts a pooler in front of `postgres`, which asks of clients what `postgres` asks.
+    ///
+    /// # Errors
+    ///
+    /// When PgBouncer is missing or does not start; with the end of its log.
+    pub fn start(postgres: &PostgresServer, mode: PoolMode) -> Result<Self> {
+        let mut pooler =
+            Self { process: None, port: ports::free()?, folder: scratch::folder("pgbouncer")? };
+        hand_over(pooler.folder.path())?;
+        pooler.configure(postgres, mode)?;
+        pooler.launch()?;
+        Ok(pooler)
+    }
+
+    /// `postgres://postgres:…@127.0.0.1:port/postgres`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let password = PostgresServer::PASSWORD;
+        format!("postgres://{USER}:{password}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The port, which stays the same over restarts.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// SIGKILL.
+    ///
+    /// # Errors
+    ///
+    /// When the pooler is not running.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.take().context(NOT_RUNNING)?.kill()
+    }
+
+    /// Starts again on the same port; a pooler that still runs is stopped first.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn restart(&mut self) -> Result<()> {
+        if let Some(process) = self.process.take() {
+            process.stop(Signal::TERM)?;
+        }
+        self.launch()
+    }
+
+    /// Runs SQL through the pooler with `psql`: rows as lines, columns separated by `|`.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached, or refuses the SQL; the message has its answer.
+    pub fn psql(&self, sql: &str) -> Result<String> {
+        super::psql(self.port, "postgres", sql)
+    }
+
+    /// Runs one of the pooler's own commands, such as `SHOW POOLS`.
+    ///
+    /// # Errors
+    ///
+    /// When the pooler cannot be reached, or refuses the command.
+    pub fn admin(&self, command: &str) -> Result<String> {
+        super::psql(self.port, "pgbouncer", command)
+    }
+
+    fn configure(&self, postgres: &PostgresServer, mode: PoolMode) -> Result<()> {
+        let folder = self.folder.path();
+        let users = folder.join("users.txt");
+        private_file(&users, &format!("\"{USER}\" \"{}\"\n", PostgresServer::PASSWORD))?;
+        let config = format!(
+            "[databases]\n\
+             * = host=127.0.0.1 port={server}\n\
+             [pgbouncer]\n\
+             listen_addr = 127.0.0.1\n\
+             listen_port = {port}\n\
+             unix_socket_dir =\n\
+             pool_mode = {mode}\n\
+             auth_type = {authentication}\n\
+             auth_file = {users}\n\
+             admin_users = {USER}\n\
+             ignore_startup_parameters = extra_float_digits\n",
+            server = postgres.port(),
+            port = self.port,
+            mode = match mode {
+                PoolMode::Session => "session",
+                PoolMode::Transaction => "transaction",
+                PoolMode::Statement => "statement",
+            },
+            authentication = postgres.authentication().method(),
+            users = users.display(),
+        );
+        private_file(&folder.join("pgbouncer.ini"), &config)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let folder = self.folder.path();
+        let mut command = Command::new(install::require(&PGBOUNCER)?);
+        command.arg(folder.join("pgbouncer.ini"));
+        drop_root(&mut command, folder)?;
+        let mut process = ServerProcess::spawn("pgbouncer", command, &folder.join("server.log"))?;
+        process.wait_until_ready(TIMEOUT, || Ok(self.psql("SELECT 1")? == "1"))?;
+        self.process = Some(process);
+        Ok(())
+    }
+}
+
+const PGBOUNCER: Program = Program {
+    names: &["pgbouncer"],
+    folders: &[],
+    package: "pgbouncer",
+    otherwise: "install PgBouncer, so that pgbouncer is on PATH",
+};
+
+const NOT_RUNNING: &str = "this PgBouncer is not running";
+const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,207 @@
+//! One server.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::{Authentication, PostgresBuilder, USER, drop_root, hand_over, private_file, program};
+use crate::process::ServerProcess;
+use crate::{ports, scratch};
+
+/// A PostgreSQL server on 127.0.0.1; ended when dropped.
+#[derive(Debug)]
+pub struct PostgresServer {
+    process: Option<ServerProcess>,
+    port: u16,
+    authentication: Authentication,
+    folder: TempDir,
+}
+
+impl PostgresServer {
+    /// The password of the user `postgres`; asked for with [`Authentication::Scram`] only.
+    pub const PASSWORD: &'static str = "syncguard";
+
+    /// Options for a server.
+    #[must_use]
+    pub fn builder() -> PostgresBuilder {
+        PostgresBuilder::default()
+    }
+
+    /// Starts a server with the default options.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresBuilder::start`].
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// `postgres://postgres:…@127.0.0.1:port/postgres`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("postgres://{USER}:{}@127.0.0.1:{}/postgres", Self::PASSWORD, self.port)
+    }
+
+    /// The port, which stays the same over restarts.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What the server asks of a client.
+    #[must_use]
+    pub fn authentication(&self) -> Authentication {
+        self.authentication
+    }
+
+    /// The process id of the postmaster.
+    ///
+    /// # Errors
+    ///
+    /// When the server was stopped or killed.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.process.as_ref().context(NOT_RUNNING)?.pid())
+    }
+
+    /// A fast shutdown: sessions are ended, transactions rolled back, everything written.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running, or has to be killed.
+    pub fn stop(&mut self) -> Result<()> {
+        self.process.take().context(NOT_RUNNING)?.stop(Signal::INT)
+    }
+
+    /// SIGKILL for the postmaster and its children, as a crash of the machine short of its disk
+    /// cache.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.take().context(NOT_RUNNING)?.kill()
+    }
+
+    /// Starts again with the same port and data, through crash recovery after [`kill`](Self::kill);
+    /// a server that still runs is stopped first.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresBuilder::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        if self.process.is_some() {
+            self.stop()?;
+        }
+        self.launch()
+    }
+
+    /// SIGSTOP for the postmaster and its children: sessions stay open, nothing is answered.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running.
+    pub fn pause(&mut self) -> Result<()> {
+        self.process.as_mut().context(NOT_RUNNING)?.pause()
+    }
+
+    /// SIGCONT.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running.
+    pub fn resume(&mut self) -> Result<()> {
+        self.process.as_mut().context(NOT_RUNNING)?.resume()
+    }
+
+    /// Runs SQL with `psql`: rows as lines, columns separated by `|`.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached, or refuses the SQL; the message has its answer.
+    pub fn psql(&self, sql: &str) -> Result<String> {
+        super::psql(self.port, "postgres", sql)
+    }
+
+    pub(super) fn start_with(options: &PostgresBuilder) -> Result<Self> {
+        // First, as the installation creates the user that the folder is handed over to.
+        program("initdb")?;
+        let mut server = Self {
+            process: None,
+            port: ports::free()?,
+            authentication: options.authentication,
+            folder: scratch::folder("postgres")?,
+        };
+        hand_over(server.folder.path())?;
+        server.create_cluster()?;
+        File::options()
+            .append(true)
+            .open(server.data().join("postgresql.conf"))?
+            .write_all(options.render(server.port).as_bytes())?;
+        server.launch()?;
+        Ok(server)
+    }
+
+    fn create_cluster(&self) -> Result<()> {
+        let password = self.folder.path().join("password");
+        private_file(&password, Self::PASSWORD)?;
+        let mut initdb = Command::new(program("initdb")?);
+        initdb
+            .args(["--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C"])
+            .args(["--username", USER, "--auth", self.authentication.method()])
+            .arg("--pwfile")
+            .arg(&password)
+            .arg("--pgdata")
+            .arg(self.data());
+        drop_root(&mut initdb, self.folder.path())?;
+        let output = initdb.output().context("cannot run initdb")?;
+        ensure!(
+            output.status.success(),
+            "initdb failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+        Ok(())
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let mut command = Command::new(program("postgres")?);
+        command.arg("-D").arg(self.data());
+        drop_root(&mut command, self.folder.path())?;
+        let log = self.folder.path().join("server.log");
+        let mut process = ServerProcess::spawn("postgres", command, &log)?;
+        let (pid, data) = (process.pid(), self.data());
+        process.wait_until_ready(TIMEOUT, || Ok(is_ready(&data, pid)))?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        // Killed, it would leave a shared memory segment behind, of which a machine has a limited
+        // number.
+        if let Some(process) = self.process.take() {
+            let _ = process.stop(Signal::QUIT);
+        }
+    }
+}
+
+/// What `pg_ctl` looks at: the first line of the file is the postmaster's process, the eighth its
+/// state.
+fn is_ready(data: &Path, pid: u32) -> bool {
+    let state = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    let mut lines = state.lines().map(str::trim);
+    lines.next() == Some(&pid.to_string()) && lines.nth(6) == Some("ready")
+}
+
+const NOT_RUNNING: &str = "this PostgreSQL server is not running";
+const TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,0 +1,188 @@
+//! A server's process, and the signals a fault test sends to it.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::{wait, watchdog};
+
+mod tree;
+
+/// A running server in a process group of its own. Dropping it kills it.
+#[derive(Debug)]
+pub struct ServerProcess {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+    /// Descendants stopped by [`pause`](Self::pause), for [`resume`](Self::resume).
+    paused: Vec<u32>,
+}
+
+impl ServerProcess {
+    /// Starts `command` with its output appended to the file `log`.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started or the log cannot be written.
+    pub fn spawn(name: &'static str, mut command: Command, log: &Path) -> Result<Self> {
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name}: {command:?}"))?;
+        let process = Self { name, child, log: log.to_owned(), paused: Vec::new() };
+        watchdog::add(process.pid())?;
+        Ok(process)
+    }
+
+    /// The process id of the server's main process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Polls `probe` until it answers `true`.
+    ///
+    /// # Errors
+    ///
+    /// When the server ends, or the time is up; with the end of the server's log.
+    pub fn wait_until_ready(
+        &mut self,
+        timeout: Duration,
+        mut probe: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let mut ended = None;
+        let ready = wait::until(self.name, timeout, || {
+            ended = self.child.try_wait()?;
+            Ok(ended.is_some() || probe()?)
+        });
+        if let Some(status) = ended {
+            bail!("{} ended at its start: {status}\n{}", self.name, self.log_tail());
+        }
+        ready.with_context(|| format!("{} does not get ready\n{}", self.name, self.log_tail()))
+    }
+
+    /// Asks the server to stop with `signal`, and kills it if it still runs after ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// When the server did not stop by itself, or cannot be signalled.
+    pub fn stop(mut self, signal: Signal) -> Result<()> {
+        self.resume()?;
+        self.signal(signal)?;
+        let child = &mut self.child;
+        wait::until("the end of a server", STOP_TIMEOUT, || Ok(child.try_wait()?.is_some()))
+            .with_context(|| format!("{} had to be killed\n{}", self.name, self.log_tail()))
+    }
+
+    /// SIGKILL for the server and all its descendants.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be signalled.
+    pub fn kill(mut self) -> Result<()> {
+        self.kill_tree()
+    }
+
+    /// SIGSTOP for the server and all its descendants: connections stay open and nobody answers.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be signalled.
+    pub fn pause(&mut self) -> Result<()> {
+        // The main process first: while it is stopped it starts no more children.
+        self.signal(Signal::STOP)?;
+        for pid in tree::descendants(self.pid())? {
+            signal_process(pid, Signal::STOP)?;
+            // PostgreSQL puts each child into its own group; stopped ones would not notice that
+            // theirs is over.
+            watchdog::add(pid)?;
+            self.paused.push(pid);
+        }
+        Ok(())
+    }
+
+    /// SIGCONT after [`pause`](Self::pause).
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be signalled.
+    pub fn resume(&mut self) -> Result<()> {
+        for pid in self.paused.drain(..) {
+            signal_process(pid, Signal::CONT)?;
+            watchdog::forget(pid)?;
+        }
+        self.signal(Signal::CONT)
+    }
+
+    /// The last lines the server wrote.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        accept_gone(kill_process_group(raw(self.pid())?, signal))
+            .with_context(|| format!("cannot send {signal:?} to {}", self.name))
+    }
+
+    fn kill_tree(&mut self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        let children = tree::descendants(self.pid())?;
+        self.signal(Signal::KILL)?;
+        for &child in &children {
+            signal_process(child, Signal::KILL)?;
+        }
+        self.child.wait()?;
+        // PostgreSQL does not start again while one of them is attached to its shared memory.
+        wait::until("the end of killed processes", STOP_TIMEOUT, || tree::all_ended(&children))
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // An exited child that was waited for must not be signalled: its number may be somebody
+        // else's.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.kill_tree();
+        }
+        for &pid in &self.paused {
+            let _ = watchdog::forget(pid);
+        }
+        let _ = watchdog::forget(self.pid());
+    }
+}
+
+fn signal_process(pid: u32, signal: Signal) -> Result<()> {
+    accept_gone(kill_process(raw(pid)?, signal)).with_context(|| format!("cannot send {signal:?}"))
+}
+
+fn accept_gone(result: rustix::io::Result<()>) -> rustix::io::Result<()> {
+    match result {
+        Err(Errno::SRCH) => Ok(()),
+        other => other,
+    }
+}
+
+fn raw(pid: u32) -> Result<Pid> {
+    Pid::from_raw(i32::try_from(pid)?).context("zero is no process id")
+}
+
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const LOG_LINES: usize = 20;

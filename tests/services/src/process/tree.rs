@@ -1,0 +1,89 @@
+//! The machine's process table.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+/// Children, their children, and so on.
+pub(super) fn descendants(root: u32) -> Result<Vec<u32>> {
+    let table = table()?;
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(table.iter().filter(|entry| entry.parent == parent).map(|entry| entry.pid));
+        next += 1;
+    }
+    found.remove(0);
+    Ok(found)
+}
+
+/// Whether none of the processes runs. Those that nobody has waited for yet do not.
+pub(super) fn all_ended(pids: &[u32]) -> Result<bool> {
+    Ok(table()?.iter().all(|entry| entry.ended || !pids.contains(&entry.pid)))
+}
+
+struct Entry {
+    pid: u32,
+    parent: u32,
+    ended: bool,
+}
+
+impl Entry {
+    /// From a line "pid parent state".
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split_whitespace();
+        Some(Self {
+            pid: fields.next()?.parse().ok()?,
+            parent: fields.next()?.parse().ok()?,
+            ended: fields.next()?.starts_with(['Z', 'X']),
+        })
+    }
+}
+
+fn table() -> Result<Vec<Entry>> {
+    // `ps` is no part of a minimal Debian, and /proc no part of macOS.
+    if !Path::new("/proc/self/stat").exists() {
+        let output = Command::new("ps").args(["-A", "-o", "pid=,ppid=,stat="]).output()?;
+        return Ok(String::from_utf8(output.stdout)?.lines().filter_map(Entry::parse).collect());
+    }
+    let mut entries = Vec::new();
+    for process in fs::read_dir("/proc")? {
+        // A process may end between the listing and the reading.
+        if let Ok(stat) = fs::read_to_string(process?.path().join("stat")) {
+            entries.extend(from_stat(&stat));
+        }
+    }
+    Ok(entries)
+}
+
+/// From "pid (name) state parent …", where the name may hold anything.
+fn from_stat(stat: &str) -> Option<Entry> {
+    let (pid, _) = stat.split_once(' ')?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let (state, rest) = rest.split_once(' ')?;
+    let (parent, _) = rest.split_once(' ')?;
+    Entry::parse(&format!("{pid} {parent} {state}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_process_with_a_name_made_to_confuse() {
+        let entry = from_stat("12 (a) S 1 (b) Z 7 12 12 0 -1").unwrap();
+        assert_eq!((entry.pid, entry.parent, entry.ended), (12, 7, true));
+    }
+
+    #[test]
+    fn finds_a_child_and_sees_it_end() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(descendants(std::process::id()).unwrap().contains(&child.id()));
+        assert!(!all_ended(&[child.id()]).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(all_ended(&[child.id()]).unwrap());
+    }
+}

@@ -1,0 +1,189 @@
+//! A TCP proxy that breaks the way between a client and its server, and counts what goes over it.
+
+mod connection;
+mod faults;
+
+pub use faults::{Counters, ReplyCut};
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::ports;
+use connection::Connection;
+use faults::Faults;
+
+/// Forwards connections on a port of its own to `upstream`; faults can be set and lifted while they
+/// are open.
+#[derive(Debug)]
+pub struct FaultProxy {
+    port: u16,
+    shared: Arc<Shared>,
+    acceptor: Mutex<Option<Acceptor>>,
+}
+
+impl FaultProxy {
+    /// Starts a faultless proxy to the server on port `upstream` of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot listen.
+    pub fn start(upstream: u16) -> Result<Self> {
+        let proxy = Self {
+            port: ports::free()?,
+            shared: Arc::new(Shared {
+                upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream)),
+                faults: Mutex::default(),
+                counters: Mutex::default(),
+                connections: Mutex::default(),
+            }),
+            acceptor: Mutex::default(),
+        };
+        proxy.accept()?;
+        Ok(proxy)
+    }
+
+    /// The port on 127.0.0.1 clients connect to.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Delays bytes by this much, each on its own: what is sent in one flight arrives in one.
+    pub fn set_latency(&self, to_server: Duration, to_client: Duration) {
+        let mut faults = lock(&self.shared.faults);
+        faults.to_server = to_server;
+        faults.to_client = to_client;
+    }
+
+    /// Cuts connections within the server's replies.
+    ///
+    /// A reply is what the server sends until the client sends again. It is the server that has
+    /// spoken, so the request has been carried out, even when the client sees not one byte of the
+    /// reply.
+    pub fn set_reply_cut(&self, cut: ReplyCut) {
+        lock(&self.shared.faults).cut = cut;
+    }
+
+    /// Swallows all bytes from now on, both ways, while connections stay open and new ones are
+    /// accepted.
+    ///
+    /// What was swallowed stays lost after `freeze(false)`.
+    pub fn freeze(&self, on: bool) {
+        lock(&self.shared.faults).frozen = on;
+    }
+
+    /// Accepts connections, again after [`refuse`](Self::refuse).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot listen.
+    pub fn accept(&self) -> Result<()> {
+        let mut acceptor = lock(&self.acceptor);
+        if acceptor.is_none() {
+            *acceptor = Some(Acceptor::start(self.port, Arc::clone(&self.shared))?);
+        }
+        Ok(())
+    }
+
+    /// Refuses new connections, as if nobody listened. Open ones go on.
+    pub fn refuse(&self) {
+        if let Some(acceptor) = lock(&self.acceptor).take() {
+            acceptor.stop(self.port);
+        }
+    }
+
+    /// Closes all open connections on both sides.
+    pub fn sever(&self) {
+        for connection in self.shared.open_connections() {
+            connection.close();
+        }
+    }
+
+    /// Ends the direction to the client of all open connections: it reads the end, and may go on
+    /// writing.
+    pub fn half_close(&self) {
+        for connection in self.shared.open_connections() {
+            connection.half_close();
+        }
+    }
+
+    /// What has gone through until now.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        *lock(&self.shared.counters)
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.refuse();
+        self.sever();
+    }
+}
+
+/// What the threads of a proxy have in common.
+#[derive(Debug)]
+struct Shared {
+    upstream: SocketAddr,
+    faults: Mutex<Faults>,
+    counters: Mutex<Counters>,
+    connections: Mutex<Vec<Weak<Connection>>>,
+}
+
+impl Shared {
+    fn open_connections(&self) -> Vec<Arc<Connection>> {
+        lock(&self.connections).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn register(&self, connection: &Arc<Connection>) {
+        let mut connections = lock(&self.connections);
+        connections.retain(|known| known.strong_count() > 0);
+        connections.push(Arc::downgrade(connection));
+    }
+}
+
+/// The thread that listens.
+#[derive(Debug)]
+struct Acceptor {
+    running: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Acceptor {
+    fn start(port: u16, shared: Arc<Shared>) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .with_context(|| format!("the proxy cannot listen on port {port}"))?;
+        let running = Arc::new(AtomicBool::new(true));
+        let go_on = Arc::clone(&running);
+        let thread = thread::spawn(move || {
+            for client in listener.incoming() {
+                if !go_on.load(Ordering::SeqCst) {
+                    break;
+                }
+                // An upstream that is down closes the client's connection, there is nobody else to
+                // tell.
+                let _ = client.and_then(|client| Connection::open(client, &shared));
+            }
+        });
+        Ok(Self { running, thread })
+    }
+
+    fn stop(self, port: u16) {
+        self.running.store(false, Ordering::SeqCst);
+        // Wakes the thread, which waits for a connection.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
+        let _ = self.thread.join();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

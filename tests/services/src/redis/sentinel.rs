@@ -1,0 +1,111 @@
+//! A sentinel, which makes a replica the master when the master is gone.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::RedisServer;
+use crate::{ports, scratch, wait};
+
+/// One sentinel that watches one master. Start several for a quorum above one.
+#[derive(Debug)]
+pub struct Sentinel {
+    server: RedisServer,
+    master_password: Option<String>,
+}
+
+impl Sentinel {
+    /// The name the master goes by.
+    pub const MASTER_NAME: &'static str = "syncguard";
+
+    /// Starts a sentinel that needs `quorum` voices to call the master gone, after 500 ms of
+    /// silence.
+    ///
+    /// # Errors
+    ///
+    /// When the sentinel does not start or does not reach the master.
+    pub fn start(master: &RedisServer, quorum: u16) -> Result<Self> {
+        let folder = scratch::folder("sentinel")?;
+        let path = folder.path().to_str().context("the temporary folder's name is not UTF-8")?;
+        let (port, name) = (ports::free()?, Self::MASTER_NAME);
+        let mut lines = vec![
+            format!("port {port}"),
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {path}"),
+            format!("sentinel monitor {name} 127.0.0.1 {} {quorum}", master.port()),
+            format!("sentinel down-after-milliseconds {name} 500"),
+            format!("sentinel failover-timeout {name} 3000"),
+        ];
+        if let Some(password) = master.password() {
+            lines.push(format!("sentinel auth-pass {name} {password}"));
+        }
+        let config = lines.join("\n") + "\n";
+        let server = RedisServer::start_configured(folder, port, &config, &["--sentinel"], None)?;
+        let sentinel = Self { server, master_password: master.password().map(str::to_owned) };
+        sentinel.wait_for_report("status=ok,")?;
+        Ok(sentinel)
+    }
+
+    /// `redis-sentinel://` with the service's name and the master's password, as fred reads it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let password = (self.master_password.as_ref()).map_or(String::new(), |p| format!(":{p}@"));
+        format!(
+            "redis-sentinel://{password}127.0.0.1:{}?sentinelServiceName={}",
+            self.server.port(),
+            Self::MASTER_NAME
+        )
+    }
+
+    /// The port of the server this sentinel holds to be the master.
+    ///
+    /// # Errors
+    ///
+    /// When the sentinel does not answer.
+    pub fn master_port(&self) -> Result<u16> {
+        let address =
+            self.server.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::MASTER_NAME])?;
+        let port = address.lines().nth(1).context("the sentinel knows no master")?;
+        Ok(port.parse()?)
+    }
+
+    /// Waits until the sentinel knows this many replicas; without one there is no failover.
+    ///
+    /// # Errors
+    ///
+    /// When that takes longer than 30 seconds.
+    pub fn wait_for_replicas(&self, count: usize) -> Result<()> {
+        self.wait_for_report(&format!("slaves={count},"))
+    }
+
+    /// Waits until another server than the one on port `old` is the master, and gives its port.
+    ///
+    /// # Errors
+    ///
+    /// When that takes longer than 30 seconds.
+    pub fn wait_for_failover(&self, old: u16) -> Result<u16> {
+        let mut new = old;
+        wait::until("a failover", TIMEOUT, || {
+            new = self.master_port()?;
+            Ok(new != old)
+        })?;
+        Ok(new)
+    }
+
+    /// The sentinel itself, to kill, pause and restart it.
+    #[must_use]
+    pub fn server_mut(&mut self) -> &mut RedisServer {
+        &mut self.server
+    }
+
+    /// Waits until the line about the master holds `part`.
+    fn wait_for_report(&self, part: &str) -> Result<()> {
+        wait::until(part, TIMEOUT, || {
+            let info = self.server.cli(&["INFO", "sentinel"])?;
+            Ok(info.lines().any(|line| line.starts_with("master0:") && line.contains(part)))
+        })
+        .context("the sentinel's report on its master")
+    }
+}
+
+const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,225 @@
+//! One server.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::{CLI, RedisBuilder, SERVER};
+use crate::process::ServerProcess;
+use crate::{install, ports, scratch, wait};
+
+/// A Redis server on 127.0.0.1; killed when dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    /// First, so that the server is gone before its folder.
+    process: Option<ServerProcess>,
+    port: u16,
+    password: Option<String>,
+    arguments: &'static [&'static str],
+    folder: TempDir,
+}
+
+impl RedisServer {
+    /// Options for a server.
+    #[must_use]
+    pub fn builder() -> RedisBuilder {
+        RedisBuilder::default()
+    }
+
+    /// Starts a server with the default options.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisBuilder::start`].
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// `redis://[:password@]127.0.0.1:port`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{}", self.port),
+            None => format!("redis://127.0.0.1:{}", self.port),
+        }
+    }
+
+    /// The port, which stays the same over restarts.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The password clients have to give.
+    #[must_use]
+    pub fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// The folder with the server's configuration, log and data.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The process id.
+    ///
+    /// # Errors
+    ///
+    /// When the server was stopped or killed.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.process.as_ref().context(NOT_RUNNING)?.pid())
+    }
+
+    /// SIGTERM, and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running, or has to be killed.
+    pub fn stop(&mut self) -> Result<()> {
+        self.process.take().context(NOT_RUNNING)?.stop(Signal::TERM)
+    }
+
+    /// SIGKILL: what is not on disk is lost.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process.take().context(NOT_RUNNING)?.kill()
+    }
+
+    /// Starts again with the same port and folder; a server that still runs is stopped first.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisBuilder::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        if self.process.is_some() {
+            self.stop()?;
+        }
+        self.launch()
+    }
+
+    /// SIGSTOP: connections stay open, nothing is answered.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running.
+    pub fn pause(&mut self) -> Result<()> {
+        self.process.as_mut().context(NOT_RUNNING)?.pause()
+    }
+
+    /// SIGCONT.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running.
+    pub fn resume(&mut self) -> Result<()> {
+        self.process.as_mut().context(NOT_RUNNING)?.resume()
+    }
+
+    /// Runs one command with `redis-cli` and gives its raw output, without the last line break.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached, or answers with an error; the message has it.
+    pub fn cli(&self, arguments: &[&str]) -> Result<String> {
+        let output = Command::new(install::require(&CLI)?)
+            .args(["-e", "-h", "127.0.0.1", "-p"])
+            .arg(self.port.to_string())
+            .args(arguments)
+            .envs(self.password.iter().map(|password| ("REDISCLI_AUTH", password)))
+            .output()
+            .context("cannot run redis-cli")?;
+        let text = String::from_utf8(output.stdout)?.trim_end().to_owned();
+        ensure!(
+            output.status.success(),
+            "redis-cli {}: {text}{}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+        Ok(text)
+    }
+
+    pub(super) fn start_with(options: &RedisBuilder) -> Result<Self> {
+        let folder = scratch::folder("redis")?;
+        let port = ports::free()?;
+        let path = folder.path().to_str().context("the temporary folder's name is not UTF-8")?;
+        let config = options.render(port, path)?;
+        let server = Self::start_configured(folder, port, &config, &[], options.password.clone())?;
+        if options.is_replica() {
+            server.wait_for_info("replication", "master_link_status:up")?;
+        }
+        Ok(server)
+    }
+
+    /// Starts what `config` describes. The file is written once: Redis itself rewrites it after a
+    /// failover.
+    pub(super) fn start_configured(
+        folder: TempDir,
+        port: u16,
+        config: &str,
+        arguments: &'static [&'static str],
+        password: Option<String>,
+    ) -> Result<Self> {
+        let mut server = Self { process: None, port, password, arguments, folder };
+        fs::write(server.config_file(), config)?;
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// Waits until a section of `INFO` has a line `line`.
+    pub(super) fn wait_for_info(&self, section: &str, line: &str) -> Result<()> {
+        wait::until(line, TIMEOUT, || {
+            let info = self.cli(&["INFO", section])?;
+            Ok(info.lines().any(|found| found.trim_end() == line))
+        })
+        .with_context(|| format!("Redis on port {}", self.port))
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let mut command = Command::new(install::require(&SERVER)?);
+        command.arg(self.config_file()).args(self.arguments);
+        let log = self.folder.path().join("server.log");
+        let mut process = ServerProcess::spawn("redis-server", command, &log)?;
+        process.wait_until_ready(TIMEOUT, || answers(self.port, self.password()))?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.folder.path().join("redis.conf")
+    }
+}
+
+/// Whether the server is through with loading its data.
+fn answers(port: u16, password: Option<&str>) -> Result<bool> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let mut stream = BufReader::new(stream);
+    let mut ask = |command: &str| -> Result<String> {
+        stream.get_mut().write_all(format!("{command}\r\n").as_bytes())?;
+        let mut reply = String::new();
+        stream.read_line(&mut reply)?;
+        Ok(reply)
+    };
+    if let Some(password) = password {
+        ask(&format!("AUTH {password}"))?;
+    }
+    let reply = ask("PING")?;
+    // A replica without its master's data says that it is "down", and is up all the same.
+    let up = reply.starts_with("+PONG") || reply.starts_with("-MASTERDOWN");
+    ensure!(up, "PING was answered with {reply:?}");
+    Ok(true)
+}
+
+const NOT_RUNNING: &str = "this Redis server is not running";
+const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,0 +1,241 @@
+//! Servers that stop, die or fall silent, answers that are lost, callers that leave.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use syncguard_firestore::{
+    ErrorCode, ExtendRequest, FirestoreBackend, FirestoreOptions, IsLockedRequest,
+    LockBackend as _, LockError, LookupRequest, ReleaseRequest,
+};
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
+
+use crate::support::{
+    Raw, alone, backend, backend_with, fresh, options, options_at, request, shared, take,
+};
+
+/// The request timeout of the tests that wait for it.
+const SOON: Duration = Duration::from_secs(1);
+
+fn impatient(options: FirestoreOptions) -> FirestoreOptions {
+    options.with_request_timeout(SOON).with_operation_timeout(2 * SOON)
+}
+
+/// The emulator's first answers take their time.
+async fn warm_up(port: u16) -> Result<()> {
+    let patient = options_at(port)
+        .with_operation_timeout(Duration::from_secs(30))
+        .with_request_timeout(Duration::from_secs(30));
+    let backend = backend_with(&fresh(), patient).await;
+    let lock = take(&backend, "k", 60_000).await;
+    backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?;
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// Every operation on a server that cannot answer: what they fail with, and that they do in time.
+async fn all_fail(
+    backend: &FirestoreBackend,
+    id: syncguard_firestore::LockId,
+) -> Result<Vec<LockError>> {
+    let mut errors = Vec::new();
+    let started = Instant::now();
+    errors.extend(backend.acquire(request("other", 1000)).await.err());
+    errors.extend(backend.extend(ExtendRequest::new(id, SOON)?).await.err());
+    errors.extend(backend.is_locked(IsLockedRequest::new("k")?).await.err());
+    errors.extend(backend.lookup(LookupRequest::by_key("k")?).await.err());
+    errors.extend(backend.lookup(LookupRequest::by_lock_id(id)).await.err());
+    errors.extend(backend.release(ReleaseRequest::new(id)).await.err());
+    assert_eq!(errors.len(), 6, "{errors:?}");
+    assert!(started.elapsed() < 6 * 2 * SOON + SOON, "{:?}", started.elapsed());
+    Ok(errors)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_dies_and_comes_back() -> Result<()> {
+    let _alone = alone().await;
+    let mut emulator = FirestoreEmulator::start()?;
+    warm_up(emulator.port()).await?;
+    let url = fresh();
+    let backend = backend_with(&url, impatient(options_at(emulator.port()))).await;
+    let held = take(&backend, "k", 60_000).await;
+
+    emulator.pause()?;
+    for error in all_fail(&backend, held.lock_id).await? {
+        assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
+    }
+    emulator.resume()?;
+    // What was on its way may still arrive: the key has at most one holder, and is soon free.
+    let freed = Instant::now();
+    while backend.is_locked(IsLockedRequest::new("other")?).await.unwrap_or(true) {
+        assert!(freed.elapsed() < Duration::from_secs(5), "an orphan");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let _ = backend.release(ReleaseRequest::new(held.lock_id)).await?;
+    let _next = take(&backend, "k", 60_000).await;
+
+    emulator.kill()?;
+    for error in all_fail(&backend, held.lock_id).await? {
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+        assert!(error.is_retryable());
+    }
+    emulator.restart()?;
+    let back = Instant::now();
+    let healed = loop {
+        match backend.acquire(request("k", 60_000)).await {
+            Ok(result) => break result.acquired().context("an empty emulator")?,
+            // Its first answers take longer than we wait.
+            Err(error) => assert!(back.elapsed() < Duration::from_secs(10), "{error:?}"),
+        }
+    };
+    assert!(backend.release(ReleaseRequest::new(healed.lock_id)).await?.is_released());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_network_is_bounded_and_forgotten() -> Result<()> {
+    let _alone = alone().await;
+    let proxy = FaultProxy::start(shared().port())?;
+    warm_up(shared().port()).await?;
+    let url = fresh();
+    let through = backend_with(&url, impatient(options_at(proxy.port()))).await;
+    let direct = backend(&url).await;
+    let held = take(&through, "k", 60_000).await;
+    proxy.freeze(true);
+    for error in all_fail(&through, held.lock_id).await? {
+        assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
+    }
+    proxy.freeze(false);
+    proxy.sever();
+    let healed = Instant::now();
+    while through.is_locked(IsLockedRequest::new("k")?).await.is_err() {
+        assert!(healed.elapsed() < Duration::from_secs(2), "no new connection");
+    }
+    assert!(!direct.is_locked(IsLockedRequest::new("other")?).await?, "an orphan");
+    proxy.refuse();
+    proxy.sever();
+    for error in all_fail(&through, held.lock_id).await? {
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+    }
+    Ok(())
+}
+
+/// The reply to the read, to the commit, and what lies between, cut after any number of bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_answer_is_asked_for_again() -> Result<()> {
+    let _alone = alone().await;
+    let proxy = FaultProxy::start(shared().port())?;
+    warm_up(shared().port()).await?;
+    let url = fresh();
+    let (raw, direct) = (Raw::new(&url), backend(&url).await);
+    let (mut fences, mut cuts, mut unknown) = (0, 0, 0);
+    for bytes in (0..400).step_by(9) {
+        let options = options_at(proxy.port()).with_remembered_locks(bytes % 2 * 10);
+        let through = backend_with(&url, options).await;
+        // The connection is there, with its greetings.
+        through.is_locked(IsLockedRequest::new("warm")?).await?;
+        let before = proxy.counters();
+        proxy.set_reply_cut(ReplyCut::Once(bytes));
+        let key = "k";
+        let result = through.acquire(request(key, 60_000)).await;
+        match result {
+            Ok(result) => {
+                let lock = result.acquired().context("nobody else")?;
+                assert!(lock.fence.get() > fences, "{} after {fences}", lock.fence);
+                fences = lock.fence.get();
+                let seen = direct.lookup(LookupRequest::by_key(key)?).await?.context("a lock")?;
+                assert_eq!((seen.fence, seen.expose().lock_id), (lock.fence, lock.lock_id));
+
+                proxy.set_reply_cut(ReplyCut::Once(bytes));
+                match through.release(ReleaseRequest::new(lock.lock_id)).await {
+                    Ok(answer) => assert!(answer.is_released(), "{bytes}"),
+                    Err(error) => {
+                        assert!(error.is_outcome_unknown(), "{error:?}");
+                        unknown += 1;
+                        let _ = direct.release(ReleaseRequest::new(lock.lock_id)).await?;
+                    }
+                }
+            }
+            Err(error) => {
+                assert!(error.is_retryable(), "{error:?}");
+                let freed = Instant::now();
+                while direct.is_locked(IsLockedRequest::new(key)?).await? {
+                    assert!(freed.elapsed() < Duration::from_secs(2), "an orphan, {error:?}");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        }
+        proxy.set_reply_cut(ReplyCut::Never);
+        assert!(!direct.is_locked(IsLockedRequest::new(key)?).await?);
+        cuts += (proxy.counters() - before).cuts;
+    }
+    println!("{cuts} replies cut, {unknown} releases of unknown outcome, {fences} fences");
+    assert!(cuts >= 30 && fences >= 20, "{cuts} cuts, {fences} fences");
+    assert!(raw.ids("locks").await.is_empty());
+    Ok(())
+}
+
+/// Polls a future so often, and drops it.
+async fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_leaves_at_any_moment_leaves_nothing() -> Result<()> {
+    let url = fresh();
+    let raw = Raw::new(&url);
+    for remembered in [0, 10] {
+        let options = options().with_remembered_locks(remembered);
+        let (ours, other) = (backend_with(&url, options).await, backend(&url).await);
+        for polls in 0..24 {
+            // Dropped at once, and a little after something has arrived that nobody has looked at.
+            for late in [false, true] {
+                let key = format!("k{remembered}-{polls}-{late}");
+                let acquire = request(&key, 60_000);
+                let id = acquire.lock_id;
+                let acquiring = async {
+                    let mut acquiring = pin!(ours.acquire(acquire));
+                    let done = poll_and_drop(acquiring.as_mut(), polls).await;
+                    if late {
+                        tokio::time::sleep(Duration::from_millis(4)).await;
+                    }
+                    done
+                };
+                if acquiring.await.transpose()?.is_some() {
+                    let extend = ExtendRequest::new(id, Duration::from_secs(90))?;
+                    let _ = poll_and_drop(ours.extend(extend), polls).await;
+                    let _ = poll_and_drop(ours.release(ReleaseRequest::new(id)), polls).await;
+                    let _ = ours.release(ReleaseRequest::new(id)).await?;
+                }
+                let left = Instant::now();
+                let next = loop {
+                    if let Some(next) = other.acquire(request(&key, 60_000)).await?.acquired() {
+                        break next;
+                    }
+                    assert!(left.elapsed() < Duration::from_secs(2), "an orphan after {polls}");
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                };
+                assert!(other.release(ReleaseRequest::new(next.lock_id)).await?.is_released());
+            }
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(raw.ids("locks").await.is_empty());
+    Ok(())
+}

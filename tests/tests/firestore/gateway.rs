@@ -1,0 +1,126 @@
+//! A gRPC server before the emulator that answers some calls itself.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use syncguard_firestore::gcloud_sdk::tonic::body::Body;
+use syncguard_firestore::gcloud_sdk::tonic::codegen::http::{Request, Response};
+use syncguard_firestore::gcloud_sdk::tonic::codegen::{BoxFuture, Service};
+use syncguard_firestore::gcloud_sdk::tonic::server::NamedService;
+use syncguard_firestore::gcloud_sdk::tonic::transport::server::TcpIncoming;
+use syncguard_firestore::gcloud_sdk::tonic::transport::{Channel, Endpoint, Server};
+use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
+
+use tokio::sync::Notify;
+
+use crate::support::shared;
+
+/// What happens to calls of a method.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub(crate) method: &'static str,
+    pub(crate) code: Code,
+    /// How many calls it happens to.
+    pub(crate) times: u32,
+    /// Whether the emulator carries the call out all the same.
+    pub(crate) carried_out: bool,
+}
+
+/// A method, what tells that a call of it is there, and what lets it go on.
+type Hold = (&'static str, Arc<Notify>, Arc<Notify>);
+
+/// Passes calls on to the shared emulator, unless there is a rule.
+#[derive(Clone)]
+pub(crate) struct Gateway {
+    emulator: Channel,
+    rule: Arc<Mutex<Option<Rule>>>,
+    /// For the next call of a method.
+    hold: Arc<Mutex<Option<Hold>>>,
+    pub(crate) port: u16,
+}
+
+impl Gateway {
+    pub(crate) fn start() -> Self {
+        let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).expect("a port");
+        let port = incoming.local_addr().expect("an address").port();
+        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{}", shared().port()));
+        let emulator = endpoint.expect("a URL").connect_lazy();
+        let gateway = Self { emulator, rule: Arc::default(), hold: Arc::default(), port };
+        let server = Server::builder().add_service(gateway.clone());
+        tokio::spawn(server.serve_with_incoming(incoming));
+        gateway
+    }
+
+    /// From now on, until it has happened so often.
+    pub(crate) fn set(&self, method: &'static str, code: Code, times: u32) {
+        *self.rule.lock().unwrap() = Some(Rule { method, code, times, carried_out: false });
+    }
+
+    /// The call is carried out, and its answer lost.
+    pub(crate) fn lose_answer(&self, method: &'static str, code: Code) {
+        *self.rule.lock().unwrap() = Some(Rule { method, code, times: 1, carried_out: true });
+    }
+
+    /// The next call of this method waits. Gives what tells that it does, and what lets it go on.
+    pub(crate) fn hold(&self, method: &'static str) -> (Arc<Notify>, Arc<Notify>) {
+        let (there, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        *self.hold.lock().unwrap() = Some((method, Arc::clone(&there), Arc::clone(&go_on)));
+        (there, go_on)
+    }
+
+    /// How often the rule would still have held; it does not hold any more.
+    pub(crate) fn clear(&self) -> u32 {
+        self.rule.lock().unwrap().take().map_or(0, |rule| rule.times)
+    }
+
+    fn applies(&self, path: &str) -> Option<Rule> {
+        let mut rule = self.rule.lock().unwrap();
+        let rule = rule.as_mut().filter(|rule| rule.times > 0 && path.ends_with(rule.method))?;
+        rule.times -= 1;
+        Some(*rule)
+    }
+}
+
+impl NamedService for Gateway {
+    const NAME: &'static str = "google.firestore.v1.Firestore";
+}
+
+impl Service<Request<Body>> for Gateway {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let rule = self.applies(request.uri().path());
+        // As the service's messages do, it names the document.
+        let refusal = |rule: Rule| {
+            Status::new(rule.code, "document …/locks/secret-key, token secret-token").into_http()
+        };
+        if let Some(rule) = rule.filter(|rule| !rule.carried_out) {
+            return Box::pin(std::future::ready(Ok(refusal(rule))));
+        }
+        let mut emulator = self.emulator.clone();
+        let path = request.uri().path();
+        let hold = self.hold.lock().unwrap().take_if(|(method, ..)| path.ends_with(*method));
+        Box::pin(async move {
+            if let Some((_, there, go_on)) = hold {
+                there.notify_one();
+                go_on.notified().await;
+            }
+            let ready = std::future::poll_fn(|context| {
+                <Channel as Service<Request<Body>>>::poll_ready(&mut emulator, context)
+            });
+            let answer = match ready.await {
+                Ok(()) => emulator.call(request).await,
+                Err(error) => Err(error),
+            };
+            let answer = answer.unwrap_or_else(|_| Status::internal("no emulator").into_http());
+            Ok(rule.map_or(answer, refusal))
+        })
+    }
+}

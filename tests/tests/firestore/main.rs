@@ -1,0 +1,15 @@
+//! syncguard-firestore against Google's emulator.
+
+mod conformance;
+mod errors;
+mod faults;
+mod gateway;
+mod interop;
+mod keys;
+mod model;
+mod operations;
+mod progress;
+mod support;
+mod takeover;
+mod transactional;
+mod transactions;

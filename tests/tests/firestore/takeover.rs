@@ -1,0 +1,89 @@
+//! What happens between an operation's read and its commit.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result};
+use syncguard_firestore::{
+    AcquireResult, ExtendRequest, FirestoreOptions, LockBackend as _, LookupRequest, NotHeld,
+    ReleaseRequest, ReleaseResult,
+};
+
+use crate::gateway::Gateway;
+use crate::support::{backend, backend_with, fresh, options, options_at, request, take};
+
+/// To it everything has expired that lives for less than two minutes.
+fn ahead(options: FirestoreOptions) -> FirestoreOptions {
+    options.with_clock(|| SystemTime::now() + Duration::from_secs(120))
+}
+
+/// Without a precondition on the lock, the contender would overwrite it.
+#[tokio::test]
+async fn an_extend_in_flight_beats_a_contender() -> Result<()> {
+    let (gateway, url) = (Gateway::start(), fresh());
+    let holder = backend(&url).await;
+    let contender = backend_with(&url, ahead(options_at(gateway.port))).await;
+    let held = take(&holder, "k", 60_000).await;
+    let (there, go_on) = gateway.hold("Commit");
+    let contending = tokio::spawn(async move { contender.acquire(request("k", 60_000)).await });
+    there.notified().await;
+    let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(600))?;
+    assert!(holder.extend(extend).await?.is_extended());
+    go_on.notify_one();
+    assert_eq!(contending.await??, AcquireResult::Locked);
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    assert_eq!(take(&holder, "k", 1).await.fence.get(), 2, "contention uses up no fence");
+    Ok(())
+}
+
+/// Without a precondition on the counter, the contender would repeat a fence.
+#[tokio::test]
+async fn a_lock_taken_and_released_meanwhile_is_noticed() -> Result<()> {
+    let (gateway, url) = (Gateway::start(), fresh());
+    let other = backend(&url).await;
+    let slow = backend_with(&url, options_at(gateway.port)).await;
+    let (there, go_on) = gateway.hold("Commit");
+    let taking = tokio::spawn(async move { slow.acquire(request("k", 60_000)).await });
+    there.notified().await;
+    let quick = take(&other, "k", 60_000).await;
+    assert!(other.release(ReleaseRequest::new(quick.lock_id)).await?.is_released());
+    go_on.notify_one();
+    let slow = taking.await??.acquired().context("free again")?;
+    assert_eq!((quick.fence.get(), slow.fence.get()), (1, 2));
+    Ok(())
+}
+
+/// Without a precondition on the version, the successor's lock would be deleted or prolonged.
+#[tokio::test]
+async fn a_successor_is_left_alone() -> Result<()> {
+    for remembered in [0, 10] {
+        let (gateway, url) = (Gateway::start(), fresh());
+        let through = options_at(gateway.port).with_remembered_locks(remembered);
+        let holder = backend_with(&url, through).await;
+        let successor = backend_with(&url, ahead(options())).await;
+
+        let held = take(&holder, "k", 60_000).await;
+        let (there, go_on) = gateway.hold("Commit");
+        let releasing = {
+            let holder = holder.clone();
+            tokio::spawn(async move { holder.release(ReleaseRequest::new(held.lock_id)).await })
+        };
+        there.notified().await;
+        let next = take(&successor, "k", 60_000).await;
+        go_on.notify_one();
+        assert_eq!(releasing.await??, ReleaseResult::NotHeld(NotHeld::NotFound));
+
+        let (there, go_on) = gateway.hold("Commit");
+        let extending = {
+            let extend = ExtendRequest::new(next.lock_id, Duration::from_secs(600))?;
+            tokio::spawn(async move { holder.extend(extend).await })
+        };
+        there.notified().await;
+        assert!(successor.release(ReleaseRequest::new(next.lock_id)).await?.is_released());
+        let last = take(&successor, "k", 60_000).await;
+        go_on.notify_one();
+        assert!(!extending.await??.is_extended());
+        let found = successor.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
+        assert_eq!((found.fence, found.expires_at), (last.fence, last.expires_at));
+    }
+    Ok(())
+}

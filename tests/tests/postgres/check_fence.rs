@@ -1,0 +1,224 @@
+//! The user's own transaction under a lock.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
+use syncguard_postgres::{
+    CheckFenceError, ErrorCode, ExtendRequest, Fence, LockBackend as _, LockId, NotHeld,
+    PostgresBackend, ReleaseRequest, acquire,
+};
+
+use crate::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take};
+
+struct Fixture {
+    tables: Tables,
+    backend: PostgresBackend,
+    user: Client,
+    admin: Client,
+}
+
+impl Fixture {
+    async fn new() -> Result<Self> {
+        let tables = Tables::fresh();
+        let backend = tables.backend(4).await;
+        let admin = connect(&shared().url()).await;
+        // The work: a log of who wrote, in the order of commits.
+        let work = format!("CREATE TABLE work_{} (fence bigint)", tables.locks);
+        admin.batch_execute(&work).await?;
+        Ok(Self { tables, backend, user: connect(&shared().url()).await, admin })
+    }
+
+    fn insert(&self) -> String {
+        format!("INSERT INTO work_{} VALUES ($1)", self.tables.locks)
+    }
+
+    async fn work(&self) -> Result<Vec<i64>> {
+        let sql = format!("SELECT fence FROM work_{} ORDER BY ctid", self.tables.locks);
+        Ok(self.admin.query(&sql, &[]).await?.iter().map(|row| row.get(0)).collect())
+    }
+}
+
+fn why(error: CheckFenceError) -> NotHeld {
+    match error {
+        CheckFenceError::NotHeld(why) => why,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn work_commits_under_a_lock_that_is_held() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let guard = acquire(&it.backend, "key").await?;
+    let insert = it.insert();
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, guard.lock_id(), guard.fence()).await?;
+    transaction.execute(&insert, &[&1_i64]).await?;
+    transaction.commit().await?;
+    assert_eq!(it.work().await?, [1]);
+    ensure!(guard.release().await?.is_released());
+
+    // Twice in one transaction, and through a transaction of the pool, are fine too.
+    let lock = take(&it.backend, "key").await;
+    let mut pooled = it.backend.pool().get().await?;
+    let transaction = pooled.transaction().await?;
+    for _ in 0..2 {
+        it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_held_is_refused() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let released = take(&it.backend, "released").await;
+    ensure!(it.backend.release(ReleaseRequest::new(released.lock_id)).await?.is_released());
+    let expired = take(&it.backend, "expired").await;
+    it.tables.age(&it.admin, "expired", 120_000).await;
+    let replaced = take(&it.backend, "replaced").await;
+    it.tables.age(&it.admin, "replaced", 120_000).await;
+    let heir = take(&it.backend, "replaced").await;
+
+    let cases = [
+        (LockId::generate()?, Fence::new(1)?, NotHeld::NotFound),
+        (released.lock_id, released.fence, NotHeld::NotFound),
+        (expired.lock_id, expired.fence, NotHeld::Expired),
+        (replaced.lock_id, replaced.fence, NotHeld::NotFound),
+        // The right lock and another fence: whoever asks mixes two acquisitions up.
+        (heir.lock_id, replaced.fence, NotHeld::NotFound),
+    ];
+    for (lock_id, fence, expected) in cases {
+        let transaction = it.user.transaction().await?;
+        let error = it.backend.check_fence(&transaction, lock_id, fence).await.unwrap_err();
+        assert!(!error.to_string().contains(lock_id.expose()));
+        assert_eq!(why(error), expected);
+        transaction.rollback().await?;
+    }
+    Ok(())
+}
+
+/// The holder loses its lock while its transaction is open: by release, and by expiry. Until the
+/// commit nobody else can have it, so the work of the two never overlaps.
+#[tokio::test]
+async fn nobody_takes_over_before_the_commit() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let first = take(&it.backend, "key").await;
+    let insert = it.insert();
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, first.lock_id, first.fence).await?;
+
+    // Extends pass, also those of auto-extend.
+    let extend = ExtendRequest::new(first.lock_id, MINUTE)?;
+    let extended =
+        tokio::time::timeout(Duration::from_secs(1), it.backend.extend(extend)).await??;
+    ensure!(extended.is_extended());
+
+    // Time passes it by: an expired lock is free for everybody, were it not for the transaction.
+    it.tables.age(&it.admin, "key", 120_000).await;
+    for _ in 0..3 {
+        let attempt = tokio::time::timeout(Duration::from_secs(1), async {
+            is_refused(&it.backend, "key").await
+        });
+        ensure!(attempt.await?, "taken over under an open transaction");
+    }
+    assert_eq!(it.tables.counter(&it.admin, "key").await, 1, "a fence was used up");
+
+    transaction.execute(&insert, &[&1_i64]).await?;
+    transaction.commit().await?;
+
+    let second = take(&it.backend, "key").await;
+    assert_eq!(second.fence.get(), 2);
+    let mut user = connect(&shared().url()).await;
+    let transaction = user.transaction().await?;
+    it.backend.check_fence(&transaction, second.lock_id, second.fence).await?;
+    transaction.execute(&insert, &[&2_i64]).await?;
+    // The first holder wakes up and wants to write again.
+    let late = it.user.transaction().await?;
+    let refused = it.backend.check_fence(&late, first.lock_id, first.fence).await.unwrap_err();
+    assert_eq!(why(refused), NotHeld::NotFound);
+    drop(late);
+    transaction.commit().await?;
+    assert_eq!(it.work().await?, [1, 2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_release_waits_for_the_commit() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let lock = take(&it.backend, "key").await;
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
+    let release = tokio::spawn({
+        let backend = it.backend.clone();
+        async move { backend.release(ReleaseRequest::new(lock.lock_id)).await }
+    });
+    crate::support::waiters(&it.admin, &it.tables.locks, 1).await;
+    ensure!(!release.is_finished());
+    transaction.commit().await?;
+    ensure!(release.await??.is_released());
+    Ok(())
+}
+
+/// It waits no longer than was configured, and then the lock is as it was.
+#[tokio::test]
+async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let options = it.tables.options().with_statement_timeout(Duration::from_millis(400))?;
+    let hasty = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let lock = take(&hasty, "key").await;
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
+    let error = hasty.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+    ensure!(!error.is_outcome_unknown(), "{error}");
+    transaction.rollback().await?;
+    ensure!(hasty.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// A takeover that is being committed when the check comes.
+#[tokio::test]
+async fn a_check_waits_for_a_takeover_under_way() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let lock = take(&it.backend, "key").await;
+    let mut rival = connect(&shared().url()).await;
+    let takeover = rival.transaction().await?;
+    let sql = format!("UPDATE {} SET lock_id = repeat('x', 22)", it.tables.locks);
+    takeover.execute(&sql, &[]).await?;
+    let commit = async {
+        crate::support::waiters(&it.admin, &it.tables.locks, 1).await;
+        takeover.commit().await
+    };
+    let transaction = it.user.transaction().await?;
+    let check = it.backend.check_fence(&transaction, lock.lock_id, lock.fence);
+    let (committed, checked) = tokio::join!(commit, check);
+    committed?;
+    assert_eq!(why(checked.unwrap_err()), NotHeld::NotFound);
+    Ok(())
+}
+
+#[tokio::test]
+async fn stricter_transactions_fail_instead_of_seeing_the_past() -> Result<()> {
+    for level in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
+        let mut it = Fixture::new().await?;
+        let lock = take(&it.backend, "key").await;
+        let builder = it.user.build_transaction().isolation_level(level);
+        let transaction = builder.start().await?;
+        transaction.execute("SELECT 1", &[]).await?;
+        it.tables.age(&it.admin, "key", 120_000).await;
+        let heir = it.backend.acquire(request("key", MINUTE)).await?;
+        let heir = heir.acquired().context("an expired lock")?;
+        let error = it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await;
+        let CheckFenceError::Failed(error) = error.unwrap_err() else {
+            panic!("it saw the past");
+        };
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+        drop(transaction);
+
+        let transaction = it.user.build_transaction().isolation_level(level).start().await?;
+        it.backend.check_fence(&transaction, heir.lock_id, heir.fence).await?;
+        transaction.commit().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What is left of many locks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::tokio_postgres::Client;
+use syncguard_postgres::{LockBackend as _, ReleaseRequest, schema_sql};
+use syncguard_test_services::postgres::PostgresServer;
+use tokio::task::JoinSet;
+
+use crate::support::{MINUTE, Tables, connect, request};
+
+const KEYS: usize = 1000;
+
+/// The tables stay small while locks come and go. `SYNCGUARD_CHURN` sets the number of cycles, for the
+/// million of the issue; `SYNCGUARD_NAPTIME` how often autovacuum looks, by default each second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_stay_small_under_churn() -> Result<()> {
+    let cycles: usize = std::env::var("SYNCGUARD_CHURN").map_or(Ok(40_000), |text| text.parse())?;
+    let nap = std::env::var("SYNCGUARD_NAPTIME").unwrap_or_else(|_| "1s".to_owned());
+    let server = PostgresServer::builder()
+        .config("fsync = off")
+        .config(&format!("autovacuum_naptime = {nap}"))
+        .start()?;
+    let tables = Tables::fresh();
+    let backend = tables.backend_at(&server.url(), 8).await;
+    let admin = connect(&server.url()).await;
+
+    let started = Instant::now();
+    let done = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for task in 0..16 {
+        let (backend, done) = (backend.clone(), Arc::clone(&done));
+        tasks.spawn(async move {
+            loop {
+                let number = done.fetch_add(1, Ordering::Relaxed);
+                if number >= cycles {
+                    return anyhow::Ok(());
+                }
+                // Far from each other, so that nobody meets anybody.
+                let key = format!("key {}", (number / 16 + task * KEYS / 16) % KEYS);
+                let lock = backend.acquire(request(&key, MINUTE)).await?;
+                let lock = lock.acquired().context("a key of its own")?;
+                ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+            }
+        });
+    }
+    let mut peak = 0;
+    while done.load(Ordering::Relaxed) < cycles {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        peak = peak.max(size(&admin, &tables).await?);
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    let rate = cycles as f64 / started.elapsed().as_secs_f64();
+    peak = peak.max(size(&admin, &tables).await?);
+
+    // What as many locks as there are keys take if nothing else ever was there.
+    let live = Tables::fresh();
+    admin.batch_execute(&schema_sql(&live.options())).await?;
+    let copy = format!(
+        "INSERT INTO {} SELECT 'key ' || n, lpad(n::text, 22, 'A'), n, n, lpad(n::text, 15, '0'), 'key ' || n
+           FROM generate_series(1, {KEYS}) AS n;
+         INSERT INTO {} SELECT * FROM {}",
+        live.locks, live.fences, tables.fences
+    );
+    admin.batch_execute(&copy).await?;
+    let live = size(&admin, &live).await?;
+    println!(
+        "{cycles} cycles at {rate:.0}/s, autovacuum every {nap}: {peak} bytes at most, {live} live: {:.2}",
+        peak as f64 / live as f64
+    );
+    println!("{}", sizes(&admin, &tables).await?);
+    ensure!(peak <= 3 * live, "{peak} bytes, of which {live} are of use");
+    Ok(())
+}
+
+/// Both tables and their indexes.
+async fn size(admin: &Client, tables: &Tables) -> Result<i64> {
+    let sql = "SELECT (pg_total_relation_size($1::text::regclass) + pg_total_relation_size($2::text::regclass))::bigint";
+    Ok(admin.query_one(sql, &[&tables.locks, &tables.fences]).await?.get(0))
+}
+
+async fn sizes(admin: &Client, tables: &Tables) -> Result<String> {
+    let sql = "SELECT string_agg(relname || ' ' || pg_relation_size(oid), ', ' ORDER BY relname) FROM pg_class
+        WHERE oid IN ($1::text::regclass, $2::text::regclass)
+           OR oid IN (SELECT indexrelid FROM pg_index WHERE indrelid IN ($1::text::regclass, $2::text::regclass))";
+    Ok(admin.query_one(sql, &[&tables.locks, &tables.fences]).await?.get(0))
+}

@@ -1,0 +1,59 @@
+//! What `is_locked` clears away, and what it does not.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::tokio_postgres::Client;
+use syncguard_postgres::{IsLockedRequest, LockBackend as _, PostgresBackend};
+
+use crate::support::{Tables, connect, pool, shared, take};
+
+async fn rows(admin: &Client, tables: &Tables) -> i64 {
+    let sql = format!("SELECT count(*) FROM {}", tables.locks);
+    admin.query_one(&sql, &[]).await.expect("a count").get(0)
+}
+
+#[tokio::test]
+async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
+    let tables = Tables::fresh();
+    drop(tables.backend(1).await);
+    let options = tables.options().with_cleanup_in_is_locked(true);
+    let backend = PostgresBackend::new(pool(&shared().url(), 2), options);
+    let idle = PostgresBackend::new(pool(&shared().url(), 1), tables.options());
+    let mut admin = connect(&shared().url()).await;
+    let _ = take(&backend, "key").await;
+
+    // Live; expired, and too little to be cleared away; half a second from each border at least.
+    for (age, live) in [(0, true), (59_500, true), (2_000, false)] {
+        tables.age(&admin, "key", age).await;
+        assert_eq!(backend.is_locked(IsLockedRequest::new("key")?).await?, live);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(rows(&admin, &tables).await, 1, "after {age} ms");
+    }
+    // Long over.
+    tables.age(&admin, "key", 60_000).await;
+    assert!(!idle.is_locked(IsLockedRequest::new("key")?).await?);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(rows(&admin, &tables).await, 1, "nobody asked for it");
+
+    // Somebody has hold of it: left alone, and nobody waits.
+    let pin = admin.transaction().await?;
+    pin.execute(&format!("SELECT FROM {} FOR KEY SHARE", tables.locks), &[]).await?;
+    assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    ensure!(backend.pool().status().available == backend.pool().status().size, "it waits");
+    pin.rollback().await?;
+    assert_eq!(rows(&admin, &tables).await, 1);
+
+    assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
+    for _ in 0..100 {
+        if rows(&admin, &tables).await == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(rows(&admin, &tables).await, 0);
+    assert_eq!(tables.counter(&admin, "key").await, 1, "the counter stays");
+    assert_eq!(take(&backend, "key").await.fence.get(), 2);
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The contract, through every kind of client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use syncguard_conformance::{Erased, Harness, Shared, cases, conformance_tests, run};
+use syncguard_postgres::deadpool_postgres::Pool;
+use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::support::{pool, shared, shared_pooler};
+
+conformance_tests!(bare, Postgres::direct());
+
+// The same cases, several at once, which is harder on the pools and soon over.
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arc() {
+    passes(Shared(Postgres::direct())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dyn_backend() {
+    passes(Erased(Postgres::direct())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection() {
+    passes(Postgres::new(shared().url(), 1, false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unprepared_through_pgbouncer() {
+    passes(Postgres::new(shared_pooler().url(), 3, true)).await;
+}
+
+async fn passes(harness: impl Harness) {
+    // Not more: a case that waits for an expiry needs its answers in time.
+    const AT_ONCE: usize = 5;
+    let (harness, slots) = (Arc::new(harness), Arc::new(Semaphore::new(AT_ONCE)));
+    let mut running = JoinSet::new();
+    for case in cases() {
+        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
+        running.spawn(async move {
+            let _slot = slots.acquire().await;
+            run(case.name, &*harness).await
+        });
+    }
+    let results = running.join_all().await;
+    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+struct Postgres {
+    url: String,
+    size: usize,
+    unprepared: bool,
+    admin: Pool,
+    connected: AtomicUsize,
+}
+
+impl Postgres {
+    fn direct() -> Self {
+        Self::new(shared().url(), 3, false)
+    }
+
+    fn new(url: String, size: usize, unprepared: bool) -> Self {
+        let admin = pool(&shared().url(), 1);
+        Self { url, size, unprepared, admin, connected: AtomicUsize::new(0) }
+    }
+}
+
+impl Harness for Postgres {
+    type Backend = PostgresBackend;
+
+    async fn connect(&self) -> PostgresBackend {
+        // Half of the handles clear expired locks away: nobody may notice.
+        let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        let options = PostgresOptions::new()
+            .with_unprepared_statements(self.unprepared)
+            .with_cleanup_in_is_locked(cleanup);
+        PostgresBackend::new(pool(&self.url, self.size), options)
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        let client = self.admin.get().await.expect("a connection");
+        let counter = i64::try_from(last.get()).expect("15 digits");
+        let sql = "INSERT INTO syncguard_fence_counters VALUES ('fence:' || $1::text, $2, $1)";
+        client.execute(sql, &[&key.expose(), &counter]).await.expect("a counter");
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        let client = self.admin.get().await.expect("a connection");
+        let sql = "UPDATE syncguard_locks SET fence = 'not a fence' WHERE key = $1";
+        client.execute(sql, &[&key.expose()]).await.expect("an update") == 1
+    }
+}

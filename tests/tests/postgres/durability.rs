@@ -1,0 +1,125 @@
+//! Databases that can forget.
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::{
+    DurabilityRisk, ErrorCode, LockBackend as _, LookupRequest, PoolOptions, PostgresBackend,
+    PostgresOptions, ReleaseRequest,
+};
+use syncguard_test_services::postgres::PostgresServer;
+
+use crate::support::{MINUTE, Tables, connect, pool, request, shared, take};
+
+async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend> {
+    let options = options.with_strict_durability(true);
+    Ok(PostgresBackend::connect_with(url, options, PoolOptions::new()).await?)
+}
+
+#[tokio::test]
+async fn an_ordinary_server_is_good_enough() -> Result<()> {
+    let tables = Tables::fresh();
+    // Before and after the tables are made.
+    let backend = strictly(&shared().url(), tables.options()).await?;
+    backend.setup_schema().await?;
+    let backend = strictly(&shared().url(), tables.options()).await?;
+    assert_eq!(backend.durability().await?.risks, []);
+    let lock = take(&backend, "key").await;
+    ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+#[tokio::test]
+async fn unlogged_tables_are_reported_and_refused() -> Result<()> {
+    let admin = connect(&shared().url()).await;
+    let tables = Tables::fresh();
+    let lax = tables.backend(1).await;
+    let both = [
+        (&tables.fences, DurabilityRisk::UnloggedFenceTable),
+        (&tables.locks, DurabilityRisk::UnloggedLockTable),
+    ];
+    for (table, risk) in both {
+        admin.batch_execute(&format!("ALTER TABLE {table} SET UNLOGGED")).await?;
+        assert_eq!(lax.durability().await?.risks, [risk]);
+        let error = strictly(&shared().url(), tables.options()).await.unwrap_err();
+        ensure!(error.to_string().contains("unlogged"), "{error}");
+
+        // Over a pool of the user's it is the first acquire that finds out.
+        let options = tables.options().with_strict_durability(true);
+        let strict = PostgresBackend::new(pool(&shared().url(), 1), options);
+        let error = strict.acquire(request("key", MINUTE)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+        assert_eq!(tables.counter(&admin, "key").await, 0);
+        admin.batch_execute(&format!("ALTER TABLE {table} SET LOGGED")).await?;
+        let lock = take(&strict, "key").await;
+        ensure!(strict.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        admin.batch_execute(&format!("TRUNCATE {}", tables.fences)).await?;
+    }
+    let lock = take(&lax, "key").await;
+    ensure!(lax.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+#[tokio::test]
+async fn careless_settings_are_reported() -> Result<()> {
+    let server =
+        PostgresServer::builder().config("fsync = off").config("full_page_writes = off").start()?;
+    let backend = PostgresBackend::connect(&server.url()).await?;
+    let risks = backend.durability().await?.risks;
+    assert_eq!(risks, [DurabilityRisk::FsyncOff, DurabilityRisk::FullPageWritesOff]);
+    ensure!(strictly(&server.url(), PostgresOptions::new()).await.is_err());
+    Ok(())
+}
+
+/// What is read from a standby is answered; nothing is locked there.
+#[tokio::test]
+async fn a_standby_is_reported_and_takes_no_locks() -> Result<()> {
+    let mut server = PostgresServer::start()?;
+    let backend = PostgresBackend::connect(&server.url()).await?;
+    backend.setup_schema().await?;
+    let lock = take(&backend, "key").await;
+    let folder = server.psql("SHOW data_directory")?;
+    server.stop()?;
+    std::fs::write(format!("{folder}/standby.signal"), "")?;
+    server.restart()?;
+
+    assert_eq!(backend.durability().await?.risks, [DurabilityRisk::Standby]);
+    ensure!(strictly(&server.url(), PostgresOptions::new()).await.is_err());
+    ensure!(backend.lookup(LookupRequest::by_key("key")?).await?.is_some());
+    let error = backend.acquire(request("other", MINUTE)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+    let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+    Ok(())
+}
+
+/// The settings of a statement are gone when it has ended, and a session that asks for more than we
+/// do gets it.
+#[tokio::test]
+async fn settings_do_not_outlive_the_statement() -> Result<()> {
+    let tables = Tables::fresh();
+    for asked in ["off", "local", "remote_write", "on", "remote_apply"] {
+        let url = format!("{}?options=-c%20synchronous_commit%3D{asked}", shared().url());
+        let backend = tables.backend_at(&url, 1).await;
+        let lock = take(&backend, "key").await;
+        ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        let client = backend.pool().get().await?;
+        let sql = "SELECT current_setting('synchronous_commit'), current_setting('lock_timeout')";
+        let row = client.query_one(sql, &[]).await?;
+        assert_eq!((row.get(0), row.get(1)), (asked, "0"));
+    }
+    Ok(())
+}
+
+/// Sessions of a pool that `connect` made never read the whole lock table.
+#[tokio::test]
+async fn a_pool_of_our_own_plans_for_locks() -> Result<()> {
+    let plain = PoolOptions::new();
+    for (unprepared, expected) in [(false, "off"), (true, "on")] {
+        let options = PostgresOptions::new().with_unprepared_statements(unprepared);
+        let url = shared().url();
+        let backend = PostgresBackend::connect_with(&url, options, plain.clone()).await?;
+        let client = backend.pool().get().await?;
+        let row = client.query_one("SHOW enable_seqscan", &[]).await?;
+        assert_eq!(row.get::<_, &str>(0), expected);
+    }
+    Ok(())
+}

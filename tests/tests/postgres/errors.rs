@@ -1,0 +1,382 @@
+//! What goes wrong on a real server, and what we call it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::tokio_postgres::Client;
+use syncguard_postgres::{
+    AcquireResult, ErrorCode, ExtendRequest, LockBackend as _, LockError, LockId, LookupRequest,
+    PoolOptions, PostgresBackend, PostgresOptions, ReleaseRequest,
+};
+use syncguard_test_services::postgres::{Authentication, PostgresServer};
+use syncguard_test_services::proxy::FaultProxy;
+use tokio::task::JoinSet;
+
+use crate::support::{
+    MINUTE, Tables, connect, is_refused, pool, request, shared, take, url_of, waiters,
+};
+
+const KEY: &str = "a-very-private-key";
+
+/// Checks the code, and that nothing private is in any text.
+#[track_caller]
+fn expect(error: &LockError, code: ErrorCode, unknown: bool) {
+    let text = format!("{error} {error:?} {}", chain(error));
+    assert_eq!(error.code(), code, "{text}");
+    assert_eq!(error.is_outcome_unknown(), unknown, "{text}");
+    for private in [KEY, PostgresServer::PASSWORD, "wrong-secret"] {
+        assert!(!text.contains(private), "{text}");
+    }
+    if let Some(lock_id) = error.lock_id() {
+        assert!(!text.contains(lock_id.expose()), "{text}");
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    error.source().map_or(String::new(), |source| format!("{source}: {}", chain(source)))
+}
+
+async fn acquire_error(backend: &PostgresBackend) -> LockError {
+    backend.acquire(request(KEY, MINUTE)).await.expect_err("an error")
+}
+
+/// The shared server, with settings for the session.
+fn with_settings(settings: &str) -> String {
+    format!("{}?options={}", shared().url(), settings.replace(' ', "%20").replace('=', "%3D"))
+}
+
+#[tokio::test]
+async fn bad_log_ins() -> Result<()> {
+    let server = PostgresServer::builder().authentication(Authentication::Scram).start()?;
+    let url = server.url();
+    let wrong = url.replace(PostgresServer::PASSWORD, "wrong-secret");
+    expect(&PostgresBackend::connect(&wrong).await.unwrap_err(), ErrorCode::AuthFailed, false);
+    let missing = url.replace(&format!(":{}@", PostgresServer::PASSWORD), "@");
+    let error = PostgresBackend::connect(&missing).await.unwrap_err();
+    expect(&error, ErrorCode::InvalidArgument, false);
+    let nobody = url.replace("postgres:", "nobody:").replacen("nobody:", "postgres:", 1);
+    expect(&PostgresBackend::connect(&nobody).await.unwrap_err(), ErrorCode::AuthFailed, false);
+    let nowhere = url.replace("/postgres", "/nowhere").replacen("//nowhere", "//postgres", 1);
+    let error = PostgresBackend::connect(&nowhere).await.unwrap_err();
+    expect(&error, ErrorCode::InvalidArgument, false);
+    Ok(PostgresBackend::connect(&url).await.map(drop)?)
+}
+
+#[tokio::test]
+async fn bad_urls() {
+    for url in
+        ["", "postgres://", "postgres://u:wrong-secret@h:port/db", "redis://x", "a b=wrong-secret"]
+    {
+        let error = PostgresBackend::connect(url).await.unwrap_err();
+        expect(&error, ErrorCode::InvalidArgument, false);
+    }
+}
+
+#[tokio::test]
+async fn nobody_listens() -> Result<()> {
+    let proxy = FaultProxy::start(shared().port())?;
+    proxy.refuse();
+    let error = PostgresBackend::connect(&url_of(proxy.port())).await.unwrap_err();
+    expect(&error, ErrorCode::ServiceUnavailable, false);
+    assert!(error.is_retryable());
+    Ok(())
+}
+
+/// A server that accepts connections and says nothing.
+#[tokio::test]
+async fn nobody_answers() -> Result<()> {
+    let proxy = FaultProxy::start(shared().port())?;
+    proxy.freeze(true);
+    let started = Instant::now();
+    let short = Duration::from_millis(200);
+    let options = PostgresOptions::new().with_pool_wait_timeout(short)?;
+    let pool = PoolOptions::new().with_connect_timeout(short)?;
+    let error = PostgresBackend::connect_with(&url_of(proxy.port()), options, pool).await;
+    expect(&error.unwrap_err(), ErrorCode::NetworkTimeout, false);
+    ensure!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_tables_and_no_permission() -> Result<()> {
+    let tables = Tables::fresh();
+    let backend = PostgresBackend::new(pool(&shared().url(), 1), tables.options());
+    let error = acquire_error(&backend).await;
+    expect(&error, ErrorCode::InvalidArgument, false);
+    assert!(error.message().contains("setup_schema"), "{error}");
+    drop(tables.backend(1).await);
+    // The same backend works as soon as the tables are there.
+    let _ = take(&backend, KEY).await;
+
+    let admin = connect(&shared().url()).await;
+    let _ = admin.batch_execute("CREATE ROLE stranger LOGIN").await;
+    let url = shared().url().replace("postgres:syncguard@", "stranger@");
+    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    expect(&acquire_error(&backend).await, ErrorCode::AuthFailed, false);
+    Ok(())
+}
+
+#[tokio::test]
+async fn too_many_connections() -> Result<()> {
+    let server = PostgresServer::builder().config("max_connections = 5").start()?;
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        open.push(connect(&server.url()).await);
+    }
+    let backend = PostgresBackend::new(pool(&server.url(), 2), PostgresOptions::new());
+    expect(&acquire_error(&backend).await, ErrorCode::RateLimited, false);
+    Ok(())
+}
+
+/// Another session holds the key's turn for too long.
+#[tokio::test]
+async fn lock_and_statement_timeouts() -> Result<()> {
+    let tables = Tables::fresh();
+    drop(tables.backend(1).await);
+    let mut holder = connect(&shared().url()).await;
+    let turn = holder.transaction().await?;
+    turn.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&KEY]).await?;
+    let admin = connect(&shared().url()).await;
+
+    // Ours.
+    let options = tables.options().with_statement_timeout(Duration::from_millis(400))?;
+    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let started = Instant::now();
+    expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
+    let took = started.elapsed();
+    ensure!((Duration::from_millis(200)..Duration::from_millis(390)).contains(&took), "{took:?}");
+    ensure!(backend.pool().status().size == 1, "the connection is still good");
+
+    // The role's own.
+    let url = with_settings("-c lock_timeout=50ms");
+    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    let started = Instant::now();
+    expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
+    ensure!(started.elapsed() < Duration::from_secs(1));
+    let url = with_settings("-c statement_timeout=50ms");
+    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    expect(&acquire_error(&backend).await, ErrorCode::NetworkTimeout, false);
+
+    // An operator's.
+    let backend = PostgresBackend::new(pool(&shared().url(), 1), tables.options());
+    let waiting = tokio::spawn(async move { acquire_error(&backend).await });
+    waiters(&admin, &tables.locks, 1).await;
+    let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1::text || '%' AND pid <> pg_backend_pid()";
+    admin.execute(cancel, &[&tables.locks]).await?;
+    expect(&waiting.await?, ErrorCode::NetworkTimeout, false);
+
+    turn.rollback().await?;
+    ensure!(tables.counter(&admin, KEY).await == 0, "somebody got it after all");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_read_only_session() -> Result<()> {
+    let tables = Tables::fresh();
+    let writer = tables.backend(1).await;
+    let lock = take(&writer, KEY).await;
+    let url = with_settings("-c default_transaction_read_only=on");
+    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    // To look is allowed.
+    ensure!(backend.lookup(LookupRequest::by_key(KEY)?).await?.is_some());
+    expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
+    let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
+    expect(&error, ErrorCode::ServiceUnavailable, false);
+    let error = backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await.unwrap_err();
+    expect(&error, ErrorCode::ServiceUnavailable, false);
+    ensure!(writer.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// Whatever isolation the role has been given, races end with one winner and without errors.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_isolation_is_no_error() -> Result<()> {
+    for level in ["repeatable read", "serializable"] {
+        let tables = Tables::fresh();
+        drop(tables.backend(1).await);
+        let url = with_settings(&format!(
+            "-c default_transaction_isolation={}",
+            level.replace(' ', "\\ ")
+        ));
+        let backend = PostgresBackend::new(pool(&url, 8), tables.options());
+        for round in 1..=10 {
+            let mut racers = JoinSet::new();
+            for _ in 0..16 {
+                let backend = backend.clone();
+                racers.spawn(async move { backend.acquire(request(KEY, MINUTE)).await });
+            }
+            let mut won = Vec::new();
+            while let Some(racer) = racers.join_next().await {
+                if let AcquireResult::Acquired(lock) = racer?? {
+                    won.push(lock);
+                }
+            }
+            assert_eq!(won.len(), 1);
+            assert_eq!(won[0].fence.get(), round);
+            ensure!(backend.release(ReleaseRequest::new(won[0].lock_id)).await?.is_released());
+        }
+    }
+    Ok(())
+}
+
+/// A real deadlock, in which we may be the victim: sent again, the statement succeeds.
+#[tokio::test]
+async fn a_deadlock_is_tried_again() -> Result<()> {
+    let tables = Tables::fresh();
+    let url = with_settings("-c deadlock_timeout=10ms");
+    let backend = tables.backend_at(&url, 1).await;
+    let admin = connect(&shared().url()).await;
+    let _ = take(&backend, KEY).await;
+    tables.age(&admin, KEY, 120_000).await;
+    // They have the row and want the turn; we have the turn and want the row.
+    let mut other = connect(&with_settings("-c deadlock_timeout=60s")).await;
+    let transaction = other.transaction().await?;
+    transaction.execute(&format!("SELECT FROM {} FOR UPDATE", tables.locks), &[]).await?;
+    let acquire = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.acquire(request(KEY, MINUTE)).await }
+    });
+    waiters(&admin, &tables.locks, 1).await;
+    transaction.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&KEY]).await?;
+    transaction.commit().await?;
+    let lock = acquire.await??.acquired().expect("it had expired");
+    assert_eq!(lock.fence.get(), 2);
+    Ok(())
+}
+
+/// SQLSTATEs that are hard to come by are raised by a trigger, with the row's values in the detail.
+#[tokio::test]
+async fn sqlstates_from_the_server() -> Result<()> {
+    let cases = [
+        ("22003", ErrorCode::InvalidArgument),
+        ("23514", ErrorCode::InvalidArgument),
+        ("40001", ErrorCode::ServiceUnavailable),
+        ("40P01", ErrorCode::ServiceUnavailable),
+        ("42501", ErrorCode::AuthFailed),
+        ("53100", ErrorCode::ServiceUnavailable),
+        ("53200", ErrorCode::ServiceUnavailable),
+        ("53400", ErrorCode::ServiceUnavailable),
+        ("54000", ErrorCode::Internal),
+        ("55006", ErrorCode::ServiceUnavailable),
+        ("57014", ErrorCode::NetworkTimeout),
+        ("58030", ErrorCode::ServiceUnavailable),
+        ("XX001", ErrorCode::Internal),
+        ("ZZ999", ErrorCode::Internal),
+    ];
+    let tables = Tables::fresh();
+    let backend = tables.backend(1).await;
+    let admin = connect(&shared().url()).await;
+    for (sqlstate, code) in cases {
+        raise(&admin, &tables, sqlstate).await?;
+        let error = acquire_error(&backend).await;
+        expect(&error, code, false);
+        assert!(format!("{error:?}").contains(sqlstate), "{error:?}");
+    }
+    let drop = format!("DROP TRIGGER fails ON {}", tables.locks);
+    admin.batch_execute(&drop).await?;
+    assert_eq!(tables.counter(&admin, KEY).await, 0, "a failed acquire used up a fence");
+    ensure!(backend.pool().status().size == 1, "the connection is still good");
+    let _ = take(&backend, KEY).await;
+    Ok(())
+}
+
+async fn raise(admin: &Client, tables: &Tables, sqlstate: &str) -> Result<()> {
+    let Tables { locks, .. } = tables;
+    let sql = format!(
+        "CREATE OR REPLACE FUNCTION {locks}_fails() RETURNS trigger LANGUAGE plpgsql AS $$
+           BEGIN RAISE EXCEPTION 'made to fail' USING ERRCODE = '{sqlstate}',
+             DETAIL = NEW.key || NEW.lock_id, HINT = NEW.user_key; END $$;
+         DROP TRIGGER IF EXISTS fails ON {locks};
+         CREATE TRIGGER fails BEFORE INSERT ON {locks} FOR EACH ROW EXECUTE FUNCTION {locks}_fails()"
+    );
+    Ok(admin.batch_execute(&sql).await?)
+}
+
+#[tokio::test]
+async fn a_lock_id_of_another_key() -> Result<()> {
+    let backend = Tables::fresh().backend(1).await;
+    let held = take(&backend, "another").await;
+    let error = backend.acquire(request(KEY, MINUTE).with_lock_id(held.lock_id)).await.unwrap_err();
+    expect(&error, ErrorCode::InvalidArgument, false);
+    let text = format!("{error:?}");
+    assert!(!text.contains(held.lock_id.expose()), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn corrupt_rows_are_reported_and_left_alone() -> Result<()> {
+    let tables = Tables::fresh();
+    let backend = tables.backend(1).await;
+    let admin = connect(&shared().url()).await;
+    let changes = [
+        "fence = '1'",
+        "fence = 'x'",
+        "lock_id = 'odd ' || key",
+        "expires_at_ms = -1",
+        "expires_at_ms = 9223372036854775807",
+        "acquired_at_ms = -1",
+        "user_key = ''",
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        for expired in [false, true] {
+            let key = format!("{KEY} {number} {expired}");
+            let lock = take(&backend, &key).await;
+            if expired {
+                tables.age(&admin, &key, 120_000).await;
+            }
+            admin
+                .execute(&format!("UPDATE {} SET {change} WHERE key = $1", tables.locks), &[&key])
+                .await?;
+            let row = format!("SELECT t::text FROM {} AS t WHERE key = $1", tables.locks);
+            let before: String = admin.query_one(&row, &[&key]).await?.get(0);
+
+            expect(
+                &backend.acquire(request(&key, MINUTE)).await.unwrap_err(),
+                ErrorCode::Internal,
+                false,
+            );
+            let lookup = backend.lookup(LookupRequest::by_key(&key)?).await;
+            expect(&lookup.unwrap_err(), ErrorCode::Internal, false);
+            if !change.starts_with("lock_id") {
+                let release = backend.release(ReleaseRequest::new(lock.lock_id)).await;
+                expect(&release.unwrap_err(), ErrorCode::Internal, false);
+                let extend = backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await;
+                expect(&extend.unwrap_err(), ErrorCode::Internal, false);
+            }
+            let after: String = admin.query_one(&row, &[&key]).await?.get(0);
+            assert_eq!(before, after);
+        }
+    }
+    let counter = format!("INSERT INTO {} VALUES ('fence:negative', -5)", tables.fences);
+    admin.batch_execute(&counter).await?;
+    let error = backend.acquire(request("negative", MINUTE)).await.unwrap_err();
+    expect(&error, ErrorCode::Internal, false);
+    assert_eq!(tables.counter(&admin, "negative").await, -5);
+    Ok(())
+}
+
+/// A session that forgot its prepared statements, as after `DISCARD ALL`.
+#[tokio::test]
+async fn forgotten_statements_are_prepared_again() -> Result<()> {
+    let backend = Tables::fresh().backend(1).await;
+    let lock = take(&backend, KEY).await;
+    ensure!(is_refused(&backend, KEY).await);
+    backend.pool().get().await?.batch_execute("DEALLOCATE ALL").await?;
+    ensure!(is_refused(&backend, KEY).await);
+    backend.pool().get().await?.batch_execute("DISCARD ALL").await?;
+    ensure!(backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?.is_extended());
+    ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    ensure!(backend.pool().status().size == 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_closed_pool() -> Result<()> {
+    let backend = Tables::fresh().backend(1).await;
+    backend.pool().close();
+    expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
+    let error = backend.release(ReleaseRequest::new(LockId::generate()?)).await.unwrap_err();
+    expect(&error, ErrorCode::ServiceUnavailable, false);
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Records of the TypeScript library: theirs are read, extended and released; ours look the same.
+
+#![allow(clippy::many_single_char_names, reason = "six columns of a row")]
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value as Json, json};
+use syncguard_postgres::deadpool_postgres::Client;
+use syncguard_postgres::{
+    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend as _,
+    LockId, LookupRequest, PostgresBackend, ReleaseRequest,
+};
+
+use crate::support::Tables;
+
+#[tokio::test]
+async fn their_records_are_ours() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    for sample in samples() {
+        let Some(row) = &sample.row else { continue };
+        fixture.clear().await?;
+        fixture.write(row, &sample.counters).await?;
+        let backend = &fixture.backend;
+        let lock_id = LockId::new(text(row, "lock_id"))?;
+
+        assert!(backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
+        for request in [LookupRequest::by_key(&sample.key)?, LookupRequest::by_lock_id(lock_id)] {
+            let found = backend.lookup(request).await?.context("a live lock")?.expose();
+            assert_eq!(found.key.expose(), text(row, "user_key"));
+            assert_eq!(found.lock_id, lock_id);
+            assert_eq!(found.info.fence.to_string(), text(row, "fence"));
+            assert_eq!(found.info.expires_at.as_millis(), number(row, "expires_at_ms"));
+            assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));
+        }
+        let rival = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
+        assert_eq!(backend.acquire(rival.clone()).await?, AcquireResult::Locked);
+        let again = backend.acquire(rival.with_lock_id(lock_id)).await?.acquired();
+        assert_eq!(again.context("the same lock")?.fence.to_string(), text(row, "fence"));
+
+        let extend = ExtendRequest::new(lock_id, Duration::from_secs(7200))?;
+        let ExtendResult::Extended { expires_at } = backend.extend(extend).await? else {
+            panic!("held");
+        };
+        assert!(expires_at.as_millis() > number(row, "expires_at_ms"));
+        assert!(backend.release(ReleaseRequest::new(lock_id)).await?.is_released());
+        assert_eq!(fixture.lock_rows().await?, json!([]));
+
+        let next = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
+        let next = backend.acquire(next).await?.acquired().context("a free key")?;
+        assert_eq!(next.fence.get(), 2);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn their_expired_records_are_free() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    for sample in samples() {
+        let Some(mut row) = sample.row else { continue };
+        fixture.clear().await?;
+        let hours = 2 * 3_600_000;
+        row["expires_at_ms"] = json!((number(&row, "expires_at_ms") - hours).to_string());
+        row["acquired_at_ms"] = json!((number(&row, "acquired_at_ms") - hours).to_string());
+        fixture.write(&row, &sample.counters).await?;
+        let backend = &fixture.backend;
+        assert!(!backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
+        let taken = AcquireRequest::new(&sample.key, Duration::from_secs(60))?;
+        let taken = backend.acquire(taken).await?.acquired().context("a free key")?;
+        assert_eq!(taken.fence.get(), 2);
+        let gone = ReleaseRequest::new(LockId::new(text(&row, "lock_id"))?);
+        assert!(!backend.release(gone).await?.is_released());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn our_records_look_like_theirs() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    for sample in samples() {
+        let Some(theirs) = &sample.row else {
+            // The library was refused: another spelling of a key that was held.
+            let again = AcquireRequest::new(&sample.key, Duration::from_secs(60))?;
+            assert_eq!(fixture.backend.acquire(again).await?, AcquireResult::Locked);
+            continue;
+        };
+        let request = AcquireRequest::new(&sample.key, Duration::from_secs(3600))?
+            .with_lock_id(LockId::new(text(theirs, "lock_id"))?);
+        let ours = fixture.backend.acquire(request).await?.acquired().context("a free key")?;
+        let mut expected = theirs.clone();
+        let expires_at = ours.expires_at.as_millis();
+        expected["expires_at_ms"] = json!(expires_at.to_string());
+        expected["acquired_at_ms"] = json!((expires_at - 3_600_000).to_string());
+        let rows = fixture.lock_rows().await?;
+        let rows = rows.as_array().context("rows")?;
+        assert!(rows.contains(&expected), "{expected} is not among {rows:?}");
+        assert_eq!(fixture.counter_rows().await?, Json::Array(sample.counters));
+    }
+    Ok(())
+}
+
+/// What the library wrote in one acquisition.
+struct Sample {
+    key: String,
+    row: Option<Json>,
+    /// All counters there were, in the order they came.
+    counters: Vec<Json>,
+}
+
+fn samples() -> Vec<Sample> {
+    let all: Json =
+        serde_json::from_str(include_str!("../../fixtures/records.json")).expect("JSON");
+    let all = all["postgres"].as_array().expect("samples");
+    // They have expired; as much later as this they were written an instant ago.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
+    let written = number(&all[0]["lockRows"][0], "acquired_at_ms");
+    let later = u64::try_from(now).expect("a time") - written;
+    let moved = |row: &Json| {
+        let mut row = row.clone();
+        for column in ["expires_at_ms", "acquired_at_ms"] {
+            row[column] = json!((number(&row, column) + later).to_string());
+        }
+        row
+    };
+    all.iter()
+        .map(|sample| Sample {
+            key: text(sample, "key").to_owned(),
+            row: sample["lockRows"].get(0).map(moved),
+            counters: sample["fenceRows"].as_array().expect("rows").clone(),
+        })
+        .collect()
+}
+
+fn text<'a>(row: &'a Json, column: &str) -> &'a str {
+    row[column].as_str().expect("text")
+}
+
+fn number(row: &Json, column: &str) -> u64 {
+    text(row, column).parse().expect("a number")
+}
+
+/// A backend, and its tables from outside.
+struct Fixture {
+    backend: PostgresBackend,
+    tables: Tables,
+}
+
+impl Fixture {
+    async fn new() -> Result<Self> {
+        let tables = Tables::fresh();
+        Ok(Self { backend: tables.backend(2).await, tables })
+    }
+
+    async fn client(&self) -> Result<Client> {
+        Ok(self.backend.pool().get().await?)
+    }
+
+    async fn clear(&self) -> Result<()> {
+        let sql = format!("TRUNCATE {}, {}", self.tables.locks, self.tables.fences);
+        Ok(self.client().await?.batch_execute(&sql).await?)
+    }
+
+    async fn write(&self, row: &Json, counters: &[Json]) -> Result<()> {
+        let client = self.client().await?;
+        let sql = format!(
+            "INSERT INTO {} VALUES ($1, $2, $3::text::bigint, $4::text::bigint, $5, $6)",
+            self.tables.locks
+        );
+        let columns = ["key", "lock_id", "expires_at_ms", "acquired_at_ms", "fence", "user_key"];
+        let [a, b, c, d, e, f] = columns.map(|column| text(row, column));
+        client.execute(&sql, &[&a, &b, &c, &d, &e, &f]).await?;
+        for counter in counters {
+            let sql =
+                format!("INSERT INTO {} VALUES ($1, $2::text::bigint, $3)", self.tables.fences);
+            let [a, b, c] = ["fence_key", "fence", "key_debug"].map(|column| text(counter, column));
+            client.execute(&sql, &[&a, &b, &c]).await?;
+        }
+        Ok(())
+    }
+
+    async fn lock_rows(&self) -> Result<Json> {
+        self.rows(&self.tables.locks, "acquired_at_ms").await
+    }
+
+    async fn counter_rows(&self) -> Result<Json> {
+        self.rows(&self.tables.fences, "ctid").await
+    }
+
+    /// All rows, with numbers as text, as the samples have them.
+    async fn rows(&self, table: &str, order: &str) -> Result<Json> {
+        let sql = format!(
+            "SELECT coalesce(json_agg((SELECT json_object_agg(key, value)
+               FROM jsonb_each_text(to_jsonb(t))) ORDER BY {order}), '[]')::text FROM {table} AS t"
+        );
+        let row = self.client().await?.query_one(&sql, &[]).await?;
+        Ok(serde_json::from_str(row.get(0))?)
+    }
+}

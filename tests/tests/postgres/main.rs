@@ -1,0 +1,18 @@
+//! syncguard-postgres against real servers.
+
+mod check_fence;
+mod churn;
+mod cleanup;
+mod conformance;
+mod durability;
+mod errors;
+mod faults;
+mod fleet;
+mod interop;
+mod model;
+mod round_trips;
+mod schema;
+mod support;
+mod tls;
+mod typescript;
+mod waiting;

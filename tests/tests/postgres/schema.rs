@@ -1,0 +1,190 @@
+//! Making the tables.
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::tokio_postgres::Client;
+use syncguard_postgres::{
+    ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, ReleaseRequest, schema_sql,
+    setup_schema,
+};
+use tokio::task::JoinSet;
+
+use crate::support::{Tables, connect, pool, shared, take};
+
+/// As the specification of the TypeScript library has it.
+fn their_ddl(tables: &Tables) -> String {
+    let Tables { locks, fences } = tables;
+    format!(
+        "CREATE TABLE IF NOT EXISTS {locks} (key TEXT PRIMARY KEY, lock_id TEXT NOT NULL,
+           expires_at_ms BIGINT NOT NULL, acquired_at_ms BIGINT NOT NULL, fence TEXT NOT NULL,
+           user_key TEXT NOT NULL);
+         CREATE UNIQUE INDEX IF NOT EXISTS idx_{locks}_lock_id ON {locks}(lock_id);
+         CREATE INDEX IF NOT EXISTS idx_{locks}_expires ON {locks}(expires_at_ms);
+         CREATE TABLE IF NOT EXISTS {fences} (fence_key TEXT PRIMARY KEY, fence BIGINT NOT NULL DEFAULT 0,
+           key_debug TEXT);"
+    )
+}
+
+async fn works(url: &str, options: &PostgresOptions, key: &str) -> Result<()> {
+    let backend = PostgresBackend::new(pool(url, 1), options.clone());
+    let lock = take(&backend, key).await;
+    ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// Everything about the tables and their indexes that could differ.
+async fn shape(client: &Client, tables: &Tables) -> Result<String> {
+    let sql = "SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+        SELECT format('%s %s %s %s', attrelid::regclass, attname, format_type(atttypid, atttypmod), attnotnull)
+          FROM pg_attribute WHERE attrelid IN ($1::text::regclass, $2::text::regclass) AND attnum > 0 AND NOT attisdropped
+        UNION ALL SELECT pg_get_indexdef(indexrelid)
+          FROM pg_index WHERE indrelid IN ($1::text::regclass, $2::text::regclass)) AS lines(line)";
+    Ok(client.query_one(sql, &[&tables.locks, &tables.fences]).await?.get(0))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_connections_set_it_up_at_once() -> Result<()> {
+    for theirs in [false, true] {
+        let tables = Tables::fresh();
+        let mut racers = JoinSet::new();
+        for racer in 0..50 {
+            let tables = tables.clone();
+            racers.spawn(async move {
+                let pool = pool(&shared().url(), 1);
+                // Everybody has a connection before anybody begins.
+                drop(pool.get().await?);
+                if theirs && racer % 5 == 0 {
+                    // The other library has no lock for this, and some of its attempts fail.
+                    let _ = pool.get().await?.batch_execute(&their_ddl(&tables)).await;
+                }
+                setup_schema(&pool, &tables.options()).await?;
+                anyhow::Ok(())
+            });
+        }
+        while let Some(racer) = racers.join_next().await {
+            racer??;
+        }
+        works(&shared().url(), &tables.options(), "key").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_makes_what_the_other_library_makes() -> Result<()> {
+    let client = connect(&shared().url()).await;
+    let (ours, theirs) = (Tables::fresh(), Tables::fresh());
+    drop(ours.backend(1).await);
+    client.batch_execute(&their_ddl(&theirs)).await?;
+    let ours_as_theirs = shape(&client, &ours)
+        .await?
+        .replace(&ours.locks, &theirs.locks)
+        .replace(&ours.fences, &theirs.fences);
+    assert_eq!(ours_as_theirs, shape(&client, &theirs).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn tables_of_the_other_library_are_taken_as_they_are() -> Result<()> {
+    let client = connect(&shared().url()).await;
+    let tables = Tables::fresh();
+    client.batch_execute(&their_ddl(&tables)).await?;
+    let before = shape(&client, &tables).await?;
+    for _ in 0..2 {
+        setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
+    }
+    assert_eq!(shape(&client, &tables).await?, before);
+    works(&shared().url(), &tables.options(), "key").await?;
+
+    // An older version had no debug column, and a hand-made table may lack an index.
+    let change = format!(
+        "ALTER TABLE {} DROP COLUMN key_debug; DROP INDEX idx_{}_lock_id",
+        tables.fences, tables.locks
+    );
+    client.batch_execute(&change).await?;
+    setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
+    assert_eq!(shape(&client, &tables).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_role_that_may_only_use_the_tables_checks_them() -> Result<()> {
+    let client = connect(&shared().url()).await;
+    client
+        .batch_execute(
+            "DROP SCHEMA IF EXISTS ops CASCADE; DROP ROLE IF EXISTS worker;
+             CREATE SCHEMA ops; CREATE ROLE worker LOGIN; GRANT USAGE ON SCHEMA ops TO worker",
+        )
+        .await?;
+    let options = PostgresOptions::new().with_tables("ops.Locks", "ops.Fences")?;
+    let worker = shared().url().replace("postgres:syncguard@", "worker@");
+    let setup = async || setup_schema(&pool(&worker, 1), &options).await;
+
+    let error = setup().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
+    client.batch_execute(&schema_sql(&options)).await?;
+    let error = setup().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
+    assert!(error.message().contains("lacks"), "{error}");
+
+    client
+        .batch_execute(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ops.locks TO worker;
+             GRANT SELECT, INSERT, UPDATE ON ops.fences TO worker",
+        )
+        .await?;
+    setup().await?;
+    works(&worker, &options, "key").await
+}
+
+#[tokio::test]
+async fn other_peoples_tables_are_refused() -> Result<()> {
+    let client = connect(&shared().url()).await;
+    let tables = Tables::fresh();
+    let Tables { locks, fences } = &tables;
+    let strange = format!("CREATE TABLE {locks} (key text PRIMARY KEY, door text)");
+    client.batch_execute(&strange).await?;
+    let error = setup_schema(&pool(&shared().url(), 1), &tables.options()).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+
+    let keyless =
+        format!("DROP TABLE {locks}; CREATE TABLE {fences} (fence_key text, fence bigint)");
+    client.batch_execute(&keyless).await?;
+    let error = setup_schema(&pool(&shared().url(), 1), &tables.options()).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn names_are_folded_as_the_server_folds_them() -> Result<()> {
+    let client = connect(&shared().url()).await;
+    client
+        .batch_execute("CREATE TABLE MixedCase_Locks (LIKE syncguard_locks INCLUDING ALL)")
+        .await?;
+    let options = PostgresOptions::new().with_tables("MixedCase_Locks", "Select")?;
+    setup_schema(&pool(&shared().url(), 1), &options).await?;
+    works(&shared().url(), &options, "key").await?;
+    let rows: i64 =
+        client.query_one("SELECT count(*) FROM \"select\" WHERE fence = 1", &[]).await?.get(0);
+    assert_eq!(rows, 1);
+
+    let long = ["l".repeat(63), "f".repeat(63)];
+    let options = PostgresOptions::new().with_tables(&long[0], &long[1])?;
+    for _ in 0..2 {
+        setup_schema(&pool(&shared().url(), 1), &options).await?;
+    }
+    works(&shared().url(), &options, "key").await
+}
+
+/// The text is a migration that leaves nothing for `setup_schema` to do.
+#[tokio::test]
+async fn the_text_makes_the_same_tables() -> Result<()> {
+    let client = connect(&shared().url()).await;
+    let tables = Tables::fresh();
+    client.batch_execute(&schema_sql(&tables.options())).await?;
+    let before = shape(&client, &tables).await?;
+    setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
+    assert_eq!(shape(&client, &tables).await?, before);
+    // Twice is once.
+    client.batch_execute(&schema_sql(&tables.options())).await?;
+    assert_eq!(shape(&client, &tables).await?, before);
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! Encrypted connections of the pools that `connect` makes.
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::{
+    ErrorCode, LockBackend as _, LockError, PoolOptions, PostgresBackend, PostgresOptions,
+    ReleaseRequest,
+};
+use syncguard_test_services::postgres::PostgresServer;
+
+use crate::support::take;
+
+/// A server with a certificate of its own for `localhost`, and that certificate.
+fn server() -> Result<(PostgresServer, Vec<u8>)> {
+    let server = PostgresServer::start()?;
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    // Written by the server itself, so that it owns the key.
+    for (file, text) in
+        [("server.crt", made.cert.pem()), ("server.key", made.signing_key.serialize_pem())]
+    {
+        let hex = text.bytes().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        server.psql(&format!(
+            "COPY (SELECT encode('\\x{hex}'::bytea, 'base64')) TO PROGRAM
+             'sed \"s/\\\\\\\\n/\\n/g\" | base64 -d > {file} && chmod 600 {file}'"
+        ))?;
+    }
+    server.psql("ALTER SYSTEM SET ssl = on")?;
+    server.psql("SELECT pg_reload_conf()")?;
+    Ok((server, made.cert.der().to_vec()))
+}
+
+async fn connect(url: &str, root: Option<&[u8]>) -> Result<PostgresBackend, LockError> {
+    let mut pool = PoolOptions::new().with_size(2)?;
+    if let Some(root) = root {
+        pool = pool.with_root_certificate(root);
+    }
+    PostgresBackend::connect_with(url, PostgresOptions::new(), pool).await
+}
+
+async fn is_encrypted(backend: &PostgresBackend) -> Result<bool> {
+    let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    Ok(backend.pool().get().await?.query_one(sql, &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn certificates_are_verified() -> Result<()> {
+    let (server, root) = server()?;
+    let url = server.url().replace("127.0.0.1", "localhost");
+
+    // Preferred by default, and required.
+    for mode in ["", "?sslmode=prefer", "?sslmode=require"] {
+        let backend = connect(&format!("{url}{mode}"), Some(&root)).await?;
+        ensure!(is_encrypted(&backend).await?, "{mode}");
+        backend.setup_schema().await?;
+        let lock = take(&backend, "key").await;
+        ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    let plain = connect(&format!("{url}?sslmode=disable"), Some(&root)).await?;
+    ensure!(!is_encrypted(&plain).await?);
+
+    // Nobody we know has signed it; it is for another name.
+    let strangers = connect(&url, None).await.unwrap_err();
+    assert_eq!(strangers.code(), ErrorCode::AuthFailed, "{strangers}");
+    let elsewhere = connect(&server.url(), Some(&root)).await.unwrap_err();
+    assert_eq!(elsewhere.code(), ErrorCode::AuthFailed, "{elsewhere}");
+    let garbage = connect(&url, Some(b"garbage")).await.unwrap_err();
+    assert_eq!(garbage.code(), ErrorCode::InvalidArgument, "{garbage}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_refused_where_it_is_required() -> Result<()> {
+    let url = format!("{}?sslmode=require", crate::support::shared().url());
+    let error = connect(&url, None).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error}");
+    connect(&crate::support::shared().url(), None).await?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! A cluster of masters: one slot for everything, and what happens when it moves.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use syncguard_redis::{
+    ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, RedisBackend,
+    RedisOptions, ReleaseRequest,
+};
+use syncguard_test_services::redis::{RedisCluster, RedisServer};
+
+use crate::support::{Raw, request, take};
+
+const PREFIX: &str = "{app}";
+
+async fn connect(cluster: &RedisCluster) -> Result<RedisBackend> {
+    let options = RedisOptions::new().with_key_prefix(PREFIX);
+    Ok(RedisBackend::connect_with(&cluster.url(), options).await?)
+}
+
+/// The node with the slot of [`PREFIX`], and another one.
+fn owner_and_other(cluster: &RedisCluster) -> Result<(&RedisServer, &RedisServer, String)> {
+    let slot = cluster.nodes()[0].cli(&["CLUSTER", "KEYSLOT", PREFIX])?;
+    let owns = |node: &&RedisServer| node.cli(&["GET", PREFIX]).is_ok();
+    let owner = cluster.nodes().iter().find(owns).context("an owner")?;
+    let other = cluster.nodes().iter().find(|node| !owns(node)).context("another")?;
+    Ok((owner, other, slot))
+}
+
+/// Every operation, on a lock of its own.
+async fn every_operation(backend: &RedisBackend, key: &str) -> Result<()> {
+    let lock = take(backend, key, 60_000).await;
+    assert!(backend.is_locked(IsLockedRequest::new(key)?).await?);
+    assert!(backend.lookup(LookupRequest::by_key(key)?).await?.is_some());
+    assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
+    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
+    assert!(backend.extend(extend).await?.is_extended());
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_untagged_prefix_is_refused() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let client = Raw::connect(&cluster.url()).await.0;
+    for prefix in ["app", "{}", "{app", "app}"] {
+        let options = RedisOptions::new().with_key_prefix(prefix);
+        let connected = RedisBackend::connect_with(&cluster.url(), options.clone()).await;
+        let wrapped = RedisBackend::from_client(client.clone(), options).await;
+        for refused in [connected, wrapped] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            assert!(error.message().contains("hash tag"), "{error}");
+        }
+    }
+    every_operation(&connect(&cluster).await?, "k").await
+}
+
+#[tokio::test]
+async fn locks_follow_their_slot_from_node_to_node() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let backend = connect(&cluster).await?;
+    let held = take(&backend, "held", 60_000).await;
+    let (owner, other, slot) = owner_and_other(&cluster)?;
+    let id = |node: &RedisServer| node.cli(&["CLUSTER", "MYID"]);
+    let (owner_id, other_id) = (id(owner)?, id(other)?);
+
+    other.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &owner_id])?;
+    owner.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &other_id])?;
+    // What is still here is served here. For new names there is ASK, which fred cannot follow.
+    for _ in 0..3 {
+        assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
+        let error = backend.acquire(request("during", 60_000)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+        assert!(!error.is_outcome_unknown(), "{error:?}");
+    }
+
+    let names = owner.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"])?;
+    let port = other.port().to_string();
+    for name in names.lines() {
+        owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "1000"])?;
+    }
+    for node in cluster.nodes() {
+        node.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &other_id])?;
+    }
+
+    // By way of MOVED, once.
+    let again = backend.acquire(request("held", 60_000)).await?;
+    assert!(!again.is_acquired());
+    let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(60))?;
+    assert!(backend.extend(extend).await?.is_extended());
+    assert!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    assert_eq!(take(&backend, "held", 60_000).await.fence.get(), 2);
+    every_operation(&backend, "after").await
+}
+
+#[tokio::test]
+async fn a_killed_node_is_an_error_and_its_return_is_noticed() -> Result<()> {
+    let mut cluster = RedisCluster::start(3)?;
+    let backend = connect(&cluster).await?;
+    every_operation(&backend, "before").await?;
+    let port = owner_and_other(&cluster)?.0.port();
+    let index = cluster.nodes().iter().position(|node| node.port() == port).unwrap();
+    cluster.nodes_mut()[index].kill()?;
+    for attempt in 0..10 {
+        let started = Instant::now();
+        let error = backend.acquire(request("gone", 1000)).await.unwrap_err();
+        assert!(error.is_retryable(), "{attempt}: {error:?}");
+        assert!(started.elapsed() < Duration::from_millis(2100), "{:?}", started.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    cluster.nodes_mut()[index].restart()?;
+    cluster.wait_until_ok()?;
+    let healed = Instant::now();
+    while backend.is_locked(IsLockedRequest::new("k")?).await.is_err() {
+        assert!(healed.elapsed() < Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    every_operation(&backend, "after").await
+}

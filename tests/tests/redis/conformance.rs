@@ -1,0 +1,93 @@
+//! The contract, through every kind of client.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fred::clients::{Client, Pool};
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ReconnectPolicy};
+use syncguard_conformance::{Erased, Harness, Shared, conformance_tests};
+use syncguard_redis::{Fence, Key, RedisBackend, RedisOptions};
+use syncguard_test_services::redis::RedisCluster;
+
+use crate::support::{Raw, shared};
+
+conformance_tests!(bare, Redis::single().await);
+conformance_tests!(arc, Shared(Redis::single().await));
+conformance_tests!(dyn_backend, Erased(Redis::single().await));
+conformance_tests!(pool, Redis::pooled().await);
+conformance_tests!(cluster, Redis::clustered().await);
+
+/// How backends are made.
+enum Way {
+    /// Each with a connection of its own.
+    Connect(String),
+    /// Over one client, as a program shares it.
+    Client(Client),
+    Pool(Pool),
+}
+
+struct Redis {
+    way: Way,
+    prefix: &'static str,
+    raw: Raw,
+    connected: AtomicUsize,
+}
+
+impl Redis {
+    async fn single() -> Self {
+        let url = shared().url();
+        Self::new(Way::Connect(url.clone()), "syncguard", &url).await
+    }
+
+    async fn pooled() -> Self {
+        let url = shared().url();
+        let policy = ReconnectPolicy::new_constant(0, 50);
+        let config = Config::from_url(&url).expect("a URL");
+        let pool = Pool::new(config, None, None, Some(policy), 4).expect("a pool");
+        pool.init().await.expect("connections");
+        Self::new(Way::Pool(pool), "syncguard", &url).await
+    }
+
+    async fn clustered() -> Self {
+        static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
+        let url = CLUSTER.get_or_init(|| RedisCluster::start(3).expect("a cluster")).url();
+        let raw = Raw::connect(&url).await;
+        Self::new(Way::Client(raw.0), "{conformance}", &url).await
+    }
+
+    async fn new(way: Way, prefix: &'static str, url: &str) -> Self {
+        Self { way, prefix, raw: Raw::connect(url).await, connected: AtomicUsize::new(0) }
+    }
+
+    fn name(&self, key: &Key) -> String {
+        format!("{}:{}", self.prefix, key.expose())
+    }
+}
+
+impl Harness for Redis {
+    type Backend = RedisBackend;
+
+    async fn connect(&self) -> RedisBackend {
+        // Half of the handles clear expired locks away: nobody may notice.
+        let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        let options =
+            RedisOptions::new().with_key_prefix(self.prefix).with_cleanup_in_is_locked(cleanup);
+        match &self.way {
+            Way::Connect(url) => RedisBackend::connect_with(url, options).await,
+            Way::Client(client) => RedisBackend::from_client(client.clone(), options).await,
+            Way::Pool(pool) => RedisBackend::from_pool(pool.clone(), options).await,
+        }
+        .expect("a backend")
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        let counter = format!("{}:fence:{}", self.prefix, self.name(key));
+        self.raw.send("SET", &[&counter, &last.get().to_string()]).await;
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        self.raw.send("SET", &[&self.name(key), "not a lock"]).await;
+        true
+    }
+}

@@ -1,0 +1,100 @@
+//! Very many who want one key.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use fred::clients::Pool;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ReconnectPolicy};
+use syncguard_redis::{
+    AcquisitionOptions, Backoff, ErrorCode, Jitter, LockConfig, RedisBackend, RedisOptions, lock,
+};
+use syncguard_test_services::redis::RedisServer;
+use tokio::task::JoinSet;
+
+use crate::support::alone;
+
+async fn over_a_pool_of_4(server: &RedisServer) -> Result<RedisBackend> {
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    let pool = Pool::new(Config::from_url(&server.url())?, None, None, Some(policy), 4)?;
+    pool.init().await?;
+    // Unoptimised and beside other tests, thousands of attempts at once take their time.
+    let options = RedisOptions::new().with_command_timeout(Duration::from_secs(10));
+    Ok(RedisBackend::from_pool(pool, options).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_get_their_turn() -> Result<()> {
+    let _alone = alone().await;
+    let server = RedisServer::start()?;
+    let backend = over_a_pool_of_4(&server).await?;
+    let (inside, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
+    // 10 000 attempts a second at first, and fewer as there are fewer who wait.
+    let patient = AcquisitionOptions::new()
+        .with_max_retries(u32::MAX)
+        .with_retry_delay(Duration::from_secs(2))
+        .with_jitter(Jitter::Full)
+        .with_backoff(Backoff::Fixed)
+        .with_timeout(Duration::from_secs(90));
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..10_000 {
+        let (backend, inside, last) = (backend.clone(), Arc::clone(&inside), Arc::clone(&last));
+        let config = LockConfig::new("hot").with_acquisition(patient);
+        tasks.spawn(async move {
+            lock(&backend, config, async |held| {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                let before = last.swap(held.fence().get(), Ordering::SeqCst);
+                assert!(before < held.fence().get());
+                inside.fetch_sub(1, Ordering::SeqCst);
+            })
+            .await
+        });
+    }
+    while let Some(result) = tasks.join_next().await {
+        result??;
+    }
+    println!("10000 turns in {:?}", started.elapsed());
+    assert_eq!(last.load(Ordering::SeqCst), 10_000, "one fence each");
+    assert!(started.elapsed() < Duration::from_secs(90));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_starves_is_told_in_time() -> Result<()> {
+    let _alone = alone().await;
+    let server = RedisServer::start()?;
+    let backend = over_a_pool_of_4(&server).await?;
+    let mut tasks = JoinSet::new();
+    for _ in 0..500 {
+        let backend = backend.clone();
+        tasks.spawn(async move {
+            let options = AcquisitionOptions::new()
+                .with_max_retries(1000)
+                .with_retry_delay(Duration::from_millis(20))
+                .with_timeout(Duration::from_millis(800));
+            let started = Instant::now();
+            let config = LockConfig::new("hot").with_acquisition(options);
+            let result = lock(&backend, config, async |_| {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            });
+            let result = result.await;
+            (result, started.elapsed())
+        });
+    }
+    let (mut done, mut starved) = (0, 0);
+    while let Some(result) = tasks.join_next().await {
+        match result? {
+            (Ok(()), _) => done += 1,
+            (Err(error), took) => {
+                assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+                assert!(took < Duration::from_millis(1300), "{took:?}");
+                starved += 1;
+            }
+        }
+    }
+    assert!(done > 0 && starved > 0, "{done} done, {starved} starved");
+    Ok(())
+}

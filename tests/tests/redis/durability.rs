@@ -1,0 +1,146 @@
+//! The report on a server, what strict durability refuses, and the access rules a user needs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use syncguard_redis::{
+    AppendSync, DurabilityRisk, ErrorCode, Eviction, ExtendRequest, IsLockedRequest,
+    LockBackend as _, LockError, LookupRequest, Persistence, RedisBackend, RedisOptions,
+    ReleaseRequest, ServerRole, WaitReplicas,
+};
+use syncguard_test_services::redis::{AppendOnly, RedisServer};
+
+use crate::support::{Raw, backend, backend_with, request, take};
+
+fn strict() -> RedisOptions {
+    RedisOptions::new().with_strict_durability(true)
+}
+
+/// What strict durability says of a server.
+async fn refusal(server: &RedisServer, options: RedisOptions) -> String {
+    let error = RedisBackend::connect_with(&server.url(), options).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
+    error.message().to_owned()
+}
+
+#[tokio::test]
+async fn a_safe_server_passes() -> Result<()> {
+    for (append_only, sync) in [
+        (AppendOnly::EverySecond, AppendSync::EverySecond),
+        (AppendOnly::Always, AppendSync::Always),
+    ] {
+        let server = RedisServer::builder()
+            .append_only(append_only)
+            .max_memory("100mb", "noeviction")
+            .start()?;
+        let report = backend_with(&server, strict()).await.durability_report().await?;
+        assert_eq!(report.persistence, Persistence::AppendOnly(sync));
+        assert_eq!(report.eviction, Eviction::Never);
+        assert_eq!(report.role, ServerRole::Master { replicas: 0 });
+        assert_eq!(report.risks(None), []);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_unsafe_is_named_and_strictly_refused() -> Result<()> {
+    let snapshots = RedisServer::builder().snapshots(true).start()?;
+    assert!(refusal(&snapshots, strict()).await.contains("appendonly yes"));
+
+    let server = RedisServer::builder()
+        .append_only(AppendOnly::EverySecond)
+        .max_memory("100mb", "volatile-ttl")
+        .start()?;
+    let message = refusal(&server, strict()).await;
+    assert!(message.contains("volatile-ttl") && message.contains("noeviction"), "{message}");
+    let report = backend(&server).await.durability_report().await?;
+    assert_eq!(report.risks(None), [DurabilityRisk::Evicts("volatile-ttl".to_owned())]);
+
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"])?;
+    server.cli(&["CONFIG", "SET", "appendfsync", "no"])?;
+    assert!(refusal(&server, strict()).await.contains("appendfsync everysec"));
+    server.cli(&["CONFIG", "SET", "appendfsync", "everysec"])?;
+    backend_with(&server, strict()).await;
+
+    let replica =
+        RedisServer::builder().append_only(AppendOnly::EverySecond).replica_of(&server).start()?;
+    assert!(refusal(&replica, strict()).await.contains("connect to the master"));
+    assert!(refusal(&server, strict()).await.contains("with_wait_replicas"));
+    let waiting = |count| strict().with_wait_replicas(WaitReplicas::new(count));
+    assert!(refusal(&server, waiting(2)).await.contains("fewer replicas"));
+    backend_with(&server, waiting(1)).await;
+    Ok(())
+}
+
+/// The rule of the crate's documentation, with its line breaks.
+const RULE: &str = "on >password resetkeys ~app:* resetchannels nocommands \
+                    +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping \
+                    +info +config|get";
+
+#[tokio::test]
+async fn the_documented_access_rule_is_enough() -> Result<()> {
+    let documentation = include_str!("../../../crates/syncguard-redis/src/lib.rs");
+    let documentation: String = documentation
+        .lines()
+        .skip_while(|line| !line.contains("ACL SETUSER locks"))
+        .take(3)
+        .map(|line| line.trim_start_matches("//! ").trim().to_owned() + " ")
+        .collect();
+    assert_eq!(documentation.trim(), format!("ACL SETUSER locks {RULE}"));
+
+    let server = RedisServer::builder().append_only(AppendOnly::EverySecond).start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let set_user = async |rule: &str| {
+        let words: Vec<&str> =
+            ["SETUSER", "locks"].into_iter().chain(rule.split_whitespace()).collect();
+        raw.send("ACL", &words).await;
+    };
+    let url = format!("redis://locks:password@127.0.0.1:{}", server.port());
+    let options = || strict().with_key_prefix("app").with_cleanup_in_is_locked(true);
+    set_user(RULE).await;
+    let backend = RedisBackend::connect_with(&url, options()).await?;
+    let lock = take(&backend, "k", 60_000).await;
+    assert!(!backend.acquire(request("k", 1000)).await?.is_acquired());
+    assert!(backend.is_locked(IsLockedRequest::new("k")?).await?);
+    assert!(backend.lookup(LookupRequest::by_key("k")?).await?.is_some());
+    assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
+    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
+    assert!(backend.extend(extend).await?.is_extended());
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+
+    // Nothing in it is superfluous, but what only the report and rare paths use.
+    for command in ["evalsha", "get", "set", "incr", "del", "pexpire", "time"] {
+        set_user(RULE).await;
+        let lock = take(&backend, command, 60_000).await;
+        set_user(&format!("-{command}")).await;
+        let results = [
+            backend.acquire(request("other", 1000)).await.map(drop),
+            backend
+                .extend(ExtendRequest::new(lock.lock_id, Duration::from_secs(1))?)
+                .await
+                .map(drop),
+            backend.release(ReleaseRequest::new(lock.lock_id)).await.map(drop),
+        ];
+        let refused = results.iter().filter_map(|result| result.as_ref().err());
+        let codes: Vec<_> = refused.map(LockError::code).collect();
+        assert!(!codes.is_empty(), "{command}");
+        assert!(codes.iter().all(|code| *code == ErrorCode::AuthFailed), "{command} {codes:?}");
+        set_user(RULE).await;
+        let _ = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+    }
+
+    // Without INFO and CONFIG GET, nothing is known.
+    set_user("-info").await;
+    let report = backend.durability_report().await?;
+    assert_eq!(report.persistence, Persistence::Unverified);
+    assert_eq!(report.eviction, Eviction::Unverified);
+    assert_eq!(report.role, ServerRole::Unverified);
+    set_user("+info -config|get").await;
+    let report = backend.durability_report().await?;
+    assert_eq!(report.persistence, Persistence::AppendOnly(AppendSync::Unverified));
+    let error = RedisBackend::connect_with(&url, options()).await.unwrap_err();
+    assert!(error.message().contains("allow INFO"), "{error}");
+    let lenient = options().with_strict_durability(false);
+    let _ = take(&RedisBackend::connect_with(&url, lenient).await?, "k2", 1000).await;
+    Ok(())
+}

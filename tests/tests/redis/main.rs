@@ -1,0 +1,14 @@
+//! syncguard-redis against real servers.
+
+mod cluster;
+mod conformance;
+mod contention;
+mod durability;
+mod errors;
+mod faults;
+mod history;
+mod interop;
+mod model;
+mod records;
+mod replication;
+mod support;

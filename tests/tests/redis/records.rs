@@ -1,0 +1,395 @@
+//! What is stored, and what happens to it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value as Json;
+use syncguard_redis::{
+    AcquireResult, ErrorCode, ExtendRequest, ExtendResult, IsLockedRequest, Key, LockBackend as _,
+    LockId, LookupRequest, NotHeld, RedisOptions, ReleaseRequest, ReleaseResult, hash_key,
+};
+use syncguard_test_services::redis::RedisServer;
+
+use crate::support::{Raw, backend, backend_with, fresh, is_free, request, shared, take};
+
+#[tokio::test]
+async fn a_lock_is_three_records_of_the_typescript_librarys_shape() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("shape"));
+    let options = RedisOptions::new().with_key_prefix(&prefix);
+    let backend = backend_with(shared(), options).await;
+    let key = "a/\"b\"\\ é\n\u{7f}";
+    let lock = take(&backend, key, 60_000).await;
+
+    let name = format!("{prefix}:{key}");
+    let index = format!("{prefix}:id:{}", lock.lock_id.expose());
+    let counter = format!("{prefix}:fence:{name}");
+    let mut expected = vec![name.clone(), index.clone(), counter.clone()];
+    expected.sort();
+    assert_eq!(raw.names(&prefix).await, expected);
+
+    let record: Json = serde_json::from_str(&raw.text("GET", &[&name]).await.unwrap())?;
+    let fields = record.as_object().unwrap();
+    assert_eq!(fields.len(), 5);
+    assert_eq!(fields["key"], key);
+    assert_eq!(fields["lockId"], lock.lock_id.expose());
+    assert_eq!(fields["fence"], "000000000000001");
+    assert_eq!(fields["expiresAtMs"], lock.expires_at.as_millis());
+    assert_eq!(fields["acquiredAtMs"], lock.expires_at.as_millis() - 60_000);
+
+    assert_eq!(raw.text("GET", &[&index]).await.unwrap(), name);
+    assert_eq!(raw.text("GET", &[&counter]).await.unwrap(), "1");
+    for record in [&name, &index] {
+        let left = raw.number("PTTL", &[record]).await;
+        assert!((60_001..=61_000).contains(&left), "{left}");
+    }
+    assert_eq!(raw.number("PTTL", &[&counter]).await, -1);
+
+    // A rewrite by extend changes the expiry and nothing else, and moves both TTLs.
+    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(5))?;
+    let ExtendResult::Extended { expires_at } = backend.extend(extend).await? else {
+        panic!("held");
+    };
+    let mut extended = record;
+    extended["expiresAtMs"] = expires_at.as_millis().into();
+    let stored: Json = serde_json::from_str(&raw.text("GET", &[&name]).await.unwrap())?;
+    assert_eq!(stored, extended);
+    for record in [&name, &index] {
+        let left = raw.number("PTTL", &[record]).await;
+        assert!((5_001..=6_000).contains(&left), "{left}");
+    }
+
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    assert_eq!(raw.names(&prefix).await, *std::slice::from_ref(&counter));
+    let next = take(&backend, key, 60_000).await;
+    assert_eq!(next.fence.get(), 2);
+    assert_eq!(raw.number("PTTL", &[&counter]).await, -1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_operation_is_one_command_also_after_the_scripts_were_lost() -> Result<()> {
+    let mut server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let backend = backend(&server).await;
+    let each = async |backend: &syncguard_redis::RedisBackend, key: &str| -> Result<()> {
+        let lock = take(backend, key, 60_000).await;
+        assert!(backend.is_locked(IsLockedRequest::new(key)?).await?);
+        assert!(backend.lookup(LookupRequest::by_key(key)?).await?.is_some());
+        assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
+        let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
+        assert!(backend.extend(extend).await?.is_extended());
+        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        Ok(())
+    };
+    each(&backend, "warm").await?;
+    let counted = async |raw: &Raw| (raw.calls("evalsha").await, raw.calls("eval").await);
+
+    let (sha, text) = counted(&raw).await;
+    for round in 0..10 {
+        each(&backend, &format!("counted-{round}")).await?;
+    }
+    assert_eq!(counted(&raw).await, (sha + 60, text), "one EVALSHA each");
+
+    raw.send("SCRIPT", &["FLUSH"]).await;
+    let (sha, text) = counted(&raw).await;
+    each(&backend, "flushed").await?;
+    each(&backend, "flushed").await?;
+    assert_eq!(counted(&raw).await, (sha + 12, text + 6), "one EVAL each, once");
+
+    server.restart()?;
+    while !is_free(&backend, "waiting").await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    each(&backend, "restarted").await
+}
+
+#[tokio::test]
+async fn reserved_keys_are_refused_everywhere_and_others_are_not() -> Result<()> {
+    let prefix = fresh("reserved");
+    let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let id = LockId::generate()?;
+    for key in [format!("fence:{prefix}:x"), format!("id:{}", id.expose())] {
+        let acquired = backend.acquire(request(&key, 1000)).await.map(drop);
+        let locked = backend.is_locked(IsLockedRequest::new(&key)?).await.map(drop);
+        let found = backend.lookup(LookupRequest::by_key(&key)?).await.map(drop);
+        for result in [acquired, locked, found] {
+            let error = result.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            assert!(!format!("{error} {error:?}").contains(&key));
+        }
+    }
+    for key in ["fence:x", "fence:", "id:x", "id:", "fence:other:x"] {
+        let _ = take(&backend, key, 1000).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_exhausted_counter_leaves_nothing_behind() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("exhausted"));
+    let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let counter = format!("{prefix}:fence:{prefix}:k");
+    for (stored, code, message) in [
+        ("900000000000000", ErrorCode::Internal, "counter of this key has reached"),
+        ("999999999999999", ErrorCode::Internal, "counter of this key has reached"),
+        ("9007199254740993", ErrorCode::Internal, "counter of this key has reached"),
+        ("9223372036854775807", ErrorCode::Internal, "not a positive integer"),
+        ("-1", ErrorCode::Internal, "not a positive integer"),
+        ("-7", ErrorCode::Internal, "not a positive integer"),
+        ("1.5", ErrorCode::Internal, "not a positive integer"),
+        ("one", ErrorCode::Internal, "not a positive integer"),
+    ] {
+        raw.send("SET", &[&counter, stored]).await;
+        let error = backend.acquire(request("k", 1000)).await.unwrap_err();
+        assert_eq!(error.code(), code, "{stored}");
+        assert!(error.message().contains(message), "{stored}: {error}");
+        assert!(!error.is_outcome_unknown());
+        assert_eq!(raw.text("GET", &[&counter]).await.unwrap(), stored);
+        assert_eq!(raw.names(&prefix).await, *std::slice::from_ref(&counter));
+    }
+    raw.send("DEL", &[&counter]).await;
+    raw.send("LPUSH", &[&counter, "x"]).await;
+    let error = backend.acquire(request("k", 1000)).await.unwrap_err();
+    assert!(error.message().contains("not a positive integer"), "{error}");
+    assert_eq!(raw.names(&prefix).await, *std::slice::from_ref(&counter));
+
+    raw.send("DEL", &[&counter]).await;
+    raw.send("SET", &[&counter, "899999999999999"]).await;
+    assert_eq!(take(&backend, "k", 1000).await.fence.get(), 900_000_000_000_000);
+    Ok(())
+}
+
+/// Records that no library wrote, and what is wrong with each.
+const CORRUPT: &[(&str, &str)] = &[
+    ("", "not a JSON object"),
+    ("nonsense", "not a JSON object"),
+    ("[1,2]", "malformed"),
+    ("17", "not a JSON object"),
+    ("null", "not a JSON object"),
+    ("{}", "malformed"),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":99999"#,
+        "not a JSON object",
+    ),
+    (
+        r#"{"lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"short","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1l!","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"1","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":1,"acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"00000000000000x","acquiredAtMs":1,"expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":"1","expiresAtMs":9999999999999}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":null}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1}"#,
+        "malformed",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":1e300}"#,
+        "makes no sense",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":-5}"#,
+        "makes no sense",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":1.5}"#,
+        "makes no sense",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":nan}"#,
+        "makes no sense",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":9007199254740992,"expiresAtMs":1}"#,
+        "makes no sense",
+    ),
+    (
+        r#"{"key":"k","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":99999999999999999999}"#,
+        "makes no sense",
+    ),
+];
+
+#[tokio::test]
+async fn a_corrupt_record_is_an_error_and_stays_as_it_is() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("corrupt"));
+    let options = RedisOptions::new().with_key_prefix(&prefix).with_cleanup_in_is_locked(true);
+    let backend = backend_with(shared(), options).await;
+    let id = LockId::new("F-jSW78sCJhFIV6GYPa1lQ")?;
+    let (name, index) = (format!("{prefix}:k"), format!("{prefix}:id:{}", id.expose()));
+    raw.send("SET", &[&index, &name]).await;
+    let every_operation = async || {
+        [
+            backend.acquire(request("k", 1000)).await.map(drop),
+            backend.release(ReleaseRequest::new(id)).await.map(drop),
+            backend.extend(ExtendRequest::new(id, Duration::from_secs(1)).unwrap()).await.map(drop),
+            backend.is_locked(IsLockedRequest::new("k").unwrap()).await.map(drop),
+            backend.lookup(LookupRequest::by_key("k").unwrap()).await.map(drop),
+            backend.lookup(LookupRequest::by_lock_id(id)).await.map(drop),
+        ]
+    };
+    for (record, problem) in CORRUPT {
+        raw.send("SET", &[&name, record]).await;
+        for (operation, result) in every_operation().await.into_iter().enumerate() {
+            let error = result.expect_err(record);
+            assert_eq!(error.code(), ErrorCode::Internal, "{record}");
+            assert!(error.message().contains(problem), "{operation} {record}: {error}");
+            assert!(error.message().contains(&hash_key(&name).to_string()), "{error}");
+            assert!(!format!("{error} {error:?}").contains(&name));
+        }
+        assert_eq!(raw.text("GET", &[&name]).await.unwrap(), *record);
+        assert_eq!(raw.names(&prefix).await, [index.clone(), name.clone()], "{record}");
+    }
+
+    raw.send("DEL", &[&name]).await;
+    raw.send("HSET", &[&name, "a", "b"]).await;
+    for result in every_operation().await {
+        let error = result.unwrap_err();
+        assert!(error.message().contains("not a string"), "{error}");
+    }
+    assert_eq!(raw.text("TYPE", &[&name]).await.unwrap(), "hash");
+
+    // The index entry itself.
+    raw.send("DEL", &[&index]).await;
+    raw.send("LPUSH", &[&index, "x"]).await;
+    let error = backend.release(ReleaseRequest::new(id)).await.unwrap_err();
+    assert!(error.message().contains(&hash_key(&index).to_string()), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_is_none_is_corrupt() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("bad-key"));
+    let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let long = "k".repeat(513);
+    for key in [r"a\u0000b", &long] {
+        let record = format!(
+            r#"{{"key":"{key}","lockId":"F-jSW78sCJhFIV6GYPa1lQ","fence":"000000000000001","acquiredAtMs":1,"expiresAtMs":9999999999999}}"#
+        );
+        raw.send("SET", &[&format!("{prefix}:k"), &record]).await;
+        let error = backend.lookup(LookupRequest::by_key("k")?).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Internal);
+        assert!(error.message().contains("corrupt"), "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_id_finds_only_its_own_lock() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("stale"));
+    let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let lock = take(&backend, "k", 60_000).await;
+    // An index entry that outlived its lock, and one that leads nowhere.
+    for (target, id) in
+        [(format!("{prefix}:k"), LockId::generate()?), ("gone".to_owned(), LockId::generate()?)]
+    {
+        raw.send("SET", &[&format!("{prefix}:id:{}", id.expose()), &target]).await;
+        let not_found = ReleaseResult::NotHeld(NotHeld::NotFound);
+        assert_eq!(backend.release(ReleaseRequest::new(id)).await?, not_found);
+        let extend = ExtendRequest::new(id, Duration::from_secs(1))?;
+        assert_eq!(backend.extend(extend).await?, ExtendResult::NotHeld(NotHeld::NotFound));
+        assert!(backend.lookup(LookupRequest::by_lock_id(id)).await?.is_none());
+    }
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+#[tokio::test]
+async fn expired_is_told_from_not_found_and_clearing_spares_counters() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("expired"));
+    let plain = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let options = RedisOptions::new().with_key_prefix(&prefix).with_cleanup_in_is_locked(true);
+    let clearing = backend_with(shared(), options).await;
+    let lock = take(&plain, "k", 60_000).await;
+    let name = format!("{prefix}:k");
+    let age = async |by: u64| {
+        let mut record: Json =
+            serde_json::from_str(&raw.text("GET", &[&name]).await.unwrap()).unwrap();
+        let time: Vec<u64> = raw.send("TIME", &[]).await.convert().unwrap();
+        record["expiresAtMs"] = (time[0] * 1000 + time[1] / 1000 - by).into();
+        raw.send("SET", &[&name, &record.to_string()]).await;
+    };
+
+    age(1000).await;
+    let release = || ReleaseRequest::new(lock.lock_id);
+    assert_eq!(plain.release(release()).await?, ReleaseResult::NotHeld(NotHeld::Expired));
+    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(1))?;
+    assert_eq!(plain.extend(extend).await?, ExtendResult::NotHeld(NotHeld::Expired));
+    assert!(plain.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_none());
+
+    let asked = IsLockedRequest::new("k")?;
+    age(2500).await;
+    assert!(!clearing.is_locked(asked.clone()).await?);
+    assert_eq!(raw.names(&prefix).await.len(), 3, "too early to clear");
+    age(3100).await;
+    assert!(!plain.is_locked(asked.clone()).await?);
+    assert_eq!(raw.names(&prefix).await.len(), 3, "off by default");
+    assert!(!clearing.is_locked(asked).await?);
+    assert_eq!(raw.names(&prefix).await, [format!("{prefix}:fence:{name}")]);
+    assert_eq!(take(&plain, "k", 1000).await.fence.get(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_id_of_another_key_is_refused_and_writes_nothing() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("twice"));
+    let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let lock = take(&backend, "a", 60_000).await;
+    let before = raw.names(&prefix).await;
+    let error = backend.acquire(request("b", 1000).with_lock_id(lock.lock_id)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    let mut expected = before.clone();
+    expected.push(format!("{prefix}:fence:{prefix}:b"));
+    expected.sort();
+    // The counter was taken back to zero; that a key was tried is all it says.
+    assert_eq!(raw.names(&prefix).await, expected);
+    assert_eq!(take(&backend, "b", 1000).await.fence.get(), 1);
+
+    // The same request for its own key is no conflict, also when the lock itself is gone.
+    raw.send("DEL", &[&format!("{prefix}:a")]).await;
+    let again = backend.acquire(request("a", 1000).with_lock_id(lock.lock_id)).await?;
+    assert!(matches!(again, AcquireResult::Acquired(lock) if lock.fence.get() == 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_and_long_prefixes_are_hashed_where_they_must_be() -> Result<()> {
+    let backend = backend_with(
+        shared(),
+        RedisOptions::new().with_key_prefix("p".repeat(951)).with_cleanup_in_is_locked(true),
+    )
+    .await;
+    let lock = take(&backend, "k", 60_000).await;
+    let found = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.unwrap();
+    assert_eq!(found.expose().key, Key::new("k")?);
+    assert!(backend.is_locked(IsLockedRequest::new("k")?).await?);
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}

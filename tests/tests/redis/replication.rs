@@ -1,0 +1,150 @@
+//! Replicas: waiting for them, losing the master, and Sentinel.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use syncguard_redis::{
+    ErrorCode, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend as _, LookupRequest,
+    RedisBackend, RedisOptions, ReleaseRequest, WaitReplicas,
+};
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::redis::{RedisServer, Sentinel};
+
+use crate::support::{Raw, backend, backend_with, is_free, request, take};
+
+fn waiting() -> RedisOptions {
+    let wait = WaitReplicas::new(1).with_timeout(Duration::from_millis(300));
+    RedisOptions::new().with_wait_replicas(wait)
+}
+
+#[tokio::test]
+async fn a_lock_counts_when_replicas_have_it() -> Result<()> {
+    let master = RedisServer::start()?;
+    let mut replica = RedisServer::builder().replica_of(&master).start()?;
+    let raw = Raw::connect(&master.url()).await;
+    wait_for_replica(&raw).await;
+    let backend = backend_with(&master, waiting()).await;
+    let lock = take(&backend, "k", 60_000).await;
+    assert_eq!(replica.cli(&["GET", "syncguard:fence:syncguard:k"])?, "1");
+    let extend = || ExtendRequest::new(lock.lock_id, Duration::from_secs(60));
+    assert!(backend.extend(extend()?).await?.is_extended());
+    assert!(!backend.acquire(request("k", 1000)).await?.is_acquired());
+    // Also when the script has to be sent in full.
+    raw.send("SCRIPT", &["FLUSH"]).await;
+    let _ = take(&backend, "flushed", 1000).await;
+
+    replica.pause()?;
+    let started = Instant::now();
+    let error = backend.acquire(request("short", 60_000)).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_millis(600), "{:?}", started.elapsed());
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+    assert!(error.message().contains("0 of 1 replicas"), "{error}");
+    assert!(!backend.is_locked(IsLockedRequest::new("short")?).await?, "given back");
+    let error = backend.extend(extend()?).await.unwrap_err();
+    assert!(error.is_outcome_unknown(), "{error:?}");
+    // A contended acquire has written nothing, and is no error.
+    assert!(!backend.acquire(request("k", 1000)).await?.is_acquired());
+
+    replica.resume()?;
+    let lock = take(&backend, "short", 60_000).await;
+    assert_eq!(lock.fence.get(), 2);
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// Waits until a replica has everything.
+async fn wait_for_replica(raw: &Raw) {
+    raw.send("SET", &["last", "word"]).await;
+    assert_eq!(raw.number("WAIT", &["1", "10000"]).await, 1);
+}
+
+/// A master that dies after it granted a lock its replica had no chance to hear of, and the promotion
+/// of that replica.
+async fn failover(options: RedisOptions) -> Result<(bool, bool, u64)> {
+    let mut master = RedisServer::start()?;
+    let replica = RedisServer::start()?;
+    let link = FaultProxy::start(master.port())?;
+    replica.cli(&["REPLICAOF", "127.0.0.1", &link.port().to_string()])?;
+    let raw = Raw::connect(&master.url()).await;
+    let old = backend_with(&master, options).await;
+    wait_for_replica(&raw).await;
+    for _ in 0..3 {
+        let lock = take(&old, "k", 60_000).await;
+        assert!(old.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    wait_for_replica(&raw).await;
+    link.freeze(true);
+    let granted = old.acquire(request("k", 60_000)).await.is_ok();
+    master.kill()?;
+    replica.cli(&["REPLICAOF", "NO", "ONE"])?;
+    let new = backend(&replica).await;
+    let held = new.is_locked(IsLockedRequest::new("k")?).await?;
+    let next = replica.cli(&["GET", "syncguard:fence:syncguard:k"])?.parse()?;
+    Ok((granted, held, next))
+}
+
+#[tokio::test]
+async fn a_promotion_loses_what_was_not_waited_for() -> Result<()> {
+    // Without WAIT the lock was granted, and the new master knows nothing of it: that is documented.
+    assert_eq!(failover(RedisOptions::new()).await?, (true, false, 3));
+    // With it, nobody was told that they have the lock.
+    assert_eq!(failover(waiting()).await?, (false, false, 3));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_demoted_master_refuses_and_the_promoted_one_has_the_locks() -> Result<()> {
+    let (first, second) = (RedisServer::start()?, RedisServer::start()?);
+    second.cli(&["REPLICAOF", "127.0.0.1", &first.port().to_string()])?;
+    let old = backend_with(&first, waiting()).await;
+    wait_for_replica(&Raw::connect(&first.url()).await).await;
+    let lock = take(&old, "k", 60_000).await;
+    second.cli(&["REPLICAOF", "NO", "ONE"])?;
+    first.cli(&["REPLICAOF", "127.0.0.1", &second.port().to_string()])?;
+    let error = old.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+    let new = backend(&second).await;
+    assert!(!is_free(&new, "k").await);
+    assert!(new.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    assert_eq!(take(&new, "k", 1000).await.fence.get(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn sentinel_leads_to_the_master_and_to_the_next_one() -> Result<()> {
+    let mut master = RedisServer::builder().password("s3cret").start()?;
+    let replica = RedisServer::builder().password("s3cret").replica_of(&master).start()?;
+    let sentinel = Sentinel::start(&master, 1)?;
+    sentinel.wait_for_replicas(1)?;
+    wait_for_replica(&Raw::connect(&master.url()).await).await;
+    let backend = RedisBackend::connect_with(&sentinel.url(), waiting()).await?;
+    let lock = take(&backend, "k", 60_000).await;
+
+    master.kill()?;
+    assert_eq!(sentinel.wait_for_failover(master.port())?, replica.port());
+    let promoted = Instant::now();
+    // The new master has no replica left, so from here on without waiting for one.
+    let plain = loop {
+        match RedisBackend::connect(&sentinel.url()).await {
+            Ok(backend) => break backend,
+            Err(error) => assert!(error.is_retryable(), "{error:?}"),
+        }
+        assert!(promoted.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    // What was waited for is there.
+    let found = plain.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.expect("the lock");
+    assert_eq!(found.fence, lock.fence);
+    // The backend that saw the master die has followed.
+    let followed = Instant::now();
+    while backend.is_locked(IsLockedRequest::new("k")?).await.is_err() {
+        assert!(followed.elapsed() < Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
+    let extended = plain.extend(extend).await?;
+    assert!(matches!(extended, ExtendResult::Extended { .. }));
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    assert_eq!(take(&plain, "k", 1000).await.fence.get(), 2);
+    Ok(())
+}

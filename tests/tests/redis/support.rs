@@ -1,0 +1,109 @@
+//! Servers, backends and a plain client for the tests.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
+use fred::types::{ClusterHash, CustomCommand, Value};
+use syncguard_redis::{
+    AcquireRequest, AcquireResult, Acquired, LockBackend as _, RedisBackend, RedisOptions,
+};
+use syncguard_test_services::redis::RedisServer;
+
+/// A server that many tests share. It keeps what it had been given, so names must not clash: see [`fresh`].
+pub(crate) fn shared() -> &'static RedisServer {
+    static SERVER: OnceLock<RedisServer> = OnceLock::new();
+    SERVER.get_or_init(|| RedisServer::start().expect("a Redis server"))
+}
+
+/// For tests that count how much is done in a time: one of them at once.
+pub(crate) async fn alone() -> impl Drop {
+    static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    BUSY.lock().await
+}
+
+/// A name nothing else in this process has.
+pub(crate) fn fresh(what: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{what}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) async fn backend(server: &RedisServer) -> RedisBackend {
+    backend_with(server, RedisOptions::new()).await
+}
+
+pub(crate) async fn backend_with(server: &RedisServer, options: RedisOptions) -> RedisBackend {
+    RedisBackend::connect_with(&server.url(), options).await.expect("a connection")
+}
+
+/// A lock that must be free.
+pub(crate) async fn take(backend: &RedisBackend, key: &str, ttl_ms: u64) -> Acquired {
+    let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
+    result.acquired().expect("a free lock")
+}
+
+pub(crate) async fn is_free(backend: &RedisBackend, key: &str) -> bool {
+    matches!(backend.acquire(request(key, 1)).await, Ok(AcquireResult::Acquired(_)))
+}
+
+pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
+    AcquireRequest::new(key, Duration::from_millis(ttl_ms)).expect("a request")
+}
+
+/// Commands of any kind, past the library.
+pub(crate) struct Raw(pub(crate) Client);
+
+impl Raw {
+    pub(crate) async fn connect(url: &str) -> Self {
+        let client = Client::new(
+            Config::from_url(url).expect("a URL"),
+            None,
+            Some(ConnectionConfig::default()),
+            Some(ReconnectPolicy::new_constant(0, 50)),
+        );
+        client.init().await.expect("a connection");
+        Self(client)
+    }
+
+    pub(crate) async fn send(&self, command: &'static str, arguments: &[&str]) -> Value {
+        let result = self.try_send(command, arguments).await;
+        result.unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    pub(crate) async fn try_send(
+        &self,
+        command: &'static str,
+        arguments: &[&str],
+    ) -> Result<Value, fred::error::Error> {
+        let command = CustomCommand::new_static(command, ClusterHash::FirstKey, false);
+        self.0.custom(command, arguments.to_vec()).await
+    }
+
+    pub(crate) async fn text(&self, command: &'static str, arguments: &[&str]) -> Option<String> {
+        self.send(command, arguments).await.as_string()
+    }
+
+    pub(crate) async fn number(&self, command: &'static str, arguments: &[&str]) -> i64 {
+        self.send(command, arguments).await.as_i64().expect("a number")
+    }
+
+    /// Everything there is under a prefix.
+    pub(crate) async fn names(&self, prefix: &str) -> Vec<String> {
+        let names = self.send("KEYS", &[&format!("{prefix}*")]).await;
+        let mut names: Vec<String> = names.convert().expect("names");
+        names.sort();
+        names
+    }
+
+    /// How often each command has been called.
+    pub(crate) async fn calls(&self, command: &str) -> u64 {
+        let stats = self.text("INFO", &["commandstats"]).await.expect("statistics");
+        let line = stats.lines().find_map(|line| {
+            line.strip_prefix(&format!("cmdstat_{command}:calls="))?.split(',').next()
+        });
+        line.map_or(0, |calls| calls.parse().expect("a count"))
+    }
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask bench NAME`
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::cargo::{cargo, run as run_command};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Which part of the project
+    name: Name,
+    /// What the benchmarks are to be told, such as part of a benchmark's name
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    /// Keys, fences, locking, guards, and what a held guard weighs
+    Core,
+    /// The Redis backend beside raw drivers, redis-benchmark and another crate
+    Redis,
+    /// The PostgreSQL backend beside pgbench and a transaction that awaits every statement
+    Postgres,
+    /// The Firestore backend beside transactions and the bare calls
+    Firestore,
+}
+
+impl Name {
+    fn commands(self) -> Vec<Command> {
+        match self {
+            Self::Core => vec![
+                cargo([
+                    "test",
+                    "--release",
+                    "-p",
+                    "syncguard-core",
+                    "--test",
+                    "memory_per_guard",
+                    "--",
+                    "--nocapture",
+                ]),
+                // Not `--benches`, which is also the tests, and those do not understand a
+                // benchmark's options.
+                cargo(["bench", "-p", "syncguard-core", "--all-features", "--bench", "*", "--"]),
+            ],
+            // Workspaces of their own: what they compare with is no part of the library's tree.
+            Self::Redis => vec![in_workspace("tests/bench-redis/Cargo.toml")],
+            Self::Postgres => vec![in_workspace("tests/bench-postgres/Cargo.toml")],
+            Self::Firestore => vec![in_workspace("tests/bench-firestore/Cargo.toml")],
+        }
+    }
+}
+
+fn in_workspace(manifest: &str) -> Command {
+    cargo(["run", "--release", "--manifest-path", manifest, "--"])
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut commands = options.name.commands();
+    // The last one measures.
+    if let Some(last) = commands.last_mut() {
+        last.args(&options.arguments);
+    }
+    for mut command in commands {
+        run_command(&mut command)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,57 @@
+//! Calling cargo.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+/// The folder of the workspace.
+pub(crate) fn root() -> PathBuf {
+    // At run time, as a copy of this program may be left in a target folder that clones share.
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned)
+}
+
+/// `cargo ARGUMENTS` in the workspace.
+pub(crate) fn cargo<I>(arguments: I) -> Command
+where
+    I: IntoIterator<Item: AsRef<OsStr>>,
+{
+    // Not $CARGO: only rustup's own `cargo` understands `+nightly`.
+    let mut command = Command::new("cargo");
+    command.current_dir(root()).args(arguments);
+    command
+}
+
+/// Runs a command whose output goes where ours does.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {}", shown(command)))?;
+    ensure!(status.success(), "{} failed: {status}", shown(command));
+    Ok(())
+}
+
+/// Runs a command and gives its standard output; when it fails, all output is in the error.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {}", shown(command)))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "{} failed: {}\n{text}{}",
+        shown(command),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(text)
+}
+
+/// The command as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let words: Vec<_> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect();
+    words.join(" ")
+}

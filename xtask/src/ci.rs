@@ -1,0 +1,72 @@
+//! `cargo xtask ci`: everything that `cargo xtask test` does not do.
+
+mod clippy;
+mod deny;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::cargo::{cargo, output};
+
+pub(crate) fn run() -> Result<ExitCode> {
+    let started = Instant::now();
+    let mut report = Report::default();
+
+    // The quick ones first.
+    report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
+    report.check("tidy", tidy::check);
+    for rule in tree::RULES {
+        report.check(&format!("tree {}", rule.package), || rule.check());
+    }
+    report.check("deny", deny::check);
+    for run in clippy::runs()? {
+        report.check(&run.name(), || run.check());
+    }
+    report.check("doc", doc);
+
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "\nchecks: {} passed, {} failed in {seconds:.0} s",
+        report.passed,
+        report.failed.len()
+    );
+    if report.failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("failed: {}", report.failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+/// One line a check, and what is wrong below it.
+#[derive(Default)]
+struct Report {
+    passed: u32,
+    failed: Vec<String>,
+}
+
+impl Report {
+    fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) {
+        let started = Instant::now();
+        let result = check();
+        let seconds = started.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => {
+                println!("ok    {seconds:6.1} s  {name}");
+                self.passed += 1;
+            }
+            Err(error) => {
+                println!("FAIL  {seconds:6.1} s  {name}\n{error:#}");
+                self.failed.push(name.to_owned());
+            }
+        }
+    }
+}
+
+fn doc() -> Result<()> {
+    let mut command = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
+    output(command.env("RUSTDOCFLAGS", "-D warnings")).map(drop)
+}

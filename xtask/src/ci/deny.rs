@@ -1,0 +1,36 @@
+//! Licences, sources and banned packages, by cargo-deny and `deny.toml`.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::cargo::{cargo, output, root};
+
+/// What is installed when there is none; in step with `deny.toml`.
+const VERSION: &str = "0.20.2";
+
+pub(super) fn check() -> Result<()> {
+    let mut command = Command::new(program()?);
+    // Not the advisories: their database is on GitHub, which not every machine that runs this
+    // reaches.
+    command.current_dir(root()).args(["check", "bans", "licenses", "sources"]);
+    output(&mut command).map(drop)
+}
+
+fn program() -> Result<PathBuf> {
+    let tools = root().join("target/tools");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path)
+        .chain([tools.join("bin")])
+        .map(|folder| folder.join("cargo-deny"))
+        .find(|program| program.is_file());
+    if let Some(program) = found {
+        return Ok(program);
+    }
+    let mut install = cargo(["install", "--quiet", "--locked"]);
+    install.arg(format!("cargo-deny@{VERSION}")).arg("--root").arg(&tools);
+    output(&mut install).context("cargo-deny is missing and cannot be installed")?;
+    Ok(tools.join("bin/cargo-deny"))
+}

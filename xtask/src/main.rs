@@ -1,0 +1,57 @@
+//! The project's tasks, as `cargo xtask COMMAND`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
+
+mod bench;
+mod cargo;
+mod ci;
+mod fuzz;
+mod metadata;
+mod services;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's tasks")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs all tests, doc tests and examples, with the servers they need
+    Test(test::Options),
+    /// Checks all that no test does: format, lints, docs, dependencies, house rules
+    Ci,
+    /// Starts the servers the tests use, and keeps them until Ctrl-C
+    Services,
+    /// Runs the benchmarks of a part of the project
+    Bench(bench::Options),
+    /// Runs each fuzz target for a while
+    Fuzz(fuzz::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Test(options) => test::run(&options),
+        Command::Ci => ci::run(),
+        Command::Services => services::run(),
+        Command::Bench(options) => bench::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

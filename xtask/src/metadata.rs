@@ -1,0 +1,44 @@
+//! What cargo knows about the packages of the workspace.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use crate::cargo::{cargo, output};
+
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Each feature with what it turns on.
+    pub(crate) features: BTreeMap<String, Vec<String>>,
+    pub(crate) examples: Vec<String>,
+}
+
+/// The packages of the workspace.
+pub(crate) fn packages() -> Result<Vec<Package>> {
+    let text = output(&mut cargo(["metadata", "--format-version=1", "--no-deps"]))?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    packages.iter().map(Package::parse).collect()
+}
+
+impl Package {
+    fn parse(package: &Value) -> Result<Self> {
+        let name = package["name"].as_str().context("a package without a name")?.to_owned();
+        let features = package["features"].as_object().into_iter().flatten();
+        let targets = package["targets"].as_array().into_iter().flatten();
+        Ok(Self {
+            name,
+            features: features.map(|(name, on)| (name.clone(), strings(on))).collect(),
+            examples: targets
+                .filter(|target| strings(&target["kind"]) == ["example"])
+                .filter_map(|target| Some(target["name"].as_str()?.to_owned()))
+                .collect(),
+        })
+    }
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(|item| Some(item.as_str()?.to_owned())).collect()
+}

@@ -1,0 +1,118 @@
+//! `cargo xtask test`
+
+mod totals;
+
+use std::io::{BufRead as _, BufReader, Write as _, stdout};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use crate::cargo::{cargo, run as run_command, shown};
+use crate::metadata;
+use crate::services::{Service, SharedServers};
+use totals::Totals;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Builds with optimisations
+    #[arg(long)]
+    release: bool,
+    /// What else `cargo test` is to be told, such as part of a test's name; examples are not run
+    /// then
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    filter: Vec<String>,
+}
+
+/// The servers that tests of several packages share.
+const SHARED: &[Service] = &[];
+
+/// Examples of the facade that want a server of the user's, and so are only built.
+const EXAMPLES_WITH_A_SERVER: &[&str] = &[];
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let started = Instant::now();
+    let servers = SharedServers::start(SHARED)?;
+    let mut session = Session { options, servers, totals: Totals::default(), ran: Vec::new() };
+
+    session.test()?;
+    if options.filter.is_empty() {
+        for example in runnable_examples()? {
+            session.example(&example);
+        }
+    }
+
+    let Session { totals, ran, .. } = session;
+    println!("\nran {} in {:.0} s", ran.join(", "), started.elapsed().as_secs_f64());
+    println!("tests: {} passed, {} failed", totals.passed, totals.failed);
+    // Not an error of ours: what failed has been said above, and the totals stay the last line.
+    Ok(if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Session<'a> {
+    options: &'a Options,
+    servers: SharedServers,
+    totals: Totals,
+    ran: Vec<String>,
+}
+
+impl Session<'_> {
+    /// Tests and doc tests, while examples are built. Without a choice of targets, as `--bins`
+    /// would take in the fuzz targets, which run for ever, and `--all-targets` the benchmarks.
+    fn test(&mut self) -> Result<()> {
+        let mut command = cargo(["test", "--workspace", "--all-features", "--no-fail-fast"]);
+        command.args(self.profile()).args(&self.options.filter);
+        self.stream(&mut command)?;
+        self.ran.push(format!("{} tests and doc tests", self.totals.passed + self.totals.failed));
+        Ok(())
+    }
+
+    fn example(&mut self, name: &str) {
+        let mut command = cargo(["run", "--quiet", "-p", FACADE, "--all-features"]);
+        command.args(["--example", name]).args(self.profile());
+        command.envs(self.servers.variables());
+        println!("\n{}", shown(&command));
+        if let Err(error) = run_command(&mut command) {
+            println!("{error:#}");
+            self.totals.failed += 1;
+        }
+        self.ran.push(format!("example {name}"));
+    }
+
+    /// Passes the output on while it adds up the results in it.
+    fn stream(&mut self, command: &mut Command) -> Result<()> {
+        command.envs(self.servers.variables()).stdout(Stdio::piped());
+        println!("\n{}", shown(command));
+        let mut child =
+            command.spawn().with_context(|| format!("cannot run {}", shown(command)))?;
+        let output = child.stdout.take().context("cargo test has no output")?;
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line?;
+            self.totals.add_line(&String::from_utf8_lossy(&line));
+            stdout().write_all(&line)?;
+            println!();
+        }
+        // A build that fails, or a test program that crashes, has no result line.
+        if !child.wait()?.success() {
+            self.totals.failed = self.totals.failed.max(1);
+        }
+        Ok(())
+    }
+
+    fn profile(&self) -> Option<&'static str> {
+        self.options.release.then_some("--release")
+    }
+}
+
+fn runnable_examples() -> Result<Vec<String>> {
+    let packages = metadata::packages()?;
+    let Some(facade) = packages.into_iter().find(|package| package.name == FACADE) else {
+        bail!("there is no package {FACADE}");
+    };
+    let mut examples = facade.examples;
+    examples.retain(|example| !EXAMPLES_WITH_A_SERVER.contains(&example.as_str()));
+    Ok(examples)
+}
+
+const FACADE: &str = "syncguard";
