@@ -20,12 +20,14 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::error::{self, Stage};
+use crate::heartbeat::Heartbeat;
 
 /// The connections of a backend.
 pub(crate) struct Connections {
     all: Box<[Connection]>,
     next: AtomicUsize,
     command_timeout: Duration,
+    heartbeat: Heartbeat,
     /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
     may_interrupt: bool,
     /// The tasks of connections this library opened; they end with it.
@@ -76,6 +78,7 @@ impl Connections {
             all: clients.iter().map(connection).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
+            heartbeat: Heartbeat::before(command_timeout),
             may_interrupt: clients
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
@@ -158,6 +161,7 @@ impl Connections {
         wait: Option<WaitReplicas>,
     ) -> Result<Replicated, LockError> {
         let connection = self.pick();
+        self.heartbeat.note_call();
         let started = Instant::now();
         let first = transmit(&connection.client, call()?.by_hash(), wait);
         let answer = async {

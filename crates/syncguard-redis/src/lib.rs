@@ -84,6 +84,7 @@ mod config;
 mod durability;
 mod error;
 mod extend;
+mod heartbeat;
 mod is_locked;
 mod keys;
 mod lookup;
