@@ -4,9 +4,9 @@
 //!
 //! - **Users** run work under a [`lock()`], hold a [`LockGuard`], or configure a [`Locker`] once.
 //!   They depend on the `syncguard` facade or on one backend crate, which re-exports this one.
-//! - **Authors of backends** implement [`LockBackend`]; [`cancel`], [`make_storage_key`],
-//!   [`make_fence_key`] and [`is_live`] are there for them, and the `syncguard-conformance` crate
-//!   proves the result.
+//! - **Authors of backends** implement [`LockBackend`]; [`cancel`], [`backend_url`],
+//!   [`make_storage_key`], [`make_fence_key`] and [`is_live`] are there for them, and the
+//!   `syncguard-conformance` crate proves the result.
 //!
 //! What may be relied on, on every backend:
 //!
@@ -20,6 +20,7 @@
 
 mod acquire;
 mod backend;
+pub mod backend_url;
 pub mod cancel;
 mod capabilities;
 mod config;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike;
-use fred::types::config::Config;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ExtendRequest,
     ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo,
@@ -15,9 +14,8 @@ use syncguard_core::{
 use crate::client::Connections;
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::durability::{self, DurabilityReport};
-use crate::error::{self, Stage};
 use crate::keys::Layout;
-use crate::{acquire, extend, is_locked, lookup, release};
+use crate::{acquire, extend, is_locked, lookup, release, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -35,10 +33,38 @@ struct Inner {
 }
 
 impl RedisBackend {
-    /// Connects with the default options.
+    /// Connects with the default options, and those that the URL sets.
     ///
-    /// `redis://[[user:]password@]host[:port][/database]`, `redis-cluster://…?node=host:port&…`,
-    /// `redis-sentinel://…?sentinelServiceName=name`; `rediss…` for TLS, with the feature `tls`.
+    /// | URL | server |
+    /// |---|---|
+    /// | `redis://[[user:]password@]host[:6379][/database]` | one server |
+    /// | `redis-cluster://[[user:]password@]host[:6379]?node=host:port&…` | a cluster, found from any of its nodes; it needs a `key_prefix` with a hash tag |
+    /// | `redis-sentinel://[[user:]password@]host[:26379][/database]?sentinelServiceName=…` | the master that Sentinels name |
+    /// | `redis+unix:///path` | a Unix socket, with the feature `unix-sockets` |
+    ///
+    /// `rediss…` is the same over TLS, with the feature `tls`; `valkey` reads as `redis` everywhere.
+    /// Special characters are percent-encoded, in user name and password as well.
+    ///
+    /// Options follow as `?name=value&…`. Each is called as the method of [`RedisOptions`] that sets
+    /// it; times are whole milliseconds, switches `true` or `false`.
+    ///
+    /// | parameter | what it sets | default |
+    /// |---|---|---|
+    /// | `key_prefix` | what the names of all records start with; `{app}` is written `%7Bapp%7D` or as it is | `syncguard` |
+    /// | `command_timeout_ms` | the longest an operation may take | 2000 |
+    /// | `connect_timeout_ms` | the longest connecting may take | 5000 |
+    /// | `connections` | how many connections, 1 to 64 | 1 |
+    /// | `wait_replicas` | how many replicas must have a lock before it counts; 0 is none | 0 |
+    /// | `wait_replicas_timeout_ms` | how long to wait for them, up to half of the command timeout | 500 |
+    /// | `strict_durability` | refuses a server that can lose locks | `false` |
+    /// | `cleanup_in_is_locked` | lets `is_locked` clear away expired locks | `false` |
+    /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `node` | clusters and Sentinel: a further address, as often as there are some | |
+    /// | `sentinelServiceName` | Sentinel: the name of the master | |
+    /// | `sentinelUsername` | Sentinel: the user name for the Sentinels themselves | none |
+    /// | `sentinelPassword` | Sentinel: the password for the Sentinels themselves | none |
+    ///
+    /// Not in a URL: [`with_on_release_error`](RedisOptions::with_on_release_error), which is code.
     ///
     /// # Errors
     ///
@@ -51,15 +77,17 @@ impl RedisBackend {
         Self::connect_with(url, RedisOptions::new()).await
     }
 
-    /// Connects with these options, and reports on the server's durability.
+    /// Connects with these options, and reports on the server's durability. The URL is that of
+    /// [`connect`](Self::connect), and wins over the options where it says something else.
     ///
     /// The connections live on the runtime this is called in, and reconnect for ever. While there is
     /// none, operations fail at once with `ServiceUnavailable`.
     ///
     /// # Errors
     ///
-    /// - `InvalidArgument` for a bad URL or option, a cluster with an untagged prefix, or a `rediss`
-    ///   URL without the feature `tls`.
+    /// - `InvalidArgument` for a bad URL or option, a cluster with an untagged prefix, or a URL that
+    ///   needs a feature which is not enabled. The message says what is allowed and shows nothing of
+    ///   the URL.
     /// - `AuthFailed` if the server refuses the credentials.
     /// - `ServiceUnavailable` or `NetworkTimeout` if it cannot be reached within the connect timeout,
     ///   and `ServiceUnavailable` for what [strict durability](RedisOptions::with_strict_durability) refuses.
@@ -68,16 +96,8 @@ impl RedisBackend {
     ///
     /// Safe: connections opened so far are closed.
     pub async fn connect_with(url: &str, options: RedisOptions) -> Result<Self, LockError> {
+        let (config, options) = url::parse(url, options)?;
         options.check()?;
-        let config =
-            Config::from_url(url).map_err(|error| error::from_driver(&error, Stage::Connecting))?;
-        // Without a TLS feature, fred connects in plain text.
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        if (scheme.starts_with("rediss") || scheme.starts_with("valkeys")) && !config.uses_tls() {
-            return Err(LockError::invalid_argument(
-                "a rediss URL needs the feature `tls` of syncguard-redis",
-            ));
-        }
         let (layout, slot) = Self::layout_for(&options, config.server.is_clustered())?;
         let connections = Connections::open(config, slot, &options).await?;
         Self::finish(connections, layout, &options).await

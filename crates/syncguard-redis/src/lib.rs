@@ -90,8 +90,10 @@ mod keys;
 mod lookup;
 mod release;
 mod scripts;
+mod url;
 mod wire;
 
+pub use fred;
 pub use syncguard_core::*;
 
 pub use self::backend::RedisBackend;

@@ -1,0 +1,373 @@
+//! For authors of backends: the parameters of a backend's URL.
+//!
+//! `scheme:…?name=value&…`. What stands before the question mark is the driver's business; the
+//! parameters are the backend's options, and those that its driver reads itself. All backends read
+//! them by the same rules:
+//!
+//! - An option is called as the method that sets it in code; a duration is a whole number of
+//!   milliseconds and its name ends in `_ms`; a switch is `true` or `false`.
+//! - Values are percent-decoded; a `+` is a plus sign.
+//! - A parameter that is not known, and one that is given twice, is an error.
+//! - What the URL says wins over what the code says, so that a deployment can be tuned without a
+//!   build.
+//!
+//! No message quotes from the URL: whatever is in the wrong place may be a password.
+//!
+//! ```
+//! use std::time::Duration;
+//! use syncguard_core::backend_url::BackendUrl;
+//!
+//! let url = BackendUrl::parse("etcd://host:2379?lease_timeout_ms=1500&tls=require")?;
+//! url.expect_only(&[&["lease_timeout_ms", "key_prefix"], &["tls"]])?;
+//! assert_eq!(url.millis("lease_timeout_ms")?, Some(Duration::from_millis(1500)));
+//! assert_eq!(url.text("key_prefix")?, None);
+//! // What the driver understands is passed on as it is.
+//! assert_eq!(url.with_only(&["tls"]), "etcd://host:2379?tls=require");
+//! # Ok::<(), syncguard_core::LockError>(())
+//! ```
+
+use std::fmt::{self, Display};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::LockError;
+
+/// A URL with its parameters taken apart. `Debug` shows nothing of it.
+pub struct BackendUrl<'a> {
+    base: &'a str,
+    /// Names and values as they are written.
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> BackendUrl<'a> {
+    /// Takes a URL apart. Which parameters there may be is up to [`expect_only`](Self::expect_only).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for white space and control characters, for a parameter without a value,
+    /// and for an `@` or a `#` after the question mark: where it is not encoded, a password with a
+    /// question mark would be taken for parameters.
+    pub fn parse(url: &'a str) -> Result<Self, LockError> {
+        if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(LockError::invalid_argument(
+                "the URL has white space or a control character in it; such characters are \
+                 percent-encoded, and a line break at the end has to go",
+            ));
+        }
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        if query.contains(['@', '#']) {
+            return Err(LockError::invalid_argument(
+                "the URL has an @ or a # after a question mark; write @ as %40, # as %23, and a ? in a \
+                 user name or password as %3F",
+            ));
+        }
+        let mut parameters = Vec::new();
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            let number = parameters.len() + 1;
+            parameters.push(parameter.split_once('=').ok_or_else(|| {
+                LockError::invalid_argument(format!(
+                    "parameter {number} of the URL has no value; parameters are name=value, with & between them"
+                ))
+            })?);
+        }
+        Ok(Self { base, parameters })
+    }
+
+    /// Refuses parameters that are in none of these lists, and those that come twice.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, with the names that are allowed.
+    pub fn expect_only(&self, allowed: &[&[&str]]) -> Result<(), LockError> {
+        self.expect_only_with_lists(allowed, &[])
+    }
+
+    /// As [`expect_only`](Self::expect_only), where those in `lists` may come several times.
+    ///
+    /// # Errors
+    ///
+    /// As [`expect_only`](Self::expect_only).
+    pub fn expect_only_with_lists(
+        &self,
+        allowed: &[&[&str]],
+        lists: &[&str],
+    ) -> Result<(), LockError> {
+        let names = || allowed.iter().copied().flatten().chain(lists).copied();
+        for (index, (name, _)) in self.parameters.iter().enumerate() {
+            // The name in our own list, which may be printed; the one in the URL may not.
+            let Some(known) = names().find(|known| known == name) else {
+                let number = index + 1;
+                let mut names: Vec<&str> = names().collect();
+                names.sort_unstable();
+                return Err(LockError::invalid_argument(format!(
+                    "parameter {number} of the URL is not known; allowed are: {}",
+                    names.join(", ")
+                )));
+            };
+            let twice = self.parameters[..index].iter().any(|(other, _)| other == name);
+            if twice && !lists.contains(name) {
+                return Err(LockError::invalid_argument(format!(
+                    "the URL has the parameter {known} more than once"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands before the first colon; empty without one.
+    #[must_use]
+    pub fn scheme(&self) -> &'a str {
+        self.base.split_once(':').map_or("", |(scheme, _)| scheme)
+    }
+
+    /// What stands before the question mark.
+    #[must_use]
+    pub fn base(&self) -> &'a str {
+        self.base
+    }
+
+    /// Whether there is a parameter of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.raw(name).next().is_some()
+    }
+
+    /// A text, percent-decoded.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a percent sign that encodes nothing, or something that is not UTF-8.
+    pub fn text(&self, name: &str) -> Result<Option<String>, LockError> {
+        self.raw(name).next().map(|raw| decode(name, raw)).transpose()
+    }
+
+    /// All texts of a parameter that may come several times.
+    ///
+    /// # Errors
+    ///
+    /// As [`text`](Self::text).
+    pub fn texts(&self, name: &str) -> Result<Vec<String>, LockError> {
+        self.raw(name).map(|raw| decode(name, raw)).collect()
+    }
+
+    /// `true` or `false`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for anything else.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, LockError> {
+        let flag = |raw: &str| match raw {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(wrong(name, "true or false")),
+        };
+        self.raw(name).next().map(flag).transpose()
+    }
+
+    /// A whole number in this range.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for anything else.
+    pub fn number<T>(&self, name: &str, range: RangeInclusive<T>) -> Result<Option<T>, LockError>
+    where
+        T: TryFrom<u64> + PartialOrd + Display,
+    {
+        let number = |raw: &str| {
+            let digits = raw.bytes().all(|byte| byte.is_ascii_digit()).then_some(raw);
+            digits
+                .and_then(|digits| digits.parse::<u64>().ok())
+                .and_then(|number| T::try_from(number).ok())
+                .filter(|number| range.contains(number))
+                .ok_or_else(|| {
+                    let (from, to) = (range.start(), range.end());
+                    wrong(name, &format!("a whole number from {from} to {to}"))
+                })
+        };
+        self.raw(name).next().map(number).transpose()
+    }
+
+    /// A duration in whole milliseconds, from one to some 49 days.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for anything else.
+    pub fn millis(&self, name: &str) -> Result<Option<Duration>, LockError> {
+        let millis = self.number(name, 1..=u32::MAX)?;
+        Ok(millis.map(|millis| Duration::from_millis(millis.into())))
+    }
+
+    /// The URL with these parameters alone, as they are written: for the driver. It may hold a
+    /// password.
+    #[must_use]
+    pub fn with_only(&self, names: &[&str]) -> String {
+        let mut url = self.base.to_owned();
+        let mut separator = '?';
+        for (name, value) in self.parameters.iter().filter(|(name, _)| names.contains(name)) {
+            url.extend([separator]);
+            url.extend([*name, "=", *value]);
+            separator = '&';
+        }
+        url
+    }
+
+    fn raw(&self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.parameters.iter().filter(move |(other, _)| *other == name).map(|(_, value)| *value)
+    }
+}
+
+impl fmt::Debug for BackendUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackendUrl").finish_non_exhaustive()
+    }
+}
+
+fn wrong(name: &str, allowed: &str) -> LockError {
+    LockError::invalid_argument(format!("the parameter {name} of the URL must be {allowed}"))
+}
+
+/// By hand: the crates that do it are in the drivers' trees, not in core's.
+fn decode(name: &str, raw: &str) -> Result<String, LockError> {
+    let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut bytes = raw.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
+            return Err(wrong(
+                name,
+                "percent-encoded: two hexadecimal digits after each %, and %25 for a % itself",
+            ));
+        };
+        decoded.extend(u8::try_from(high * 16 + low));
+    }
+    String::from_utf8(decoded).map_err(|_| wrong(name, "UTF-8 when it is percent-decoded"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAMES: &[&str] = &["key_prefix", "wait_ms", "count", "strict"];
+
+    fn parse(url: &str) -> Result<BackendUrl<'_>, LockError> {
+        let url = BackendUrl::parse(url)?;
+        url.expect_only_with_lists(&[NAMES], &["node"])?;
+        Ok(url)
+    }
+
+    fn message(result: Result<impl Sized, LockError>) -> String {
+        result.map(drop).unwrap_err().message().to_owned()
+    }
+
+    #[test]
+    fn a_url_comes_apart() {
+        let url = "db://u:p@h,i:1/x?key_prefix=%7Bapp%7D+%C3%A9&wait_ms=250&&strict=true&count=7&node=a&node=b";
+        let url = parse(url).unwrap();
+        assert_eq!((url.scheme(), url.base()), ("db", "db://u:p@h,i:1/x"));
+        assert_eq!(url.text("key_prefix").unwrap().unwrap(), "{app}+é");
+        assert_eq!(url.millis("wait_ms").unwrap(), Some(Duration::from_millis(250)));
+        assert_eq!(url.flag("strict").unwrap(), Some(true));
+        assert_eq!(url.number("count", 0_u8..=7).unwrap(), Some(7));
+        assert_eq!(url.texts("node").unwrap(), ["a", "b"]);
+        assert_eq!(url.with_only(&["node", "count"]), "db://u:p@h,i:1/x?count=7&node=a&node=b");
+        assert_eq!(url.with_only(&[]), url.base());
+        assert!(!format!("{url:?}").contains('p'), "{url:?}");
+
+        let bare = parse("db:").unwrap();
+        assert!(!bare.has("count") && bare.text("key_prefix").unwrap().is_none());
+        assert_eq!(parse("nothing?").unwrap().scheme(), "");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_is_allowed() {
+        assert_eq!(
+            message(parse("db:?count=1&hunter2=3")),
+            "parameter 2 of the URL is not known; allowed are: count, key_prefix, node, strict, wait_ms"
+        );
+        assert!(message(parse("db:?count=1&count=1")).contains("count more than once"));
+        assert!(
+            message(parse("db:?count=1&strict")).starts_with("parameter 2 of the URL has no value")
+        );
+        for url in ["db://u:p?strict=true@h", "db:?strict=true#x"] {
+            assert!(message(parse(url)).contains("%40"), "{url}");
+        }
+        for url in ["db:\n", " db:", "db://h?key_prefix=a b", "db:\0"] {
+            assert!(message(parse(url)).contains("white space"), "{url}");
+        }
+        let number = |value: &str| {
+            let url = format!("db:?count={value}");
+            let url = parse(&url)?;
+            url.number("count", 1_usize..=64)
+        };
+        for value in ["", "0", "65", "-1", "+1", "1.5", "1e1", "0x1", "99999999999999999999999"] {
+            assert_eq!(
+                message(number(value)),
+                "the parameter count of the URL must be a whole number from 1 to 64"
+            );
+        }
+        assert_eq!(number("064").unwrap(), Some(64));
+        for value in ["0", "4294967296", "1s", "1.0"] {
+            let url = format!("db:?wait_ms={value}");
+            assert!(
+                message(parse(&url).unwrap().millis("wait_ms")).contains("from 1 to 4294967295")
+            );
+        }
+        for value in ["", "1", "yes", "True", "%74rue"] {
+            let url = format!("db:?strict={value}");
+            assert!(message(parse(&url).unwrap().flag("strict")).ends_with("true or false"));
+        }
+        for value in ["%", "%4", "%zz", "a%+1", "%é"] {
+            let url = format!("db:?key_prefix={value}");
+            assert!(message(parse(&url).unwrap().text("key_prefix")).contains("%25"), "{value}");
+        }
+        let latin = parse("db:?key_prefix=%E9").unwrap();
+        assert!(message(latin.text("key_prefix")).contains("UTF-8"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+        #[test]
+        fn nothing_panics_and_no_message_quotes_the_url(
+            before in "[ -~]{0,12}|\\PC{0,6}",
+            after in "(&?(count|strict|wait_ms|key_prefix|node|[a-z]{0,3})(=?[ -~]{0,6}|=[0-9]{0,4}|=%\\PC{0,2})){0,4}",
+        ) {
+            let secret = "Xq7ZkV";
+            for url in [
+                format!("{before}{secret}?{after}"),
+                format!("{before}?{after}{secret}"),
+                format!("{before}?{after}={secret}"),
+                format!("{before}?{secret}{after}"),
+            ] {
+                let parsed = parse(&url);
+                let results = match &parsed {
+                    Err(error) => vec![error.clone()],
+                    Ok(url) => NAMES
+                        .iter()
+                        .flat_map(|name| {
+                            [
+                                url.text(name).err(),
+                                url.flag(name).err(),
+                                url.number(name, 0..=9_u8).err(),
+                                url.millis(name).err(),
+                            ]
+                        })
+                        .flatten()
+                        .collect(),
+                };
+                for error in results {
+                    let shown = format!("{error} {error:?}");
+                    prop_assert!(!shown.contains(secret), "{shown}");
+                }
+                let shown = format!("{parsed:?}");
+                prop_assert!(!shown.contains(secret), "{shown}");
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What a URL says: the driver's configuration, and this library's options.
+
+use fred::types::config::Config;
+use syncguard_core::LockError;
+use syncguard_core::backend_url::BackendUrl;
+
+use crate::config::{RedisOptions, WaitReplicas};
+use crate::error::{self, Stage};
+
+/// The options of this library; [`RedisBackend::connect`](crate::RedisBackend::connect) explains them.
+const OPTIONS: &[&str] = &[
+    "cleanup_in_is_locked",
+    "command_timeout_ms",
+    "connect_timeout_ms",
+    "connections",
+    "dispose_timeout_ms",
+    "key_prefix",
+    "strict_durability",
+    "wait_replicas",
+    "wait_replicas_timeout_ms",
+];
+
+/// Further addresses, which fred reads.
+const NODE: &str = "node";
+
+/// What fred reads of a Sentinel URL.
+const SENTINEL: &[&str] = &["sentinelPassword", "sentinelServiceName", "sentinelUsername"];
+
+/// What a URL starts with.
+struct Scheme {
+    tls: bool,
+    topology: Topology,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Topology {
+    Single,
+    Cluster,
+    Sentinel,
+    UnixSocket,
+}
+
+impl Scheme {
+    fn parse(scheme: &str) -> Option<Self> {
+        let rest = scheme.strip_prefix("redis").or_else(|| scheme.strip_prefix("valkey"))?;
+        let (tls, suffix) = rest.strip_prefix('s').map_or((false, rest), |suffix| (true, suffix));
+        let topology = match suffix {
+            "" => Topology::Single,
+            "-cluster" => Topology::Cluster,
+            "-sentinel" => Topology::Sentinel,
+            // There is nobody between the two ends to hide from.
+            "+unix" if !tls => Topology::UnixSocket,
+            _ => return None,
+        };
+        Some(Self { tls, topology })
+    }
+}
+
+/// Reads a URL; what it says wins over these options.
+pub(crate) fn parse(url: &str, options: RedisOptions) -> Result<(Config, RedisOptions), LockError> {
+    let url = BackendUrl::parse(url)?;
+    let scheme = Scheme::parse(url.scheme()).ok_or_else(|| {
+        LockError::invalid_argument(
+            "the URL names no Redis server; it starts with redis://, redis-cluster://, \
+             redis-sentinel:// or redis+unix://, and with rediss for TLS",
+        )
+    })?;
+    match scheme.topology {
+        Topology::Single | Topology::UnixSocket => url.expect_only(&[OPTIONS])?,
+        Topology::Cluster => url.expect_only_with_lists(&[OPTIONS], &[NODE])?,
+        Topology::Sentinel => url.expect_only_with_lists(&[OPTIONS, SENTINEL], &[NODE])?,
+    }
+    let config = config(&url, &scheme)?;
+    Ok((config, with_parameters(options, &url)?))
+}
+
+fn config(url: &BackendUrl<'_>, scheme: &Scheme) -> Result<Config, LockError> {
+    // fred would take the rest for a fragment, and so cut a password.
+    if url.base().contains('#') {
+        return Err(LockError::invalid_argument("the URL has a # in it; write it as %23"));
+    }
+    if url.texts(NODE)?.iter().any(|node| !is_host_and_port(node)) {
+        return Err(LockError::invalid_argument("the parameter node of the URL must be host:port"));
+    }
+    if scheme.topology == Topology::Sentinel && !url.has("sentinelServiceName") {
+        return Err(LockError::invalid_argument(
+            "a redis-sentinel URL needs the name of the master, as in ?sentinelServiceName=mymaster",
+        ));
+    }
+    if scheme.topology == Topology::Cluster && !matches!(database(url.base()), "" | "0") {
+        return Err(LockError::invalid_argument("a cluster has one database only, number 0"));
+    }
+    if scheme.topology == Topology::UnixSocket && !cfg!(feature = "unix-sockets") {
+        return Err(LockError::invalid_argument(
+            "a redis+unix URL needs the feature `unix-sockets` of syncguard-redis or syncguard",
+        ));
+    }
+    let mut driver = SENTINEL.to_vec();
+    driver.push(NODE);
+    let config = Config::from_url(&url.with_only(&driver)).map_err(|error| {
+        LockError::invalid_argument(
+            "the Redis URL cannot be read; it looks like redis://user:password@host:6379/0, where \
+             special characters in user name and password are percent-encoded",
+        )
+        .with_source(&error::from_driver(&error, Stage::Connecting))
+    })?;
+    // Without a TLS feature, fred connects in plain text.
+    if scheme.tls && !config.uses_tls() {
+        return Err(LockError::invalid_argument(
+            "a rediss URL needs the feature `tls` of syncguard-redis or syncguard",
+        ));
+    }
+    Ok(config)
+}
+
+fn with_parameters(
+    mut options: RedisOptions,
+    url: &BackendUrl<'_>,
+) -> Result<RedisOptions, LockError> {
+    if let Some(prefix) = url.text("key_prefix")? {
+        options = options.with_key_prefix(prefix);
+    }
+    if let Some(timeout) = url.millis("command_timeout_ms")? {
+        options = options.with_command_timeout(timeout);
+    }
+    if let Some(timeout) = url.millis("connect_timeout_ms")? {
+        options = options.with_connect_timeout(timeout);
+    }
+    if let Some(connections) = url.number("connections", 1..=64)? {
+        options = options.with_connections(connections);
+    }
+    if let Some(count) = url.number("wait_replicas", 0..=u8::MAX)? {
+        options.wait_replicas = (count > 0).then(|| WaitReplicas::new(count));
+    }
+    if let Some(timeout) = url.millis("wait_replicas_timeout_ms")? {
+        let wait = options.wait_replicas.ok_or_else(|| {
+            LockError::invalid_argument(
+                "the parameter wait_replicas_timeout_ms of the URL needs wait_replicas beside it",
+            )
+        })?;
+        options = options.with_wait_replicas(wait.with_timeout(timeout));
+    }
+    if let Some(strict) = url.flag("strict_durability")? {
+        options = options.with_strict_durability(strict);
+    }
+    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
+        options = options.with_cleanup_in_is_locked(cleanup);
+    }
+    if let Some(timeout) = url.millis("dispose_timeout_ms")? {
+        options = options.with_dispose_timeout(timeout);
+    }
+    Ok(options)
+}
+
+/// What follows the first slash after the host.
+fn database(base: &str) -> &str {
+    let rest = base.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split_once('/').map_or("", |(_, database)| database)
+}
+
+/// As fred splits it.
+fn is_host_and_port(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fred::types::config::ServerConfig;
+    use proptest::prelude::*;
+    use syncguard_core::ErrorCode;
+
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        let error = parse(url, RedisOptions::new()).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn every_option_can_be_set() {
+        let url = "redis://u:p%40@h:1/2?cleanup_in_is_locked=true&command_timeout_ms=1000\
+                   &connect_timeout_ms=20&connections=3&dispose_timeout_ms=40&key_prefix=%7Bapp%7D\
+                   &strict_durability=true&wait_replicas=2&wait_replicas_timeout_ms=50";
+        let (config, options) = parse(url, RedisOptions::new()).unwrap();
+        assert_eq!(config.password.as_deref(), Some("p@"));
+        assert_eq!((config.username.as_deref(), config.database), (Some("u"), Some(2)));
+        let millis = Duration::from_millis;
+        let expected = RedisOptions::new()
+            .with_cleanup_in_is_locked(true)
+            .with_command_timeout(millis(1000))
+            .with_connect_timeout(millis(20))
+            .with_connections(3)
+            .with_dispose_timeout(millis(40))
+            .with_key_prefix("{app}")
+            .with_strict_durability(true)
+            .with_wait_replicas(WaitReplicas::new(2).with_timeout(millis(50)));
+        assert_eq!(format!("{options:?}"), format!("{expected:?}"));
+        // Nothing is missing here.
+        assert!(OPTIONS.iter().all(|name| url.contains(&format!("{name}="))));
+    }
+
+    #[test]
+    fn the_url_wins_and_leaves_the_rest() {
+        let code = RedisOptions::new()
+            .with_key_prefix("code")
+            .with_connections(2)
+            .with_wait_replicas(WaitReplicas::new(3));
+        let (_, options) =
+            parse("redis://h?key_prefix=url&wait_replicas_timeout_ms=7", code).unwrap();
+        assert_eq!((options.key_prefix.as_str(), options.connections), ("url", 2));
+        let wait = WaitReplicas::new(3).with_timeout(Duration::from_millis(7));
+        assert_eq!(options.wait_replicas, Some(wait));
+        let (_, options) = parse("redis://h?wait_replicas=0", options).unwrap();
+        assert_eq!(options.wait_replicas, None);
+    }
+
+    #[test]
+    fn the_drivers_own_parameters_go_on_working() {
+        let (config, _) =
+            parse("redis-cluster://h:1?node=i:2&key_prefix=%7Ba%7D&node=j:3", RedisOptions::new())
+                .unwrap();
+        assert_eq!(config.server.hosts().len(), 3);
+        let sentinel = "valkey-sentinel://u:p@h?node=i:2&sentinelServiceName=m&sentinelUsername=s\
+                        &sentinelPassword=t%40&connections=1";
+        match parse(sentinel, RedisOptions::new()).unwrap().0.server {
+            ServerConfig::Sentinel { hosts, service_name, username, password } => {
+                assert_eq!((hosts.len(), service_name.as_str()), (2, "m"));
+                assert_eq!((username.as_deref(), password.as_deref()), (Some("s"), Some("t@")));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn bad_urls_are_refused_with_what_is_allowed() {
+        for (url, says) in [
+            ("", "redis://"),
+            ("http://h", "redis://"),
+            ("rediss+unix:///s", "redis://"),
+            ("redis-clusters://h", "redis://"),
+            ("redis:h", "looks like"),
+            ("redis://", "looks like"),
+            ("redis://h/x", "looks like"),
+            ("redis://h/256", "looks like"),
+            ("redis://u:pa/ss@h", "looks like"),
+            ("redis://u:1#ss@h", "%23"),
+            ("redis://u:pa?ss@h", "%3F"),
+            ("redis://h?nodes=1", "allowed are: cleanup_in_is_locked, command_timeout_ms"),
+            // Without a cluster or Sentinel, fred would leave these aside without a word.
+            ("redis://h?node=i:1", "not known"),
+            ("redis://h?sentinelServiceName=m", "not known"),
+            ("redis-cluster://h?sentinelServiceName=m", "not known"),
+            ("redis-cluster://h/1", "number 0"),
+            ("redis-cluster://h?node=i", "host:port"),
+            ("redis-sentinel://h", "?sentinelServiceName="),
+            ("redis://h?wait_replicas_timeout_ms=5", "needs wait_replicas"),
+            ("redis://h?connections=65", "from 1 to 64"),
+            ("redis://h?wait_replicas=256", "from 0 to 255"),
+        ] {
+            assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
+        }
+        assert!(parse("redis-cluster://h/0", RedisOptions::new()).is_ok());
+    }
+
+    #[test]
+    fn what_needs_a_feature_says_which() {
+        if !cfg!(feature = "tls") {
+            for url in
+                ["rediss://h", "valkeys-cluster://h", "rediss-sentinel://h?sentinelServiceName=m"]
+            {
+                assert!(refusal(url).contains("feature `tls`"), "{url}");
+            }
+        }
+        let unix = parse("redis+unix:///run/redis.sock?key_prefix=a", RedisOptions::new());
+        match cfg!(feature = "unix-sockets") {
+            true => assert!(unix.is_ok()),
+            false => assert!(unix.unwrap_err().message().contains("feature `unix-sockets`")),
+        }
+    }
+
+    #[test]
+    fn every_parameter_is_in_the_docs() {
+        let docs = include_str!("backend.rs");
+        for name in OPTIONS.iter().chain(SENTINEL).chain([&NODE]) {
+            assert!(docs.contains(&format!("/// | `{name}` |")), "{name}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+
+        #[test]
+        fn no_url_panics_or_shows_its_password(
+            scheme in "(redis|valkey)s?(-cluster|-sentinel|\\+unix)?|[a-z]{0,6}",
+            around in "[ -~]{0,3}|\\PC{0,2}",
+            host in "[ -~]{0,8}|\\PC{0,4}",
+            query in "(&?([a-z_]{0,4}|node|connections|wait_replicas|sentinelServiceName)=[ -~]{0,6}){0,4}",
+        ) {
+            let secret = "Xq7ZkV";
+            for url in [
+                format!("{scheme}://u:{around}{secret}{around}@{host}?{query}"),
+                format!("{scheme}://{secret}@{host}/{query}"),
+                format!("{scheme}://{host}?{query}&sentinelPassword={secret}{around}"),
+                format!("{secret}{scheme}:{host}"),
+            ] {
+                if let Err(error) = parse(&url, RedisOptions::new()) {
+                    let shown = format!("{error} {error:?}");
+                    prop_assert!(!shown.contains(secret), "{shown}");
+                }
+            }
+        }
+    }
+}
