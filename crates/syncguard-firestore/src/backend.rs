@@ -19,11 +19,12 @@ use crate::attempts::Attempts;
 use crate::client::Client;
 use crate::clock::{self, Clock, ClockDrift};
 use crate::config::FirestoreOptions;
-use crate::connect::{make_client, parse_url};
+use crate::connect::make_client;
 use crate::document::Version;
 use crate::error::Fault;
 use crate::layout::Layout;
 use crate::memo::{Known, Memo};
+use crate::url::{self, Parsed};
 use crate::{acquire, extend, is_locked, lookup, release};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
@@ -46,9 +47,30 @@ pub(crate) struct Inner {
 }
 
 impl FirestoreBackend {
-    /// Connects with the default options.
+    /// Connects with the default options, and those that the URL sets.
     ///
-    /// `firestore://project/database`, or `firestore://project` for the database `(default)`.
+    /// `firestore://project/database?name=value&…`, or `firestore://project` for the database
+    /// `(default)`. Options are called as the methods of [`FirestoreOptions`] that set them; times are
+    /// whole milliseconds, switches `true` or `false`, and special characters are percent-encoded.
+    ///
+    /// | parameter | what it sets | default |
+    /// |---|---|---|
+    /// | `collection` | the collection of the locks | `locks` |
+    /// | `fence_collection` | the collection of the fence counters | `fence_counters` |
+    /// | `request_timeout_ms` | the longest to wait for the answer to one call | 5000 |
+    /// | `operation_timeout_ms` | the longest an operation may take, with all its calls | 10000 |
+    /// | `connect_timeout_ms` | the longest the opening of a connection may take | 5000 |
+    /// | `conflict_retries` | how often an operation starts over because another client was faster | 24 |
+    /// | `remembered_locks` | for how many of its locks the backend saves a call each | 8192 |
+    /// | `strict_clock` | acquires nothing while this machine's clock is known to be wrong | `false` |
+    /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
+    /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `emulator` | `host:port` of an emulator, in plain text and without credentials | `FIRESTORE_EMULATOR_HOST` |
+    /// | `remote_emulator` | lets the emulator be on another machine | `false` |
+    ///
+    /// Not in a URL: [`with_on_release_error`](FirestoreOptions::with_on_release_error) and
+    /// [`with_clock`](FirestoreOptions::with_clock), which are code; nor credentials, which are
+    /// Google's application default ones.
     ///
     /// # Errors
     ///
@@ -61,7 +83,8 @@ impl FirestoreBackend {
         Self::connect_with(url, FirestoreOptions::new()).await
     }
 
-    /// Connects with these options, and the application default credentials or an emulator.
+    /// Connects with these options, and the application default credentials or an emulator. The URL
+    /// is that of [`connect`](Self::connect), and wins over the options where it says something else.
     ///
     /// Sends nothing yet: the connection is opened by the first operation, and again whenever it is
     /// lost. The credentials' tokens are renewed on the runtime this is called in; it must outlive
@@ -77,14 +100,15 @@ impl FirestoreBackend {
     ///
     /// Safe.
     pub async fn connect_with(url: &str, options: FirestoreOptions) -> Result<Self, LockError> {
-        let layout = Self::checked(url, &options)?;
+        let (layout, options) = Self::checked(url, options)?;
         let client = make_client(&layout, &options).await?;
         Self::over(client, layout, options)
     }
 
     /// Over a client the program has: `GoogleApi::get` of gcloud-sdk makes one. Sends nothing.
     ///
-    /// Make it with the resource prefix `projects/…/databases/…` of the same database. Its own
+    /// The URL is that of [`connect`](Self::connect); what it says of emulators does not matter here.
+    /// Make the client with the resource prefix `projects/…/databases/…` of the same database. Its own
     /// timeouts do not matter here, except that gcloud-sdk waits for a connection for 30 s by default.
     ///
     /// # Errors
@@ -95,7 +119,7 @@ impl FirestoreBackend {
         url: &str,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        let layout = Self::checked(url, &options)?;
+        let (layout, options) = Self::checked(url, options)?;
         Self::over(client, layout, options)
     }
 
@@ -108,10 +132,14 @@ impl FirestoreBackend {
         self.0.client.gauge().drift()
     }
 
-    fn checked(url: &str, options: &FirestoreOptions) -> Result<Layout, LockError> {
+    fn checked(
+        url: &str,
+        options: FirestoreOptions,
+    ) -> Result<(Layout, FirestoreOptions), LockError> {
+        let Parsed { project, database, options } = url::parse(url, options)?;
         options.check()?;
-        let (project, database) = parse_url(url)?;
-        Layout::new(project, database, &options.collection, &options.fence_collection)
+        let (locks, fences) = (&options.collection, &options.fence_collection);
+        Ok((Layout::new(project, database, locks, fences)?, options))
     }
 
     fn over(

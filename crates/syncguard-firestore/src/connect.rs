@@ -1,4 +1,4 @@
-//! A client from a URL: Google's service, or an emulator.
+//! A client: of Google's service, or of an emulator.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -23,26 +23,6 @@ const SERVICE: &str = "https://firestore.googleapis.com";
 const SCOPE: &str = "https://www.googleapis.com/auth/datastore";
 
 const EMULATOR_VARIABLE: &str = "FIRESTORE_EMULATOR_HOST";
-
-/// The two parts of `firestore://project/database`; the database may be left out.
-pub(crate) fn parse_url(url: &str) -> Result<(&str, &str), LockError> {
-    let name = |text: &str, more: &[char]| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(&c))
-    };
-    url.strip_prefix("firestore://")
-        .map(|rest| rest.split_once('/').unwrap_or((rest, "")))
-        .map(|(project, database)| match database {
-            "" => (project, "(default)"),
-            database => (project, database),
-        })
-        .filter(|(project, _)| name(project, &['-', '_', '.', ':']))
-        .filter(|(_, database)| *database == "(default)" || name(database, &['-', '_']))
-        .ok_or_else(|| {
-            LockError::invalid_argument(
-                "the URL cannot be read; it looks like firestore://project or firestore://project/database",
-            )
-        })
-}
 
 /// Opens no connection yet.
 pub(crate) async fn make_client(
@@ -141,22 +121,6 @@ impl CredentialsProvider for Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn urls_have_a_project_and_may_have_a_database() {
-        for (url, expected) in [
-            ("firestore://p", ("p", "(default)")),
-            ("firestore://p/", ("p", "(default)")),
-            ("firestore://my-project-1/(default)", ("my-project-1", "(default)")),
-            ("firestore://example.com:p/locks", ("example.com:p", "locks")),
-        ] {
-            assert_eq!(parse_url(url).unwrap(), expected);
-        }
-        for url in ["", "p", "http://p", "firestore://", "firestore:///d", "firestore://p/d/e"] {
-            assert!(parse_url(url).is_err(), "{url}");
-        }
-        assert!(parse_url("firestore://p/d\n").is_err());
-    }
 
     #[test]
     fn an_emulator_is_on_this_machine_unless_told_otherwise() {

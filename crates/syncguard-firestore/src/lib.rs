@@ -125,6 +125,7 @@ mod memo;
 mod release;
 #[cfg(test)]
 mod test_logs;
+mod url;
 
 pub use gcloud_sdk;
 pub use syncguard_core::*;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use syncguard_core::backend_url::BackendUrl;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
     GuardDefaults, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
@@ -37,6 +38,40 @@ impl MemoryBackend {
     #[must_use]
     pub fn with_guard_defaults(guards: GuardDefaults) -> Self {
         Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), guards }))
+    }
+
+    /// An empty store from a URL, as the other backends have it: `memory:`, and one option.
+    ///
+    /// | parameter | what it sets | default |
+    /// |---|---|---|
+    /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    ///
+    /// Not in a URL: the handler of [`GuardDefaults::with_on_release_error`], which is code.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for any other URL.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: there is nothing to connect to, and nothing to wait for.
+    pub async fn connect(url: &str) -> Result<Self, LockError> {
+        std::future::ready(Self::from_url(url)).await
+    }
+
+    fn from_url(url: &str) -> Result<Self, LockError> {
+        let url = BackendUrl::parse(url)?;
+        if url.base() != "memory:" {
+            return Err(LockError::invalid_argument(
+                "the URL of a memory backend is `memory:`, and nothing but options after a `?`",
+            ));
+        }
+        url.expect_only(&[&["dispose_timeout_ms"]])?;
+        let mut guards = GuardDefaults::default();
+        if let Some(timeout) = url.millis("dispose_timeout_ms")? {
+            guards = guards.with_dispose_timeout(timeout)?;
+        }
+        Ok(Self::with_guard_defaults(guards))
     }
 
     /// Sets what the last acquisition of a key was given, for tests of what happens near the limit

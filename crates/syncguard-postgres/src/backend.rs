@@ -24,6 +24,7 @@ use crate::release::release;
 use crate::schema::setup_schema;
 use crate::session::Session;
 use crate::statements::Statements;
+use crate::url::{self, Parsed};
 use crate::wanted::Wanted;
 
 /// Locks in two tables of a PostgreSQL database.
@@ -58,8 +59,45 @@ impl PostgresBackend {
         }))
     }
 
-    /// A backend with a pool of its own and the default options: see
-    /// [`connect_with`](Self::connect_with).
+    /// Makes a pool and looks at the server, with the default options and those that the URL sets.
+    ///
+    /// `postgres://user:password@host:5432/database?name=value&…`, or `postgresql://…`. Special
+    /// characters are percent-encoded, in user name and password as well. Several hosts stand with
+    /// commas between them; the one that accepts writes is used, unless `target_session_attrs` says
+    /// otherwise.
+    ///
+    /// Options are called as the methods of [`PostgresOptions`] and [`PoolOptions`] that set them;
+    /// times are whole milliseconds, switches `true` or `false`.
+    ///
+    /// | parameter | what it sets | default |
+    /// |---|---|---|
+    /// | `lock_table` | the lock table, with a schema if need be: `ops.app_locks` | `syncguard_locks` |
+    /// | `fence_table` | the table of fence counters | `syncguard_fence_counters` |
+    /// | `setup_schema` | creates the tables where they are missing: [`setup_schema`](Self::setup_schema) | `false` |
+    /// | `pool_size` | the most connections, 1 to 10000 | 10 |
+    /// | `connect_timeout_ms` | the longest the opening of a connection may take | 5000 |
+    /// | `pool_wait_timeout_ms` | the longest to wait for a connection of the pool | 5000 |
+    /// | `statement_timeout_ms` | the longest to wait for the answer to a statement | 5000 |
+    /// | `unprepared_statements` | sends statements as PgBouncer's transaction mode needs them | `false` |
+    /// | `strict_durability` | refuses a database that may forget a lock | `false` |
+    /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
+    /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `sslmode` | `disable`, `prefer`, or `require` (as strict as `verify-full`, which may be written too) | `prefer` |
+    /// | `sslrootcert` | a PEM file of the authorities to trust, instead of Mozilla's | |
+    ///
+    /// The others of [`tokio_postgres::Config`] mean what they mean there, in its units, which are
+    /// seconds: `application_name`, `channel_binding`, `connect_timeout`, `dbname`, `host`, `hostaddr`,
+    /// `keepalives`, `keepalives_idle`, `keepalives_interval`, `keepalives_retries`,
+    /// `load_balance_hosts`, `options`, `password`, `port`, `sslnegotiation`, `target_session_attrs`,
+    /// `tcp_user_timeout`, `user`.
+    ///
+    /// Not in a URL: [`with_on_release_error`](PostgresOptions::with_on_release_error), which is code.
+    ///
+    /// # TLS
+    ///
+    /// With the feature `tls` and `sslmode=require`, or `prefer` and a server that offers TLS, the
+    /// connection is encrypted and the server's certificate and name are verified; `disable` turns
+    /// that off. Without the feature `prefer` is plain text and `require` an error.
     ///
     /// # Errors
     ///
@@ -72,17 +110,13 @@ impl PostgresBackend {
         Self::connect_with(url, PostgresOptions::new(), PoolOptions::new()).await
     }
 
-    /// Makes a pool for `postgres://user:password@host/database` and looks at the server.
-    ///
-    /// What the URL may contain is what [`tokio_postgres::Config`] takes. With the feature `tls` and
-    /// `sslmode=require`, or `prefer` (the default) and a server that offers TLS, the connection is
-    /// encrypted and the server's certificate and name are verified; `disable` turns that off.
-    /// Without the feature `prefer` is plain text and `require` an error. With several hosts, the
-    /// one that accepts writes is used, unless `target_session_attrs` says otherwise.
+    /// Makes a pool and looks at the server. The URL is that of [`connect`](Self::connect), and wins
+    /// over the options where it says something else.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad URL, and in strict mode for a database that can forget a lock;
+    /// `InvalidArgument` for a bad URL, whose message says what is allowed and shows nothing of it,
+    /// for what needs the feature `tls`, and in strict mode for a database that can forget a lock;
     /// `AuthFailed`, `ServiceUnavailable` or `NetworkTimeout` if the server cannot be used.
     ///
     /// # Cancel safety
@@ -93,8 +127,12 @@ impl PostgresBackend {
         options: PostgresOptions,
         pool: PoolOptions,
     ) -> Result<Self, LockError> {
+        let Parsed { config, options, pool, setup_schema } = url::parse(url, options, pool)?;
         let strict = options.strict;
-        let backend = Self::new(make_pool(url, &pool, options.unprepared)?, options);
+        let backend = Self::new(make_pool(config, &pool, options.unprepared)?, options);
+        if setup_schema {
+            backend.setup_schema().await?;
+        }
         backend.durability().await?.enforce(strict)?;
         Ok(backend)
     }

@@ -1,4 +1,4 @@
-//! A pool from a URL.
+//! A pool of the library's own.
 
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use crate::config::checked;
 pub struct PoolOptions {
     size: usize,
     connect: Duration,
-    root_certificates: Option<Vec<u8>>,
+    /// In DER; Mozilla's if there are none.
+    root_certificates: Vec<Vec<u8>>,
 }
 
 impl PoolOptions {
     /// The defaults.
     pub fn new() -> Self {
-        Self { size: 10, connect: Duration::from_secs(5), root_certificates: None }
+        Self { size: 10, connect: Duration::from_secs(5), root_certificates: Vec::new() }
     }
 
     /// The most connections that are open at a time. Default: 10. With one, contenders and holders
@@ -53,10 +54,17 @@ impl PoolOptions {
         Ok(self)
     }
 
-    /// Trusts these certificates (DER, one authority) instead of Mozilla's.
+    /// Trusts this authority's certificate (DER), and others given the same way, instead of
+    /// Mozilla's.
     #[cfg(feature = "tls")]
     pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
-        self.root_certificates = Some(der.into());
+        self.root_certificates.push(der.into());
+        self
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) fn with_root_certificates(mut self, der: Vec<Vec<u8>>) -> Self {
+        self.root_certificates = der;
         self
     }
 }
@@ -74,16 +82,10 @@ const SESSION: &str =
 
 /// Opens no connection yet.
 pub(crate) fn make_pool(
-    url: &str,
+    mut config: Config,
     options: &PoolOptions,
     unprepared: bool,
 ) -> Result<Pool, LockError> {
-    // The driver's message can quote from the URL, which holds a password.
-    let mut config: Config = url.parse().map_err(|_| {
-        LockError::invalid_argument(
-            "the database URL cannot be read; it looks like postgres://user:password@host/database",
-        )
-    })?;
     set_defaults(&mut config, options);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect);
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
@@ -132,16 +134,16 @@ fn manager(config: Config, options: &PoolOptions) -> Result<Manager, LockError> 
     if config.get_ssl_mode() == SslMode::Disable {
         return Ok(plain_manager(config));
     }
-    let tls = crate::tls::Rustls::new(options.root_certificates.as_deref())?;
+    let tls = crate::tls::Rustls::new(&options.root_certificates)?;
     Ok(Manager::from_config(config, tls, manager_config()))
 }
 
 #[cfg(not(feature = "tls"))]
 fn manager(config: Config, options: &PoolOptions) -> Result<Manager, LockError> {
-    debug_assert!(options.root_certificates.is_none());
+    debug_assert!(options.root_certificates.is_empty());
     if config.get_ssl_mode() == SslMode::Require {
         return Err(LockError::invalid_argument(
-            "sslmode=require needs the feature `tls` of syncguard-postgres, or a pool of your own",
+            "sslmode=require needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",
         ));
     }
     Ok(plain_manager(config))

@@ -73,6 +73,7 @@ mod statements;
 mod tables;
 #[cfg(feature = "tls")]
 mod tls;
+mod url;
 mod wanted;
 
 pub use syncguard_core::*;

@@ -12,7 +12,19 @@ pub(crate) struct Tables {
 impl Tables {
     /// Checks both names.
     pub(crate) fn new(locks: &str, fences: &str) -> Result<Self, LockError> {
-        let tables = Self { locks: TableName::parse(locks)?, fences: TableName::parse(fences)? };
+        Self::default().renamed(Some(locks), Some(fences))
+    }
+
+    /// With these names where there are some, checked.
+    pub(crate) fn renamed(
+        self,
+        locks: Option<&str>,
+        fences: Option<&str>,
+    ) -> Result<Self, LockError> {
+        let tables = Self {
+            locks: locks.map_or(Ok(self.locks), TableName::parse)?,
+            fences: fences.map_or(Ok(self.fences), TableName::parse)?,
+        };
         if tables.locks.may_be(&tables.fences) {
             return Err(LockError::invalid_argument(
                 "the lock table and the fence table have the same name; they must be two tables",

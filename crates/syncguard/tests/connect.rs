@@ -2,18 +2,18 @@
 
 use syncguard::{ErrorCode, connect};
 
+async fn refusal(url: &str) -> String {
+    let error = connect(url).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    error.message().to_owned()
+}
+
 #[tokio::test]
 async fn a_url_that_names_no_store_is_refused_without_being_shown() {
-    for (url, says) in [
-        ("", "no known store"),
-        ("etcd://user:hunter2@host", "no known store"),
-        ("hunter2", "no known store"),
-        ("memory://hunter2", "memory:"),
-    ] {
-        let error = connect(url).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::InvalidArgument);
-        assert!(error.to_string().contains(says), "{error}");
-        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    for url in ["", "etcd://user:hunter2@host", "hunter2", "hunter2://host", "REDIS://host"] {
+        assert!(refusal(url).await.contains("no known store"), "{url}");
     }
 }
 
@@ -25,25 +25,109 @@ async fn every_memory_store_is_its_own() {
     let _held = syncguard::acquire(&one, "key").await.unwrap();
     assert!(syncguard::try_lock(&one, "key").await.unwrap().is_none());
     assert!(syncguard::try_lock(&other, "key").await.unwrap().is_some());
+    assert!(refusal("memory://hunter2").await.contains("memory:"));
 }
 
 #[cfg(not(feature = "redis"))]
 #[tokio::test]
 async fn a_store_that_was_not_built_in_is_named() {
-    let error = connect("redis://user:hunter2@host").await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::InvalidArgument);
-    assert!(error.to_string().contains("feature `redis`"), "{error}");
+    assert!(refusal("redis://user:hunter2@host").await.contains("feature `redis`"));
 }
 
-#[cfg(all(feature = "redis", feature = "postgres"))]
+#[cfg(not(feature = "tls"))]
 #[tokio::test]
-async fn a_store_that_is_not_there_is_an_error_within_the_bound() {
-    // Nothing listens on port 9 of loopback.
-    for url in ["redis://user:hunter2@127.0.0.1:9", "postgres://user:hunter2@127.0.0.1:9/db"] {
-        let started = std::time::Instant::now();
-        let error = connect(url).await.unwrap_err();
-        assert!(error.is_retryable(), "{error}");
-        assert!(started.elapsed() < std::time::Duration::from_secs(10));
-        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+async fn what_needs_tls_says_so() {
+    let mut urls = Vec::new();
+    if cfg!(feature = "redis") {
+        urls.extend(["rediss://u:hunter2@h", "valkeys-cluster://u:hunter2@h"]);
+    }
+    if cfg!(feature = "postgres") {
+        urls.extend(["postgres://u:hunter2@h?sslmode=require", "postgres://h?sslrootcert=ca.pem"]);
+    }
+    for url in urls {
+        assert!(refusal(url).await.contains("feature `tls`"), "{url}");
+    }
+}
+
+#[cfg(all(feature = "firestore", feature = "memory", feature = "postgres", feature = "redis"))]
+mod with_every_store {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a store allows, as it says itself, is what the table of [`connect`] says.
+    #[tokio::test]
+    async fn the_table_has_every_parameter_of_every_store() {
+        let docs = include_str!("../src/connect.rs");
+        for (url, count) in [
+            ("memory:", 1),
+            ("redis://h", 9),
+            ("redis-cluster://h", 10),
+            ("redis-sentinel://h", 13),
+            ("postgres://h", 31),
+            ("firestore://p", 12),
+        ] {
+            let refused = refusal(&format!("{url}?hunter2=1")).await;
+            let (_, names) = refused.split_once("allowed are: ").expect("names");
+            let names: Vec<&str> = names.split(", ").collect();
+            assert_eq!(names.len(), count, "{url}: {names:?}");
+            for name in names {
+                assert!(docs.contains(&format!("`{name}`")), "{url}: {name}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn parameters_reach_the_store() {
+        for (url, says) in [
+            ("memory:?dispose_timeout_ms=0", "dispose_timeout_ms"),
+            ("redis://u:hunter2@h?key_prefix=fence", "prefix"),
+            ("redis-cluster://u:hunter2@h", "hash tag"),
+            ("postgres://u:hunter2@h?lock_table=a&fence_table=A", "two tables"),
+            ("firestore://p?collection=a&fence_collection=a", "counters"),
+        ] {
+            assert!(refusal(url).await.contains(says), "{url}");
+        }
+        let url = "firestore://p?emulator=127.0.0.1:9&dispose_timeout_ms=70";
+        let defaults = connect(url).await.unwrap();
+        let timeout = syncguard::LockBackend::guard_defaults(&defaults).dispose_timeout;
+        assert_eq!(timeout, std::time::Duration::from_millis(70));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_not_there_is_an_error_within_the_bound() {
+        // Nothing listens on port 9 of loopback.
+        for url in ["redis://user:hunter2@127.0.0.1:9", "postgres://user:hunter2@127.0.0.1:9/db"] {
+            let started = std::time::Instant::now();
+            let error = connect(url).await.unwrap_err();
+            assert!(error.is_retryable(), "{error}");
+            assert!(started.elapsed() < std::time::Duration::from_secs(50));
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+        /// The last parameter is one that no store knows, so nothing is ever connected to.
+        #[test]
+        fn no_url_panics_or_shows_its_password(
+            scheme in "memory|redis|rediss|redis-cluster|redis-sentinel|postgres|postgresql|firestore|[a-z]{0,5}",
+            around in "[ -~]{0,3}|\\PC{0,2}",
+            rest in "[ -~]{0,12}|\\PC{0,5}",
+        ) {
+            let secret = "Xq7ZkV";
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            for url in [
+                format!("{scheme}://u:{around}{secret}{around}@h{rest}?no_such_parameter=1"),
+                format!("{scheme}:{rest}{secret}?no_such_parameter=1&{around}"),
+                format!("{scheme}://h?{rest}&password={secret}&no_such_parameter=1"),
+            ] {
+                let error = runtime.block_on(connect(&url)).unwrap_err();
+                prop_assert_eq!(error.code(), ErrorCode::InvalidArgument);
+                let shown = format!("{error} {error:?}");
+                prop_assert!(!shown.contains(secret), "{shown}");
+            }
+        }
     }
 }

@@ -1,0 +1,212 @@
+//! What a URL says: the database, and this library's options.
+
+use syncguard_core::LockError;
+use syncguard_core::backend_url::BackendUrl;
+
+use crate::config::FirestoreOptions;
+
+/// The options of this library;
+/// [`FirestoreBackend::connect`](crate::FirestoreBackend::connect) explains them.
+const OPTIONS: &[&str] = &[
+    "cleanup_in_is_locked",
+    "collection",
+    "conflict_retries",
+    "connect_timeout_ms",
+    "dispose_timeout_ms",
+    "emulator",
+    "fence_collection",
+    "operation_timeout_ms",
+    "remembered_locks",
+    "remote_emulator",
+    "request_timeout_ms",
+    "strict_clock",
+];
+
+/// All that a URL says.
+#[derive(Debug)]
+pub(crate) struct Parsed<'a> {
+    pub(crate) project: &'a str,
+    pub(crate) database: &'a str,
+    pub(crate) options: FirestoreOptions,
+}
+
+/// Reads a URL; what it says wins over these options.
+pub(crate) fn parse(url: &str, options: FirestoreOptions) -> Result<Parsed<'_>, LockError> {
+    let url = BackendUrl::parse(url)?;
+    let (project, database) = database(url.base())?;
+    url.expect_only(&[OPTIONS])?;
+    Ok(Parsed { project, database, options: with_parameters(options, &url)? })
+}
+
+/// The two parts of `firestore://project/database`; the database may be left out.
+fn database(base: &str) -> Result<(&str, &str), LockError> {
+    let name = |text: &str, more: &[char]| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(&c))
+    };
+    base.strip_prefix("firestore://")
+        .map(|rest| rest.split_once('/').unwrap_or((rest, "")))
+        .map(|(project, database)| match database {
+            "" => (project, "(default)"),
+            database => (project, database),
+        })
+        .filter(|(project, _)| name(project, &['-', '_', '.', ':']))
+        .filter(|(_, database)| *database == "(default)" || name(database, &['-', '_']))
+        .ok_or_else(|| {
+            LockError::invalid_argument(
+                "the URL cannot be read; it looks like firestore://project or firestore://project/database",
+            )
+        })
+}
+
+fn with_parameters(
+    mut options: FirestoreOptions,
+    url: &BackendUrl<'_>,
+) -> Result<FirestoreOptions, LockError> {
+    if let Some(collection) = url.text("collection")? {
+        options = options.with_collection(collection);
+    }
+    if let Some(collection) = url.text("fence_collection")? {
+        options = options.with_fence_collection(collection);
+    }
+    if let Some(timeout) = url.millis("request_timeout_ms")? {
+        options = options.with_request_timeout(timeout);
+    }
+    if let Some(timeout) = url.millis("operation_timeout_ms")? {
+        options = options.with_operation_timeout(timeout);
+    }
+    if let Some(timeout) = url.millis("connect_timeout_ms")? {
+        options = options.with_connect_timeout(timeout);
+    }
+    if let Some(timeout) = url.millis("dispose_timeout_ms")? {
+        options = options.with_dispose_timeout(timeout);
+    }
+    if let Some(retries) = url.number("conflict_retries", 0..=u32::MAX)? {
+        options = options.with_conflict_retries(retries);
+    }
+    if let Some(locks) = url.number("remembered_locks", 0..=10_000_000)? {
+        options = options.with_remembered_locks(locks);
+    }
+    if let Some(strict) = url.flag("strict_clock")? {
+        options = options.with_strict_clock(strict);
+    }
+    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
+        options = options.with_cleanup_in_is_locked(cleanup);
+    }
+    if let Some(host_port) = url.text("emulator")? {
+        options = options.with_emulator(host_port);
+    }
+    if let Some(allowed) = url.flag("remote_emulator")? {
+        options = options.with_remote_emulator(allowed);
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use syncguard_core::ErrorCode;
+
+    use super::*;
+
+    fn read(url: &str) -> Result<Parsed<'_>, LockError> {
+        parse(url, FirestoreOptions::new())
+    }
+
+    fn refusal(url: &str) -> String {
+        let error = read(url).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn urls_have_a_project_and_may_have_a_database() {
+        for (url, expected) in [
+            ("firestore://p", ("p", "(default)")),
+            ("firestore://p/", ("p", "(default)")),
+            ("firestore://p?strict_clock=true", ("p", "(default)")),
+            ("firestore://my-project-1/(default)", ("my-project-1", "(default)")),
+            ("firestore://example.com:p/locks?strict_clock=true", ("example.com:p", "locks")),
+        ] {
+            let parsed = read(url).unwrap();
+            assert_eq!((parsed.project, parsed.database), expected);
+        }
+        for url in ["", "p", "http://p", "firestore://", "firestore:///d", "firestore://p/d/e"] {
+            assert!(refusal(url).contains("firestore://project"), "{url}");
+        }
+    }
+
+    #[test]
+    fn every_option_can_be_set() {
+        let url = "firestore://p/d?cleanup_in_is_locked=true&collection=l&conflict_retries=0\
+                   &connect_timeout_ms=10&dispose_timeout_ms=20&emulator=localhost:8080&fence_collection=f\
+                   &operation_timeout_ms=40&remembered_locks=0&remote_emulator=true\
+                   &request_timeout_ms=30&strict_clock=true";
+        let millis = Duration::from_millis;
+        let expected = FirestoreOptions::new()
+            .with_cleanup_in_is_locked(true)
+            .with_collection("l")
+            .with_conflict_retries(0)
+            .with_connect_timeout(millis(10))
+            .with_dispose_timeout(millis(20))
+            .with_emulator("localhost:8080")
+            .with_fence_collection("f")
+            .with_operation_timeout(millis(40))
+            .with_remembered_locks(0)
+            .with_remote_emulator(true)
+            .with_request_timeout(millis(30))
+            .with_strict_clock(true);
+        assert_eq!(format!("{:?}", read(url).unwrap().options), format!("{expected:?}"));
+        // Nothing is missing here.
+        assert!(OPTIONS.iter().all(|name| url.contains(&format!("{name}="))));
+    }
+
+    #[test]
+    fn the_url_wins_and_leaves_the_rest() {
+        let code = FirestoreOptions::new().with_collection("code").with_strict_clock(true);
+        let options = parse("firestore://p?collection=url", code).unwrap().options;
+        assert_eq!((options.collection.as_str(), options.strict_clock), ("url", true));
+    }
+
+    #[test]
+    fn bad_parameters_are_refused_with_what_is_allowed() {
+        for (url, says) in [
+            ("firestore://p?collections=x", "allowed are: cleanup_in_is_locked, collection,"),
+            ("firestore://p?collection=x&collection=y", "collection more than once"),
+            ("firestore://p?request_timeout_ms=0", "from 1 to 4294967295"),
+            ("firestore://p?strict_clock=yes", "true or false"),
+            ("firestore://p\n", "white space"),
+        ] {
+            assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
+        }
+    }
+
+    #[test]
+    fn every_parameter_is_in_the_docs() {
+        let docs = include_str!("backend.rs");
+        assert!(OPTIONS.iter().all(|name| docs.contains(&format!("/// | `{name}` |"))));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+
+        #[test]
+        fn no_url_panics_or_is_shown(
+            around in "[ -~]{0,8}|\\PC{0,4}",
+            query in "(&?([a-z_]{0,4}|emulator|collection|conflict_retries)=[ -~]{0,6}){0,4}",
+        ) {
+            let secret = "Xq7ZkV";
+            for url in [
+                format!("firestore://u:{secret}@{around}?{query}"),
+                format!("firestore://p/{around}?{query}&{secret}"),
+                format!("{secret}{around}"),
+            ] {
+                if let Err(error) = read(&url) {
+                    let shown = format!("{error} {error:?}");
+                    prop_assert!(!shown.contains(secret), "{shown}");
+                }
+            }
+        }
+    }
+}

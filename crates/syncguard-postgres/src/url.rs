@@ -1,0 +1,332 @@
+//! What a URL says: the driver's configuration, and this library's options.
+
+use syncguard_core::LockError;
+use syncguard_core::backend_url::BackendUrl;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+use crate::config::PostgresOptions;
+use crate::connect::PoolOptions;
+
+/// The options of this library; [`PostgresBackend::connect`](crate::PostgresBackend::connect) explains
+/// them.
+const OPTIONS: &[&str] = &[
+    "cleanup_in_is_locked",
+    "connect_timeout_ms",
+    "dispose_timeout_ms",
+    "fence_table",
+    "lock_table",
+    "pool_size",
+    "pool_wait_timeout_ms",
+    "setup_schema",
+    "sslrootcert",
+    "statement_timeout_ms",
+    "strict_durability",
+    "unprepared_statements",
+];
+
+/// What tokio-postgres reads, and what it takes.
+const DRIVER: &[(&str, &str)] = &[
+    ("application_name", "a text"),
+    ("channel_binding", "disable, prefer or require"),
+    ("connect_timeout", "a whole number of seconds"),
+    ("dbname", "a text"),
+    ("keepalives", "0 or 1"),
+    ("keepalives_idle", "a whole number of seconds"),
+    ("keepalives_interval", "a whole number of seconds"),
+    ("keepalives_retries", "a whole number"),
+    ("load_balance_hosts", "disable or random"),
+    ("options", "a text"),
+    ("password", "a text"),
+    (SSL_MODE, "disable, prefer or require; certificates are verified in any case"),
+    ("sslnegotiation", "postgres or direct"),
+    ("target_session_attrs", "any, read-write or read-only"),
+    ("tcp_user_timeout", "a whole number of seconds"),
+    ("user", "a text"),
+];
+
+/// The driver's parameters that may come several times.
+const DRIVER_LISTS: &[(&str, &str)] = &[
+    ("host", "a host name or the folder of a Unix socket"),
+    ("hostaddr", "IP addresses, with commas between them"),
+    ("port", "port numbers, with commas between them"),
+];
+
+const SSL_MODE: &str = "sslmode";
+
+/// All that a URL says.
+pub(crate) struct Parsed {
+    pub(crate) config: Config,
+    pub(crate) options: PostgresOptions,
+    pub(crate) pool: PoolOptions,
+    pub(crate) setup_schema: bool,
+}
+
+/// Reads a URL; what it says wins over these options.
+pub(crate) fn parse(
+    url: &str,
+    options: PostgresOptions,
+    pool: PoolOptions,
+) -> Result<Parsed, LockError> {
+    let url = BackendUrl::parse(url)?;
+    if !url.base().starts_with("postgres://") && !url.base().starts_with("postgresql://") {
+        return Err(unreadable());
+    }
+    url.expect_only_with_lists(&[OPTIONS, &names(DRIVER)], &names(DRIVER_LISTS))?;
+    if url.has("connect_timeout") && url.has("connect_timeout_ms") {
+        return Err(LockError::invalid_argument(
+            "the URL has connect_timeout (in seconds) and connect_timeout_ms; one of them is enough",
+        ));
+    }
+    Ok(Parsed {
+        config: config(&url)?,
+        options: with_parameters(options, &url)?,
+        pool: with_pool_parameters(pool, &url)?,
+        setup_schema: url.flag("setup_schema")?.unwrap_or(false),
+    })
+}
+
+fn config(url: &BackendUrl<'_>) -> Result<Config, LockError> {
+    // The driver takes the first @ for the end of the password, and the rest for a host.
+    if url.base().matches('@').count() > 1 {
+        return Err(LockError::invalid_argument(
+            "the URL has more than one @; write one that is part of a user name or password as %40",
+        ));
+    }
+    // The driver's message can quote from the URL, so what is wrong is found out piece by piece.
+    url.base().parse::<Config>().map_err(|_| unreadable())?;
+    let verify = matches!(url.text(SSL_MODE)?.as_deref(), Some("verify-full" | "verify-ca"));
+    let mut driver = names(DRIVER);
+    driver.extend(names(DRIVER_LISTS));
+    driver.retain(|name| !(verify && *name == SSL_MODE));
+    for (name, allowed) in DRIVER.iter().chain(DRIVER_LISTS) {
+        if driver.contains(name) && url.with_only(&[name]).parse::<Config>().is_err() {
+            return Err(LockError::invalid_argument(format!(
+                "the parameter {name} of the URL must be {allowed}"
+            )));
+        }
+    }
+    let mut config: Config = url.with_only(&driver).parse().map_err(|_| unreadable())?;
+    if verify {
+        // That is what `require` does here.
+        config.ssl_mode(SslMode::Require);
+    }
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(LockError::invalid_argument(
+            "the database URL names no host; it looks like postgres://user:password@host/database",
+        ));
+    }
+    Ok(config)
+}
+
+fn with_parameters(
+    mut options: PostgresOptions,
+    url: &BackendUrl<'_>,
+) -> Result<PostgresOptions, LockError> {
+    let (locks, fences) = (url.text("lock_table")?, url.text("fence_table")?);
+    options.tables = options.tables.renamed(locks.as_deref(), fences.as_deref())?;
+    if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
+        options = options.with_cleanup_in_is_locked(cleanup);
+    }
+    if let Some(timeout) = url.millis("dispose_timeout_ms")? {
+        options = options.with_dispose_timeout(timeout)?;
+    }
+    if let Some(timeout) = url.millis("pool_wait_timeout_ms")? {
+        options = options.with_pool_wait_timeout(timeout)?;
+    }
+    if let Some(timeout) = url.millis("statement_timeout_ms")? {
+        options = options.with_statement_timeout(timeout)?;
+    }
+    if let Some(unprepared) = url.flag("unprepared_statements")? {
+        options = options.with_unprepared_statements(unprepared);
+    }
+    if let Some(strict) = url.flag("strict_durability")? {
+        options = options.with_strict_durability(strict);
+    }
+    Ok(options)
+}
+
+fn with_pool_parameters(
+    mut pool: PoolOptions,
+    url: &BackendUrl<'_>,
+) -> Result<PoolOptions, LockError> {
+    if let Some(size) = url.number("pool_size", 1..=10_000)? {
+        pool = pool.with_size(size)?;
+    }
+    if let Some(timeout) = url.millis("connect_timeout_ms")? {
+        pool = pool.with_connect_timeout(timeout)?;
+    }
+    match url.text("sslrootcert")? {
+        Some(path) => with_root_certificates(pool, &path),
+        None => Ok(pool),
+    }
+}
+
+#[cfg(feature = "tls")]
+fn with_root_certificates(pool: PoolOptions, path: &str) -> Result<PoolOptions, LockError> {
+    let certificates = crate::tls::read_certificates(path).map_err(|error| {
+        LockError::invalid_argument(
+            "the parameter sslrootcert of the URL must be a file of PEM certificates that can be read",
+        )
+        .with_source(&*error)
+    })?;
+    Ok(pool.with_root_certificates(certificates))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_root_certificates(_: PoolOptions, _: &str) -> Result<PoolOptions, LockError> {
+    Err(LockError::invalid_argument(
+        "the parameter sslrootcert of the URL needs the feature `tls` of syncguard-postgres or syncguard",
+    ))
+}
+
+fn names(parameters: &[(&'static str, &str)]) -> Vec<&'static str> {
+    parameters.iter().map(|(name, _)| *name).collect()
+}
+
+fn unreadable() -> LockError {
+    LockError::invalid_argument(
+        "the database URL cannot be read; it looks like postgres://user:password@host/database, where \
+         special characters in user name and password are percent-encoded",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use syncguard_core::ErrorCode;
+    use tokio_postgres::config::{Host, TargetSessionAttrs};
+
+    use super::*;
+
+    fn read(url: &str) -> Result<Parsed, LockError> {
+        parse(url, PostgresOptions::new(), PoolOptions::new())
+    }
+
+    fn refusal(url: &str) -> String {
+        let error = read(url).err().unwrap();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn every_option_can_be_set() {
+        let url = "postgres://u:p%40@h:1,i:2/d?cleanup_in_is_locked=true&connect_timeout_ms=10\
+                   &dispose_timeout_ms=20&fence_table=ops.f&lock_table=ops.l&pool_size=3\
+                   &pool_wait_timeout_ms=30&setup_schema=true&statement_timeout_ms=40\
+                   &strict_durability=true&unprepared_statements=true";
+        let Parsed { config, options, pool, setup_schema } = read(url).unwrap();
+        assert_eq!(config.get_password(), Some(b"p@".as_slice()));
+        assert_eq!((config.get_hosts().len(), config.get_ports()), (2, [1, 2].as_slice()));
+        let millis = Duration::from_millis;
+        let expected = PostgresOptions::new()
+            .with_cleanup_in_is_locked(true)
+            .with_dispose_timeout(millis(20))
+            .and_then(|options| options.with_tables("ops.l", "ops.f"))
+            .and_then(|options| options.with_pool_wait_timeout(millis(30)))
+            .and_then(|options| options.with_statement_timeout(millis(40)))
+            .map(|options| options.with_strict_durability(true).with_unprepared_statements(true));
+        assert_eq!(format!("{options:?}"), format!("{:?}", expected.unwrap()));
+        let expected =
+            PoolOptions::new().with_size(3).and_then(|pool| pool.with_connect_timeout(millis(10)));
+        assert_eq!(format!("{pool:?}"), format!("{:?}", expected.unwrap()));
+        assert!(setup_schema);
+        // Nothing is missing here; certificates have a test of their own.
+        for name in OPTIONS.iter().filter(|name| **name != "sslrootcert") {
+            assert!(url.contains(&format!("{name}=")), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_url_wins_and_leaves_the_rest() {
+        let code =
+            PostgresOptions::new().with_tables("l", "f").unwrap().with_strict_durability(true);
+        let url = "postgresql://h?lock_table=m&strict_durability=false";
+        let options = parse(url, code.clone(), PoolOptions::new()).unwrap().options;
+        let expected = code.with_tables("m", "f").unwrap().with_strict_durability(false);
+        assert_eq!(format!("{options:?}"), format!("{expected:?}"));
+    }
+
+    #[test]
+    fn the_drivers_own_parameters_go_on_working() {
+        let url = "postgres:///d?user=u&password=p%26q&host=%2Frun&host=h&port=1&port=2&pool_size=1\
+                   &options=-c%20geqo%3Doff&application_name=a+b&connect_timeout=7&sslmode=disable\
+                   &target_session_attrs=read-write&keepalives=0";
+        let config = read(url).unwrap().config;
+        assert_eq!(config.get_password(), Some(b"p&q".as_slice()));
+        assert_eq!(config.get_hosts(), [Host::Unix("/run".into()), Host::Tcp("h".to_owned())]);
+        assert_eq!(config.get_ports(), [1, 2]);
+        assert_eq!(config.get_options(), Some("-c geqo=off"));
+        assert_eq!(config.get_application_name(), Some("a+b"));
+        assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(7)));
+        assert_eq!(config.get_ssl_mode(), SslMode::Disable);
+        assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert!(!config.get_keepalives());
+        for mode in ["require", "verify-ca", "verify-full"] {
+            let config = read(&format!("postgres://h?sslmode={mode}")).unwrap().config;
+            assert_eq!(config.get_ssl_mode(), SslMode::Require);
+        }
+    }
+
+    #[test]
+    fn bad_urls_are_refused_with_what_is_allowed() {
+        for (url, says) in [
+            ("", "postgres://user"),
+            ("postgres:h", "postgres://user"),
+            ("host=h password=p", "white space"),
+            ("host=h", "postgres://user"),
+            ("postgres://", "no host"),
+            ("postgres://u:p@h:port/db", "looks like"),
+            ("postgres://u:p@h:99999/db", "looks like"),
+            ("postgres://u:p@ss@h/db", "%40"),
+            ("postgres://u:p?ss@h/db", "%3F"),
+            ("postgres://h?ssl=true", "allowed are: application_name, channel_binding"),
+            ("postgres://h?sslmode=on", "sslmode of the URL must be disable, prefer or require"),
+            ("postgres://h?connect_timeout=1s", "a whole number of seconds"),
+            ("postgres://h?connect_timeout=1&connect_timeout_ms=1", "one of them"),
+            ("postgres://h?port=x", "port numbers"),
+            ("postgres://h?pool_size=0", "from 1 to 10000"),
+            ("postgres://h?lock_table=a-b", "bad table name"),
+            ("postgres://h?lock_table=syncguard_fence_counters", "two tables"),
+            ("postgres://h?setup_schema=1", "true or false"),
+            ("postgres://h?pool_size=1&pool_size=2", "more than once"),
+            ("postgres://h?sslrootcert=/nowhere/ca.pem", "sslrootcert"),
+        ] {
+            assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
+        }
+    }
+
+    #[test]
+    fn every_parameter_is_in_the_docs() {
+        let docs = include_str!("backend.rs");
+        for name in OPTIONS.iter().copied().chain(names(DRIVER)).chain(names(DRIVER_LISTS)) {
+            assert!(docs.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+
+        #[test]
+        fn no_url_panics_or_shows_its_password(
+            around in "[ -~]{0,3}|\\PC{0,2}",
+            host in "[ -~]{0,8}|\\PC{0,4}",
+            query in "(&?([a-z_]{0,4}|host|port|sslmode|pool_size|lock_table)=[ -~]{0,6}){0,4}",
+        ) {
+            let secret = "Xq7ZkV";
+            for url in [
+                format!("postgres://u:{around}{secret}{around}@{host}?{query}"),
+                format!("postgres://{secret}@{host}/{query}"),
+                format!("postgresql://{host}/?{query}&password={secret}{around}"),
+                format!("{secret}{host}"),
+            ] {
+                if let Err(error) = read(&url) {
+                    let shown = format!("{error} {error:?}");
+                    prop_assert!(!shown.contains(secret), "{shown}");
+                }
+            }
+        }
+    }
+}
