@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::cargo::{cargo, output};
+use crate::fresh;
 
 pub(crate) fn run() -> Result<ExitCode> {
     let started = Instant::now();
@@ -20,13 +21,14 @@ pub(crate) fn run() -> Result<ExitCode> {
     report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
     report.check("tidy", tidy::check);
     for rule in tree::RULES {
-        report.check(&format!("tree {}", rule.package), || rule.check());
+        report.check(&format!("tree {}", rule.name()), || rule.check());
     }
     report.check("deny", deny::check);
     for run in clippy::runs()? {
         report.check(&run.name(), || run.check());
     }
     report.check("doc", doc);
+    report.check("fresh projects", fresh::check_small);
 
     let seconds = started.elapsed().as_secs_f64();
     println!(

@@ -9,6 +9,7 @@
 mod bench;
 mod cargo;
 mod ci;
+mod fresh;
 mod fuzz;
 mod metadata;
 mod services;
@@ -35,6 +36,8 @@ enum Command {
     Services,
     /// Runs the benchmarks of a part of the project
     Bench(bench::Options),
+    /// Builds a new user's project for each crate and feature, outside the workspace, and runs it
+    Fresh(fresh::Options),
     /// Runs each fuzz target for a while
     Fuzz(fuzz::Options),
 }
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Ci => ci::run(),
         Command::Services => services::run(),
         Command::Bench(options) => bench::run(&options),
+        Command::Fresh(options) => fresh::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
     };
     match done {

@@ -4,6 +4,11 @@
 //! proves it here: more than a hundred [cases](cases()), each a named rule with the test that proves
 //! it, in eleven [groups](Group). The backends of SyncGuard itself run the same suite.
 //!
+//! ```toml
+//! [dev-dependencies]
+//! syncguard-conformance = "0.1"
+//! ```
+//!
 //! # In a test file
 //!
 //! Say how to reach the store, and the macro makes one `#[test]` of every case:

@@ -2,6 +2,18 @@
 //!
 //! This crate holds what all backends share and what users do with them. It knows no store.
 //!
+//! ```
+//! use std::time::Duration;
+//! use syncguard_core::{Fence, LockBackend, LockConfig, LockError, lock};
+//!
+//! # async fn charge(_: Fence) {}
+//! /// On whatever store the program has.
+//! async fn pay(backend: &impl LockBackend<Fence = Fence>) -> Result<(), LockError> {
+//!     let payment = LockConfig::new("payment:123").with_ttl(Duration::from_secs(10));
+//!     lock(backend, payment, async |held| charge(held.fence()).await).await
+//! }
+//! ```
+//!
 //! - **Users** run work under a [`lock()`], hold a [`LockGuard`], or configure a [`Locker`] once.
 //!   They depend on the `syncguard` facade or on one backend crate, which re-exports this one.
 //! - **Authors of backends** implement [`LockBackend`]; [`cancel`], [`backend_url`],

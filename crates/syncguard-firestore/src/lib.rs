@@ -3,6 +3,12 @@
 //!
 //! Everything of the contract is re-exported here, so this crate is all a Firestore user needs.
 //!
+//! ```toml
+//! [dependencies]
+//! syncguard-firestore = "0.1"
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! ```no_run
 //! use std::time::Duration;
 //! use syncguard_firestore::{FirestoreBackend, LockConfig, lock};
@@ -17,6 +23,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! All options can stand in the URL, as in `firestore://my-project?collection=app_locks`:
+//! [`FirestoreBackend::connect`] has the table.
 //!
 //! Credentials are Google's application default ones. With `FIRESTORE_EMULATOR_HOST` in the
 //! environment, or [`with_emulator`](FirestoreOptions::with_emulator), it is the emulator instead. A

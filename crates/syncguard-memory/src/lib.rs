@@ -4,6 +4,12 @@
 //! fence counters live in memory: they are shared by the clones of one [`MemoryBackend`] and end
 //! with the process. It is also the model that the other backends are compared with.
 //!
+//! ```toml
+//! [dependencies]
+//! syncguard-memory = "0.1"
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! ```
 //! use std::time::Duration;
 //! use syncguard_memory::{LockConfig, MemoryBackend, lock};

@@ -152,7 +152,7 @@ const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("40P01", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
     ("42501", ErrorCode::AuthFailed, "the database role lacks a permission"),
     ("42703", ErrorCode::InvalidArgument, "a column is missing; run setup_schema"),
-    ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema"),
+    ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
     ("42P05", ErrorCode::InvalidArgument, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
     ("42P10", ErrorCode::InvalidArgument, "a primary key is missing; run setup_schema"),
     ("53300", ErrorCode::RateLimited, "the server has too many connections"),

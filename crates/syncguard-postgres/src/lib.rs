@@ -1,6 +1,14 @@
 //! PostgreSQL backend of SyncGuard: distributed locks with fencing tokens in two tables of a
 //! database you already have. PostgreSQL 13 or newer.
 //!
+//! Everything of the contract is re-exported here, so this crate is all a PostgreSQL user needs.
+//!
+//! ```toml
+//! [dependencies]
+//! syncguard-postgres = { version = "0.1", features = ["tls"] } # without `tls` for plain text alone
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! ```no_run
 //! use std::time::Duration;
 //! use syncguard_postgres::{LockConfig, PostgresBackend, lock};
@@ -18,6 +26,10 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! All options can stand in the URL, as in
+//! `postgres://app:secret@db.example/app?setup_schema=true&lock_table=ops.locks`:
+//! [`PostgresBackend::connect`] has the table.
 //!
 //! Over a deadpool pool of your own, with whatever TLS it uses: [`PostgresBackend::new`]. To let
 //! work in the same database commit only under the lock: [`PostgresBackend::check_fence`].

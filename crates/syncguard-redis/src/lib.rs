@@ -2,6 +2,12 @@
 //!
 //! Everything of the contract is re-exported here, so this crate is all a Redis user needs.
 //!
+//! ```toml
+//! [dependencies]
+//! syncguard-redis = { version = "0.1", features = ["tls"] } # `tls` for rediss:// alone
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! ```no_run
 //! use std::time::Duration;
 //! use syncguard_redis::{LockConfig, RedisBackend, lock};
@@ -13,6 +19,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! All options can stand in the URL, as in `redis://localhost?key_prefix=app&strict_durability=true`:
+//! [`RedisBackend::connect`] has the table.
 //!
 //! A client that the program already has does as well: [`RedisBackend::from_client`] and
 //! [`RedisBackend::from_pool`] take those of [`fred`], single, cluster or Sentinel. Whatever they are

@@ -1,7 +1,15 @@
 //! What a distributed lock is for, in a few seconds.
 //!
-//! `cargo run -p syncguard --example quickstart`, and on a server of yours
-//! `cargo run -p syncguard --features redis --example quickstart -- --backend redis://127.0.0.1`
+//! `cargo run -p syncguard --example quickstart`, and on a server of yours, as an argument or in the
+//! variable `SYNCGUARD_URL`:
+//!
+//! ```text
+//! cargo run -p syncguard --features redis --example quickstart -- redis://127.0.0.1
+//! cargo run -p syncguard --features postgres --example quickstart -- \
+//!     'postgres://postgres:secret@127.0.0.1/postgres?setup_schema=true'
+//! cargo run -p syncguard --features firestore --example quickstart -- \
+//!     'firestore://demo?emulator=127.0.0.1:8080'
+//! ```
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -18,7 +26,7 @@ use tokio::time::sleep;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let backend = syncguard::connect(&backend_url()?).await?;
+    let backend = syncguard::connect(&backend_url()).await?;
     println!("SyncGuard quickstart on the backend `{}`", backend.capabilities().backend);
     // Keys of this run only, in case the store is shared.
     let run = format!("quickstart:{}", std::process::id());
@@ -120,14 +128,11 @@ fn patient() -> AcquisitionOptions {
     AcquisitionOptions::new()
         .with_max_retries(100)
         .with_retry_delay(Duration::from_millis(20))
-        .with_timeout(Duration::from_secs(10))
+        .with_timeout(Duration::from_secs(60))
 }
 
-fn backend_url() -> Result<String, &'static str> {
-    let mut arguments = std::env::args().skip(1);
-    match (arguments.next().as_deref(), arguments.next()) {
-        (None, _) => Ok("memory:".to_owned()),
-        (Some("--backend"), Some(url)) => Ok(url),
-        _ => Err("usage: quickstart [--backend URL]"),
-    }
+/// May hold a password: not for printing.
+fn backend_url() -> String {
+    let argument = std::env::args().nth(1);
+    argument.or_else(|| std::env::var("SYNCGUARD_URL").ok()).unwrap_or_else(|| "memory:".to_owned())
 }

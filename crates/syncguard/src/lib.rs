@@ -20,6 +20,12 @@
 //!
 //! The first `?` is for the lock, the second for the work's own result, which comes back untouched.
 //!
+//! ```toml
+//! [dependencies]
+//! syncguard = { version = "0.1", default-features = false, features = ["redis", "tls"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! # Features
 //!
 //! - `memory` (default): the embedded backend, one process and no server.
@@ -27,6 +33,7 @@
 //! - `postgres`: PostgreSQL 13 or later.
 //! - `firestore`: Cloud Firestore.
 //! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.
+//! - `unix-sockets`: `redis+unix://` URLs.
 //! - `serde`: the types that are safe to print can be serialised.
 //!
 //! Everything of [`syncguard_core`] is re-exported here.

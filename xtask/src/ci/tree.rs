@@ -1,125 +1,263 @@
-//! What a package may depend on, when its users build it with all its features.
+//! What a package may depend on, with the features that its users turn on.
+
+use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 
 use crate::cargo::{cargo, output};
 
 pub(super) struct Rule {
-    pub(super) package: &'static str,
-    /// Packages that must not be in its tree; a `*` at the end stands for anything.
-    banned: &'static [&'static str],
+    package: &'static str,
+    features: Features,
+    /// Packages that must be in its tree: without them, the rest proves nothing.
+    needed: &'static [&'static str],
+    /// Packages that must not be; a `*` at the end stands for anything.
+    banned: &'static [&'static [&'static str]],
     /// Packages that may have only these features turned on.
-    features: &'static [(&'static str, &'static [&'static str])],
+    limited: &'static [(&'static str, &'static [&'static str])],
+    /// How many packages there may be at most.
+    most: Option<usize>,
 }
+
+#[derive(Clone, Copy)]
+enum Features {
+    All,
+    /// Only these, without the default ones.
+    Only(&'static str),
+}
+
+/// A rule to start from.
+const RULE: Rule = Rule {
+    package: "",
+    features: Features::All,
+    needed: &[],
+    banned: &[],
+    limited: &[],
+    most: None,
+};
 
 pub(super) const RULES: &[Rule] = &[
     // Tasks, timers and channels; no I/O, whose drivers a user's runtime would then have to have.
     Rule {
         package: "syncguard-core",
-        banned: DRIVERS_AND_TLS,
-        features: &[("tokio", &["default", "macros", "rt", "sync", "time", "tokio-macros"])],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        limited: &[("tokio", &["default", "macros", "rt", "sync", "time", "tokio-macros"])],
+        most: Some(40),
+        ..RULE
     },
-    Rule { package: "syncguard-memory", banned: DRIVERS_AND_TLS, features: &[] },
-    // Whoever uses one store builds the driver of that store, and one TLS provider.
+    Rule {
+        package: "syncguard-memory",
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        most: Some(40),
+        ..RULE
+    },
+    Rule {
+        package: "syncguard-conformance",
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        ..RULE
+    },
+    // Whoever uses one store builds the driver of that store, and TLS only when asked to.
     Rule {
         package: "syncguard-redis",
-        banned: &[
-            "tokio-postgres*",
-            "deadpool*",
-            "gcloud-sdk*",
-            "tonic*",
-            "ring",
-            "openssl",
-            "openssl-sys",
-            "native-tls",
-        ],
-        features: &[],
+        features: Features::Only(""),
+        needed: &["fred"],
+        banned: &[POSTGRES, GOOGLE, TLS],
+        ..RULE
+    },
+    Rule {
+        package: "syncguard-redis",
+        needed: &["fred", PROVIDER],
+        banned: &[POSTGRES, GOOGLE, OTHER_TLS],
+        ..RULE
     },
     Rule {
         package: "syncguard-postgres",
-        banned: &[
-            "fred*",
-            "redis*",
-            "gcloud-sdk*",
-            "tonic*",
-            "ring",
-            "openssl",
-            "openssl-sys",
-            "native-tls",
-        ],
-        features: &[],
+        features: Features::Only(""),
+        needed: &["tokio-postgres", "deadpool-postgres"],
+        banned: &[REDIS, GOOGLE, TLS],
+        ..RULE
+    },
+    Rule {
+        package: "syncguard-postgres",
+        needed: &["tokio-postgres", PROVIDER],
+        banned: &[REDIS, GOOGLE, OTHER_TLS],
+        ..RULE
     },
     Rule {
         package: "syncguard-firestore",
-        banned: &[
-            "fred*",
-            "redis*",
-            "tokio-postgres*",
-            "deadpool*",
-            "ring",
-            "openssl",
-            "openssl-sys",
-            "native-tls",
-        ],
-        features: &[],
+        needed: &["gcloud-sdk", PROVIDER],
+        banned: &[REDIS, POSTGRES, OTHER_TLS],
+        ..RULE
+    },
+    // The same through the facade.
+    Rule {
+        package: FACADE,
+        features: Features::Only(""),
+        needed: &["syncguard-core"],
+        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        most: Some(40),
+        ..RULE
+    },
+    Rule {
+        package: FACADE,
+        features: Features::Only("default"),
+        needed: &["syncguard-memory"],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        most: Some(40),
+        ..RULE
+    },
+    // `tls` adds to the stores that are there, and brings none.
+    Rule {
+        package: FACADE,
+        features: Features::Only("memory,tls,serde,unix-sockets"),
+        needed: &["syncguard-memory"],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        ..RULE
+    },
+    Rule {
+        package: FACADE,
+        features: Features::Only("redis"),
+        needed: &["fred"],
+        banned: &[POSTGRES, GOOGLE, TLS],
+        ..RULE
+    },
+    Rule {
+        package: FACADE,
+        features: Features::Only("redis,tls"),
+        needed: &["fred", PROVIDER, "rustls"],
+        banned: &[POSTGRES, GOOGLE, OTHER_TLS],
+        ..RULE
+    },
+    Rule {
+        package: FACADE,
+        features: Features::Only("postgres"),
+        needed: &["tokio-postgres"],
+        banned: &[REDIS, GOOGLE, TLS],
+        ..RULE
+    },
+    Rule {
+        package: FACADE,
+        features: Features::Only("postgres,tls"),
+        needed: &["tokio-postgres", PROVIDER, "rustls"],
+        banned: &[REDIS, GOOGLE, OTHER_TLS],
+        ..RULE
+    },
+    Rule {
+        package: FACADE,
+        features: Features::Only("firestore"),
+        needed: &["gcloud-sdk", PROVIDER, "rustls"],
+        banned: &[REDIS, POSTGRES, OTHER_TLS],
+        ..RULE
+    },
+    // All of it: one TLS library with one provider, each once. With a second provider rustls panics
+    // at first use.
+    Rule {
+        package: FACADE,
+        needed: &["fred", "tokio-postgres", "gcloud-sdk", PROVIDER, "rustls"],
+        banned: &[OTHER_TLS],
+        limited: &[("rustls", RUSTLS), ("rustls-webpki", &["alloc", "aws-lc-rs", "std"])],
+        ..RULE
     },
 ];
 
-const DRIVERS_AND_TLS: &[&str] = &[
-    "fred*",
-    "redis*",
-    "tokio-postgres*",
-    "postgres*",
-    "deadpool*",
-    "gcloud-sdk*",
-    "tonic*",
-    "hyper*",
-    "reqwest*",
-    "rustls*",
-    "tokio-rustls",
-    "native-tls",
-    "openssl*",
+const FACADE: &str = "syncguard";
+
+const REDIS: &[&str] = &["syncguard-redis", "fred*", "redis*"];
+
+const POSTGRES: &[&str] = &["syncguard-postgres", "tokio-postgres*", "postgres*", "deadpool*"];
+
+const GOOGLE: &[&str] =
+    &["syncguard-firestore", "gcloud*", "google*", "tonic*", "prost*", "firestore*"];
+
+const NETWORK: &[&str] = &["hyper*", "reqwest*", "socket2", "mio"];
+
+/// TLS of any kind.
+const TLS: &[&str] =
+    &["rustls*", "tokio-rustls", "webpki*", "aws-lc*", "ring", "openssl*", "native-tls*"];
+
+/// TLS of another kind than ours: rustls with aws-lc-rs. `openssl-probe` only finds certificates.
+const OTHER_TLS: &[&str] = &[
     "ring",
-    "aws-lc*",
+    "openssl",
+    "openssl-sys",
+    "native-tls*",
+    "tokio-native-tls",
+    "hyper-tls",
+    "boring*",
+    "graviola*",
+    "rustls-openssl",
+    "rustls-mbedtls*",
+    "rustls-symcrypt",
+    "rustls-rustcrypto",
+    "s2n-tls*",
 ];
 
+/// The one provider.
+const PROVIDER: &str = "aws-lc-rs";
+
+/// What rustls may have turned on; `ring` is not there.
+const RUSTLS: &[&str] = &["aws-lc-rs", "aws_lc_rs", "log", "logging", "std", "tls12"];
+
+/// Packages of which there may be one version only: two versions are two providers.
+const ONCE: &[&str] = &[PROVIDER, "rustls"];
+
 impl Rule {
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.package, self.arguments().join(" ")).trim_end().to_owned()
+    }
+
     pub(super) fn check(&self) -> Result<()> {
-        let mut command = cargo(["tree", "--edges=normal", "--all-features", "--target=all"]);
+        let mut command = cargo(["tree", "--edges=normal", "--target=all"]);
         command.args(["--prefix=none", "--format={p}\t{f}", "-p", self.package]);
+        command.args(self.arguments());
         let broken = self.broken_by(&output(&mut command)?);
         if !broken.is_empty() {
-            bail!(
-                "cargo tree -e normal --all-features -p {}:\n{}",
-                self.package,
-                broken.join("\n")
-            );
+            bail!("cargo tree -e normal -p {}:\n{}", self.name(), broken.join("\n"));
         }
         Ok(())
     }
 
+    fn arguments(&self) -> Vec<&'static str> {
+        match self.features {
+            Features::All => vec!["--all-features"],
+            Features::Only("") => vec!["--no-default-features"],
+            Features::Only(features) => vec!["--no-default-features", "--features", features],
+        }
+    }
+
     /// What is wrong with a tree of lines "name version …", a tab, "feature,feature".
     fn broken_by(&self, tree: &str) -> Vec<String> {
-        let mut broken = Vec::new();
+        let mut broken = BTreeSet::new();
+        let mut packages = BTreeSet::new();
         for line in tree.lines() {
             let (package, features) = line.split_once('\t').unwrap_or((line, ""));
-            let name = package.split(' ').next().unwrap_or_default();
-            if self.banned.iter().any(|pattern| matches(pattern, name)) {
-                broken.push(format!("  {name} must not be there"));
+            let mut words = package.split(' ');
+            let name = words.next().unwrap_or_default();
+            packages.insert((name, words.next().unwrap_or_default()));
+            if self.banned.iter().copied().flatten().any(|pattern| matches(pattern, name)) {
+                broken.insert(format!("  {name} must not be there"));
             }
-            let limit = self.features.iter().find(|(limited, _)| *limited == name);
+            let limit = self.limited.iter().find(|(limited, _)| *limited == name);
             let Some((_, allowed)) = limit else { continue };
             // "(*)" marks a package whose own dependencies were listed before.
             let features = features.trim_end_matches("(*)").trim();
             for feature in features.split(',').filter(|feature| !feature.is_empty()) {
                 if !allowed.contains(&feature) {
-                    broken.push(format!("  {name} must not have its feature {feature}"));
+                    broken.insert(format!("  {name} must not have its feature {feature}"));
                 }
             }
         }
-        broken.sort();
-        broken.dedup();
-        broken
+        let versions = |wanted: &str| packages.iter().filter(|(name, _)| *name == wanted).count();
+        for name in self.needed.iter().filter(|name| versions(name) == 0) {
+            broken.insert(format!("  {name} is not there"));
+        }
+        for name in ONCE.iter().filter(|name| versions(name) > 1) {
+            broken.insert(format!("  {name} is there in {} versions", versions(name)));
+        }
+        if let Some(most) = self.most.filter(|most| packages.len() > *most) {
+            broken.insert(format!("  {} packages, more than {most}", packages.len()));
+        }
+        broken.into_iter().collect()
     }
 }
 
@@ -134,25 +272,87 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const RULE: Rule =
-        Rule { package: "p", banned: &["ring", "fred*"], features: &[("tokio", &["rt", "sync"])] };
+    const EXAMPLE: Rule = Rule {
+        package: "p",
+        needed: &["tokio"],
+        banned: &[&["ring"], &["fred*"]],
+        limited: &[("tokio", &["rt", "sync"])],
+        most: Some(5),
+        ..RULE
+    };
 
     #[test]
     fn accepts_what_it_allows() {
         let tree = "p v0.1.0 (/p)\t\nstring v1.0.0\tstd\n\
                     tokio v1.0.0\trt,sync\ntokio v1.0.0\trt,sync (*)\n";
-        assert_eq!(RULE.broken_by(tree), [""; 0]);
+        assert_eq!(EXAMPLE.broken_by(tree), [""; 0]);
     }
 
     #[test]
     fn names_what_it_forbids() {
-        let tree =
-            "p v0.1.0 (/p)\t\nring v1.0.0\t\nfred-macros v1.0.0\t\ntokio v1.0.0\tnet,rt (*)\n";
-        let broken = RULE.broken_by(tree).join("\n");
+        let tree = "p v0.1.0 (/p)\t\nring v1.0.0\t\nfred-macros v1.0.0\t\n\
+                    tokio v1.0.0\tnet,rt (*)\nrustls v0.23.0\t\nrustls v0.24.0\t\n";
+        let broken = EXAMPLE.broken_by(tree).join("\n");
         assert_eq!(
             broken,
-            "  fred-macros must not be there\n  ring must not be there\n  \
-             tokio must not have its feature net"
+            "  6 packages, more than 5\n  fred-macros must not be there\n  ring must not be there\n  \
+             rustls is there in 2 versions\n  tokio must not have its feature net"
         );
+        assert_eq!(EXAMPLE.broken_by("p v0.1.0\t"), ["  tokio is not there"]);
+    }
+
+    /// The trees as they are, each with something planted that its rule is there to find.
+    #[test]
+    fn every_rule_can_fail() {
+        for rule in RULES {
+            let needed: String =
+                rule.needed.iter().map(|name| format!("{name} v1.0.0\t\n")).collect();
+            let sound = format!("{} v0.1.0 (/x)\t\n{needed}", rule.package);
+            assert_eq!(rule.broken_by(&sound), [""; 0], "{}", rule.name());
+            let with = |line: &str| rule.broken_by(&format!("{sound}{line}\n"));
+            for pattern in rule.banned.iter().copied().flatten() {
+                let intruder = pattern.replace('*', "-x");
+                assert_eq!(with(&intruder), [format!("  {intruder} must not be there")]);
+            }
+            for (name, _) in rule.limited {
+                let found = with(&format!("{name} v1.0.0\tplanted"));
+                assert_eq!(found, [format!("  {name} must not have its feature planted")]);
+            }
+            for name in rule.needed {
+                let without: String = sound
+                    .lines()
+                    .filter(|line| !line.starts_with(name))
+                    .map(|l| format!("{l}\n"))
+                    .collect();
+                assert!(rule.broken_by(&without).contains(&format!("  {name} is not there")));
+            }
+            if rule.needed.contains(&PROVIDER) {
+                let found = with("aws-lc-rs v2.0.0\t");
+                assert_eq!(found, ["  aws-lc-rs is there in 2 versions"]);
+            }
+            if let Some(most) = rule.most {
+                let many: String =
+                    (0..most).map(|number| format!("x{number} v1.0.0\t\n")).collect();
+                assert!(with(&many).join("").contains("more than"), "{}", rule.name());
+            }
+        }
+    }
+
+    /// Each store is kept out of the trees of the others.
+    #[test]
+    fn no_store_pulls_in_another() {
+        for rule in RULES
+            .iter()
+            .filter(|rule| rule.package != FACADE || !matches!(rule.features, Features::All))
+        {
+            for (driver, store) in
+                [("fred", "redis"), ("tokio-postgres", "postgres"), ("gcloud-sdk", "firestore")]
+            {
+                let mine = rule.name().contains(store);
+                let found = rule.broken_by(&format!("{driver} v1.0.0\t"));
+                let banned = found.contains(&format!("  {driver} must not be there"));
+                assert_ne!(mine, banned, "{} and {driver}", rule.name());
+            }
+        }
     }
 }

@@ -1,0 +1,82 @@
+//! The quickstart, run as its users run it, on each store.
+
+use std::process::{Command, Output};
+
+use anyhow::{Result, ensure};
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::redis::RedisServer;
+
+/// The same source as the example of the facade.
+const QUICKSTART: &str = env!("CARGO_BIN_EXE_quickstart");
+
+#[test]
+fn without_a_url_in_memory() -> Result<()> {
+    shows_what_locks_are_for("memory", quickstart().output()?)
+}
+
+#[test]
+fn on_redis_by_argument() -> Result<()> {
+    let server = RedisServer::builder().password("hunter2").start()?;
+    let url = format!("{}?key_prefix=quick&command_timeout_ms=20000", server.url());
+    shows_what_locks_are_for("redis", quickstart().arg(url).output()?)?;
+    // The options of the URL have reached the store.
+    ensure!(server.cli(&["KEYS", "quick:fence:quick:*"])?.lines().count() == 4);
+    Ok(())
+}
+
+#[test]
+fn on_a_fresh_database_by_environment() -> Result<()> {
+    let server = PostgresServer::start()?;
+    let url =
+        format!("{}?setup_schema=true&lock_table=quick&statement_timeout_ms=20000", server.url());
+    shows_what_locks_are_for("postgres", quickstart().env("SYNCGUARD_URL", url).output()?)?;
+    server.psql("SELECT count(*) FROM quick")?;
+    ensure!(server.psql("SELECT count(*) FROM syncguard_fence_counters")? == "4");
+    Ok(())
+}
+
+#[test]
+fn on_firestore() -> Result<()> {
+    let emulator = FirestoreEmulator::start()?;
+    let url = format!(
+        "firestore://quick?emulator={}&request_timeout_ms=20000&operation_timeout_ms=40000",
+        emulator.host_port()
+    );
+    shows_what_locks_are_for("firestore", quickstart().arg(url).output()?)
+}
+
+#[test]
+fn a_bad_url_is_explained_and_not_shown() -> Result<()> {
+    for url in ["redis://:hunter2@h?hunter2=1", "postgres://u:hunter2@h?pool_size=hunter2"] {
+        let output = quickstart().arg(url).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(!output.status.success() && said.contains("InvalidArgument"), "{said}");
+        ensure!(!said.contains("hunter2"), "{said}");
+    }
+    Ok(())
+}
+
+fn quickstart() -> Command {
+    let mut command = Command::new(QUICKSTART);
+    command.env_remove("SYNCGUARD_URL").env_remove("FIRESTORE_EMULATOR_HOST");
+    command
+}
+
+/// What is printed on any machine, however slow: with TTLs this short, a lock may expire early.
+fn shows_what_locks_are_for(backend: &str, output: Output) -> Result<()> {
+    let said = String::from_utf8(output.stdout)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}{errors}");
+    ensure!(said.contains(&format!("on the backend `{backend}`")), "{said}");
+    // One worker after the other, each under a higher fence.
+    let fences: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.split_once(" starts    fence ").map(|(_, fence)| fence))
+        .collect();
+    ensure!(fences.len() == 3 && fences.is_sorted_by(|one, next| one < next), "{said}");
+    ensure!(said.contains(": accepted") && said.contains("a newer holder has written"), "{said}");
+    ensure!(said.contains("the work hears of it: "), "{said}");
+    ensure!(!said.contains("hunter2") && !errors.contains("hunter2"), "{said}{errors}");
+    Ok(())
+}

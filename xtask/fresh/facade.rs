@@ -1,0 +1,31 @@
+//! The facade, with the store from a URL.
+
+use std::time::Duration;
+
+use syncguard::{CancellationToken, DynBackend, LockConfig, LockError, Locker, lock, try_lock};
+
+#[tokio::main]
+async fn main() -> Result<(), LockError> {
+    let mut arguments = std::env::args().skip(1);
+    let (url, key) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let backend: DynBackend = syncguard::connect(&url).await?;
+    let stop = CancellationToken::new();
+    let config = LockConfig::new(key.as_str())
+        .with_ttl(Duration::from_secs(60))
+        .with_cancellation(stop.clone());
+    let fence = lock(&backend, config, async |held| held.fence()).await?;
+    println!("locked under fence {fence}");
+
+    // What a service keeps, and hands to its tasks.
+    let locker = Locker::new(backend).with_ttl(Duration::from_secs(10));
+    let task = tokio::spawn({
+        let (locker, key) = (locker.clone(), key.clone());
+        async move { locker.lock(key.as_str(), async |held| held.fence()).await }
+    });
+    println!("then under fence {}", task.await.expect("no panic")?);
+    if let Some(guard) = try_lock(locker.backend(), key.as_str()).await? {
+        println!("at last under fence {}", guard.fence());
+        guard.release().await?;
+    }
+    Ok(())
+}

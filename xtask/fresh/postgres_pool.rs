@@ -1,0 +1,26 @@
+//! The PostgreSQL backend over a pool that the program has already, and a fenced write beside it.
+
+use syncguard_postgres::deadpool_postgres::{Manager, Pool, Runtime};
+use syncguard_postgres::tokio_postgres::{Config, NoTls};
+use syncguard_postgres::{PostgresBackend, PostgresOptions, try_lock};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (url, key) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let url = url.split('?').next().unwrap_or_default();
+    let manager = Manager::new(url.parse::<Config>()?, NoTls);
+    let pool = Pool::builder(manager).max_size(4).runtime(Runtime::Tokio1).build()?;
+    let backend = PostgresBackend::new(pool.clone(), PostgresOptions::new());
+    backend.setup_schema().await?;
+    let guard = try_lock(&backend, key.as_str()).await?.ok_or("somebody else has it")?;
+    println!("locked under fence {}", guard.fence());
+
+    let mut client = pool.get().await?;
+    let transaction = client.transaction().await?;
+    backend.check_fence(&transaction, guard.lock_id(), guard.fence()).await?;
+    transaction.execute("SELECT 1", &[]).await?;
+    transaction.commit().await?;
+    guard.release().await?;
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! The Redis backend over a client that the program has already.
+
+use syncguard_redis::fred::prelude::{Builder, ClientLike as _, Config, ReconnectPolicy};
+use syncguard_redis::{RedisBackend, RedisOptions, try_lock};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (url, key) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let client = Builder::from_config(Config::from_url(&url)?)
+        .set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2))
+        .build()?;
+    client.init().await?;
+    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new()).await?;
+    let guard = try_lock(&backend, key.as_str()).await?.ok_or("somebody else has it")?;
+    println!("locked under fence {}", guard.fence());
+    guard.release().await?;
+    client.quit().await?;
+    Ok(())
+}

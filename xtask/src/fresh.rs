@@ -1,0 +1,134 @@
+//! `cargo xtask fresh`: what a new user does. Each way to depend on the library gets a project of its
+//! own outside the workspace, which is built without a warning and takes its first lock.
+
+mod projects;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+use std::{env, fs};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::redis::RedisServer;
+
+use crate::cargo::{output, root};
+use projects::{PROJECTS, Project, Store};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only projects whose names contain one of these
+    names: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let wanted = |project: &&Project| {
+        options.names.is_empty() || options.names.iter().any(|name| project.name.contains(name))
+    };
+    let projects: Vec<&Project> = PROJECTS.iter().filter(wanted).collect();
+    ensure!(!projects.is_empty(), "no project has such a name");
+    let (started, count) = (Instant::now(), projects.len());
+    let mut stores = Stores::default();
+    let mut failed = 0;
+    for project in projects {
+        failed += u32::from(!report(project, &mut stores));
+    }
+    println!(
+        "\nfresh projects: {count}, {failed} failed in {:.0} s",
+        started.elapsed().as_secs_f64()
+    );
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Those that need neither a driver nor a server, for `cargo xtask ci`.
+pub(crate) fn check_small() -> Result<()> {
+    let mut stores = Stores::default();
+    for project in PROJECTS.iter().filter(|project| project.store == Store::Memory) {
+        try_out(project, &mut stores).with_context(|| format!("fresh {}", project.name))?;
+    }
+    Ok(())
+}
+
+fn report(project: &Project, stores: &mut Stores) -> bool {
+    let started = Instant::now();
+    let result = try_out(project, stores);
+    let seconds = started.elapsed().as_secs_f64();
+    match &result {
+        Ok(()) => println!("ok    {seconds:6.1} s  {}", project.name),
+        Err(error) => println!("FAIL  {seconds:6.1} s  {}\n{error:#}", project.name),
+    }
+    result.is_ok()
+}
+
+fn try_out(project: &Project, stores: &mut Stores) -> Result<()> {
+    let root = root();
+    // Below no folder with a workspace in it.
+    let folder = tempfile::Builder::new().prefix("syncguard-fresh-").tempdir()?;
+    let package = folder.path();
+    fs::create_dir(package.join("src"))?;
+    fs::write(package.join("Cargo.toml"), project.manifest(&root))?;
+    fs::write(package.join("src/main.rs"), project.source(&root)?)?;
+    // The versions that everything else is tested with.
+    fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"))?;
+
+    let mut build = cargo_in(package, &root);
+    let built = build.arg("build").output().context("cannot run cargo")?;
+    let said = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success() && !said.contains("warning:"), "cargo build:\n{said}");
+
+    let mut run = cargo_in(package, &root);
+    run.args(["run", "--quiet", "--", &stores.url(project.store)?])
+        .arg(format!("fresh:{}", project.name));
+    let said = output(&mut run)?;
+    if !said.contains(project.says) {
+        bail!("does not say {:?}:\n{said}", project.says);
+    }
+    Ok(())
+}
+
+/// `cargo` in a project, with a target folder that all of them share.
+fn cargo_in(package: &Path, root: &Path) -> Command {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let mut command = Command::new("cargo");
+    command.current_dir(package).env("CARGO_TARGET_DIR", target.join("fresh"));
+    // Of the cargo that runs this program.
+    for variable in ["CARGO_MANIFEST_DIR", "RUSTFLAGS", "FIRESTORE_EMULATOR_HOST"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Servers that are started when the first project needs them.
+#[derive(Default)]
+struct Stores {
+    redis: Option<RedisServer>,
+    postgres: Option<PostgresServer>,
+    firestore: Option<FirestoreEmulator>,
+}
+
+impl Stores {
+    fn url(&mut self, store: Store) -> Result<String> {
+        Ok(match store {
+            Store::Memory => "memory:".to_owned(),
+            Store::Redis => get_or_start(&mut self.redis, RedisServer::start)?.url(),
+            Store::Postgres => {
+                let server = get_or_start(&mut self.postgres, PostgresServer::start)?;
+                format!("{}?setup_schema=true", server.url())
+            }
+            Store::Firestore => {
+                let emulator = get_or_start(&mut self.firestore, FirestoreEmulator::start)?;
+                format!("firestore://fresh?emulator={}", emulator.host_port())
+            }
+        })
+    }
+}
+
+fn get_or_start<T>(server: &mut Option<T>, start: impl FnOnce() -> Result<T>) -> Result<&T> {
+    let running = match server.take() {
+        Some(running) => running,
+        None => start()?,
+    };
+    Ok(server.insert(running))
+}

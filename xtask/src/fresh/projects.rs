@@ -1,0 +1,147 @@
+//! The projects: each a way to depend on the library.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Store {
+    Memory,
+    Redis,
+    Postgres,
+    Firestore,
+}
+
+pub(super) struct Project {
+    pub(super) name: &'static str,
+    /// Packages of the workspace.
+    packages: &'static [&'static str],
+    /// Features of the first of them, as in a manifest; `None` for the default ones.
+    features: Option<&'static str>,
+    source: Source,
+    pub(super) store: Store,
+    /// What it prints when it works.
+    pub(super) says: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    /// This text.
+    Text(&'static str),
+    /// One crate's backend, of this type.
+    Backend(&'static str),
+    /// An example of the facade, which needs no facade.
+    Example(&'static str),
+}
+
+const FACADE: Source = Source::Text(include_str!("../../fresh/facade.rs"));
+
+/// The first lock of a key that nobody has had.
+const FIRST: &str = "locked under fence 000000000000001";
+
+const fn project(name: &'static str, source: Source, store: Store) -> Project {
+    Project { name, packages: &["syncguard"], features: None, source, store, says: FIRST }
+}
+
+pub(super) const PROJECTS: &[Project] = &[
+    // One crate.
+    Project {
+        packages: &["syncguard-memory"],
+        ..project("memory-crate", Source::Backend("MemoryBackend"), Store::Memory)
+    },
+    Project {
+        packages: &["syncguard-redis"],
+        ..project("redis-crate", Source::Backend("RedisBackend"), Store::Redis)
+    },
+    Project {
+        packages: &["syncguard-redis"],
+        ..project(
+            "redis-crate-own-client",
+            Source::Text(include_str!("../../fresh/redis_client.rs")),
+            Store::Redis,
+        )
+    },
+    Project {
+        packages: &["syncguard-postgres"],
+        ..project("postgres-crate", Source::Backend("PostgresBackend"), Store::Postgres)
+    },
+    Project {
+        packages: &["syncguard-postgres"],
+        ..project(
+            "postgres-crate-own-pool",
+            Source::Text(include_str!("../../fresh/postgres_pool.rs")),
+            Store::Postgres,
+        )
+    },
+    Project {
+        packages: &["syncguard-firestore"],
+        ..project("firestore-crate", Source::Backend("FirestoreBackend"), Store::Firestore)
+    },
+    // A backend of one's own.
+    Project {
+        packages: &["syncguard-core", "syncguard-conformance"],
+        says: "0 of ",
+        ..project("custom-backend", Source::Example("custom_store"), Store::Memory)
+    },
+    // The facade, with each feature.
+    project("facade", FACADE, Store::Memory),
+    Project { features: Some("\"memory\""), ..project("facade-memory", FACADE, Store::Memory) },
+    Project {
+        features: Some("\"memory\", \"serde\""),
+        ..project("facade-serde", FACADE, Store::Memory)
+    },
+    Project { features: Some("\"redis\""), ..project("facade-redis", FACADE, Store::Redis) },
+    Project {
+        features: Some("\"redis\", \"tls\", \"unix-sockets\""),
+        ..project("facade-redis-tls", FACADE, Store::Redis)
+    },
+    Project {
+        features: Some("\"postgres\""),
+        ..project("facade-postgres", FACADE, Store::Postgres)
+    },
+    Project {
+        features: Some("\"postgres\", \"tls\""),
+        ..project("facade-postgres-tls", FACADE, Store::Postgres)
+    },
+    Project {
+        features: Some("\"firestore\""),
+        ..project("facade-firestore", FACADE, Store::Firestore)
+    },
+    Project {
+        features: Some("\"firestore\", \"memory\", \"postgres\", \"redis\", \"tls\""),
+        ..project("facade-every-store", FACADE, Store::Redis)
+    },
+];
+
+impl Project {
+    /// What `cargo new` and `cargo add` would have written.
+    pub(super) fn manifest(&self, root: &Path) -> String {
+        let mut manifest = format!(
+            "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+             tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n",
+            self.name
+        );
+        for (index, package) in self.packages.iter().enumerate() {
+            let path = root.join("crates").join(package);
+            let features = match self.features.filter(|_| index == 0) {
+                Some(features) => format!(", default-features = false, features = [{features}]"),
+                None => String::new(),
+            };
+            manifest += &format!("{package} = {{ path = {path:?}{features} }}\n");
+        }
+        manifest
+    }
+
+    pub(super) fn source(&self, root: &Path) -> Result<String> {
+        Ok(match self.source {
+            Source::Text(text) => text.to_owned(),
+            Source::Backend(backend) => include_str!("../../fresh/one_store.rs")
+                .replace("CRATE", &self.packages[0].replace('-', "_"))
+                .replace("BACKEND", backend),
+            Source::Example(name) => {
+                fs::read_to_string(root.join(format!("crates/syncguard/examples/{name}.rs")))?
+            }
+        })
+    }
+}
