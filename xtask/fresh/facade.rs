@@ -25,7 +25,7 @@ async fn main() -> Result<(), LockError> {
     println!("then under fence {}", task.await.expect("no panic")?);
     if let Some(guard) = try_lock(locker.backend(), key.as_str()).await? {
         println!("at last under fence {}", guard.fence());
-        guard.release().await?;
+        println!("still ours: {}", guard.release().await?.is_released());
     }
     Ok(())
 }

@@ -21,6 +21,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     backend.check_fence(&transaction, guard.lock_id(), guard.fence()).await?;
     transaction.execute("SELECT 1", &[]).await?;
     transaction.commit().await?;
-    guard.release().await?;
+    println!("still ours: {}", guard.release().await?.is_released());
     Ok(())
 }

@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = RedisBackend::from_client(client.clone(), RedisOptions::new()).await?;
     let guard = try_lock(&backend, key.as_str()).await?.ok_or("somebody else has it")?;
     println!("locked under fence {}", guard.fence());
-    guard.release().await?;
+    println!("still ours: {}", guard.release().await?.is_released());
     client.quit().await?;
     Ok(())
 }

@@ -50,6 +50,12 @@
 //!
 //! [`RedisOptions::with_strict_durability`] turns the report's findings into errors.
 //!
+//! # TLS
+//!
+//! `rediss://` URLs need the feature `tls`: rustls with aws-lc-rs. Certificate and name of the server are
+//! verified, by the authorities that the system trusts, or Mozilla's on a system that has none. The
+//! variable `SSL_CERT_FILE` names a file of others.
+//!
 //! # Cluster
 //!
 //! All records of a lock must be in one slot, so the prefix needs a hash tag: `{app}`, not `app`. A
@@ -99,6 +105,8 @@ mod keys;
 mod lookup;
 mod release;
 mod scripts;
+#[cfg(feature = "tls")]
+mod tls;
 mod url;
 mod wire;
 

@@ -97,20 +97,36 @@ fn config(url: &BackendUrl<'_>, scheme: &Scheme) -> Result<Config, LockError> {
     }
     let mut driver = SENTINEL.to_vec();
     driver.push(NODE);
-    let config = Config::from_url(&url.with_only(&driver)).map_err(|error| {
+    let driver = url.with_only(&driver);
+    let driver = if scheme.tls { without_tls(&driver) } else { driver };
+    let config = Config::from_url(&driver).map_err(|error| {
         LockError::invalid_argument(
             "the Redis URL cannot be read; it looks like redis://user:password@host:6379/0, where \
              special characters in user name and password are percent-encoded",
         )
         .with_source(&error::from_driver(&error, Stage::Connecting))
     })?;
-    // Without a TLS feature, fred connects in plain text.
-    if scheme.tls && !config.uses_tls() {
-        return Err(LockError::invalid_argument(
-            "a rediss URL needs the feature `tls` of syncguard-redis or syncguard",
-        ));
-    }
+    if scheme.tls { with_tls(config) } else { Ok(config) }
+}
+
+/// The URL without the `s` of `rediss`: fred's own TLS is not used, see `tls.rs`.
+fn without_tls(url: &str) -> String {
+    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+    let scheme = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
+    format!("{scheme}:{rest}")
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(mut config: Config) -> Result<Config, LockError> {
+    config.tls = Some(crate::tls::connector()?.into());
     Ok(config)
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(_: Config) -> Result<Config, LockError> {
+    Err(LockError::invalid_argument(
+        "a rediss URL needs the feature `tls` of syncguard-redis or syncguard",
+    ))
 }
 
 fn with_parameters(
@@ -267,13 +283,15 @@ mod tests {
 
     #[test]
     fn what_needs_a_feature_says_which() {
-        if !cfg!(feature = "tls") {
-            for url in
-                ["rediss://h", "valkeys-cluster://h", "rediss-sentinel://h?sentinelServiceName=m"]
-            {
-                assert!(refusal(url).contains("feature `tls`"), "{url}");
+        for url in
+            ["rediss://h", "valkeys-cluster://h", "rediss-sentinel://h?sentinelServiceName=m"]
+        {
+            match cfg!(feature = "tls") {
+                true => assert!(parse(url, RedisOptions::new()).unwrap().0.uses_tls(), "{url}"),
+                false => assert!(refusal(url).contains("feature `tls`"), "{url}"),
             }
         }
+        assert!(!parse("redis://h", RedisOptions::new()).unwrap().0.uses_tls());
         let unix = parse("redis+unix:///run/redis.sock?key_prefix=a", RedisOptions::new());
         match cfg!(feature = "unix-sockets") {
             true => assert!(unix.is_ok()),
@@ -294,7 +312,7 @@ mod tests {
 
         #[test]
         fn no_url_panics_or_shows_its_password(
-            scheme in "(redis|valkey)s?(-cluster|-sentinel|\\+unix)?|[a-z]{0,6}",
+            scheme in "(redis|valkey)(-cluster|-sentinel|\\+unix|s\\+unix)?|[a-z]{0,6}",
             around in "[ -~]{0,3}|\\PC{0,2}",
             host in "[ -~]{0,8}|\\PC{0,4}",
             query in "(&?([a-z_]{0,4}|node|connections|wait_replicas|sentinelServiceName)=[ -~]{0,6}){0,4}",

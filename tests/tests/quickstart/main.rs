@@ -1,9 +1,12 @@
 //! The quickstart, run as its users run it, on each store.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Result, ensure};
 use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::ports;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
@@ -22,6 +25,35 @@ fn on_redis_by_argument() -> Result<()> {
     shows_what_locks_are_for("redis", quickstart().arg(url).output()?)?;
     // The options of the URL have reached the store.
     ensure!(server.cli(&["KEYS", "quick:fence:quick:*"])?.lines().count() == 4);
+    Ok(())
+}
+
+/// The server's certificate is verified: by an authority that is named, and by no other.
+#[test]
+fn on_redis_over_tls() -> Result<()> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("quickstart-tls");
+    fs::create_dir_all(&folder)?;
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let (certificate, key) = (folder.join("server.crt"), folder.join("server.key"));
+    fs::write(&certificate, made.cert.pem())?;
+    fs::write(&key, made.signing_key.serialize_pem())?;
+    let port = ports::free()?;
+    let _server = RedisServer::builder()
+        .config(&format!("tls-port {port}"))
+        .config(&format!("tls-cert-file {}", certificate.display()))
+        .config(&format!("tls-key-file {}", key.display()))
+        .config("tls-auth-clients no")
+        .start()?;
+    let url = format!("rediss://localhost:{port}?command_timeout_ms=20000");
+    let trusting = quickstart().arg(&url).env("SSL_CERT_FILE", &certificate).output()?;
+    shows_what_locks_are_for("redis", trusting)?;
+
+    let strange = quickstart().arg(&url).env_remove("SSL_CERT_FILE").output()?;
+    let said = String::from_utf8_lossy(&strange.stderr).into_owned();
+    ensure!(!strange.status.success() && said.contains("no connection to the server"), "{said}");
+    let nobody = quickstart().arg(&url).env("SSL_CERT_FILE", folder.join("none")).output()?;
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    ensure!(!nobody.status.success() && said.contains("SSL_CERT_FILE"), "{said}");
     Ok(())
 }
 
