@@ -28,6 +28,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         report.check(&run.name(), || run.check());
     }
     report.check("doc", doc);
+    report.check("test without features", without_features);
     report.check("fresh projects", fresh::check_small);
 
     let seconds = started.elapsed().as_secs_f64();
@@ -71,4 +72,11 @@ impl Report {
 fn doc() -> Result<()> {
     let mut command = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
     output(command.env("RUSTDOCFLAGS", "-D warnings")).map(drop)
+}
+
+/// What is said to those who lack a feature: `cargo xtask test` has them all.
+fn without_features() -> Result<()> {
+    let mut command = cargo(["test", "--quiet", "-p", "syncguard", "--test", "connect"]);
+    command.args(["--no-default-features", "--features", "postgres,redis"]);
+    output(&mut command).map(drop)
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// Those that need neither a driver nor a server, for `cargo xtask ci`.
 pub(crate) fn check_small() -> Result<()> {
     let mut stores = Stores::default();
-    for project in PROJECTS.iter().filter(|project| project.store == Store::Memory) {
+    for project in PROJECTS.iter().filter(|project| project.is_small()) {
         try_out(project, &mut stores).with_context(|| format!("fresh {}", project.name))?;
     }
     Ok(())

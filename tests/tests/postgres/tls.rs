@@ -1,5 +1,8 @@
 //! Encrypted connections of the pools that `connect` makes.
 
+use std::fs;
+use std::path::Path;
+
 use anyhow::{Result, ensure};
 use syncguard_postgres::{
     ErrorCode, LockBackend as _, LockError, PoolOptions, PostgresBackend, PostgresOptions,
@@ -9,8 +12,8 @@ use syncguard_test_services::postgres::PostgresServer;
 
 use crate::support::take;
 
-/// A server with a certificate of its own for `localhost`, and that certificate.
-fn server() -> Result<(PostgresServer, Vec<u8>)> {
+/// A server with a certificate of its own for `localhost`, and that certificate: in DER, and as text.
+fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
     let server = PostgresServer::start()?;
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     // Written by the server itself, so that it owns the key.
@@ -25,7 +28,7 @@ fn server() -> Result<(PostgresServer, Vec<u8>)> {
     }
     server.psql("ALTER SYSTEM SET ssl = on")?;
     server.psql("SELECT pg_reload_conf()")?;
-    Ok((server, made.cert.der().to_vec()))
+    Ok((server, made.cert.der().to_vec(), made.cert.pem()))
 }
 
 async fn connect(url: &str, root: Option<&[u8]>) -> Result<PostgresBackend, LockError> {
@@ -43,7 +46,7 @@ async fn is_encrypted(backend: &PostgresBackend) -> Result<bool> {
 
 #[tokio::test]
 async fn certificates_are_verified() -> Result<()> {
-    let (server, root) = server()?;
+    let (server, root, text) = server()?;
     let url = server.url().replace("127.0.0.1", "localhost");
 
     // Preferred by default, and required.
@@ -56,6 +59,12 @@ async fn certificates_are_verified() -> Result<()> {
     }
     let plain = connect(&format!("{url}?sslmode=disable"), Some(&root)).await?;
     ensure!(!is_encrypted(&plain).await?);
+
+    // All of it in the URL.
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("postgres-tls-root.pem");
+    fs::write(&file, text)?;
+    let verified = format!("{url}?sslmode=verify-full&sslrootcert={}", file.display());
+    ensure!(is_encrypted(&PostgresBackend::connect(&verified).await?).await?);
 
     // Nobody we know has signed it; it is for another name.
     let strangers = connect(&url, None).await.unwrap_err();

@@ -115,6 +115,11 @@ pub(super) const PROJECTS: &[Project] = &[
 ];
 
 impl Project {
+    /// Whether it needs neither a driver nor a server, nor what another one has built already.
+    pub(super) fn is_small(&self) -> bool {
+        self.store == Store::Memory && self.features.is_none()
+    }
+
     /// What `cargo new` and `cargo add` would have written.
     pub(super) fn manifest(&self, root: &Path) -> String {
         let mut manifest = format!(
