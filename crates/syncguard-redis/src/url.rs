@@ -286,16 +286,18 @@ mod tests {
         for url in
             ["rediss://h", "valkeys-cluster://h", "rediss-sentinel://h?sentinelServiceName=m"]
         {
-            match cfg!(feature = "tls") {
-                true => assert!(parse(url, RedisOptions::new()).unwrap().0.uses_tls(), "{url}"),
-                false => assert!(refusal(url).contains("feature `tls`"), "{url}"),
+            if cfg!(feature = "tls") {
+                assert!(parse(url, RedisOptions::new()).unwrap().0.uses_tls(), "{url}");
+            } else {
+                assert!(refusal(url).contains("feature `tls`"), "{url}");
             }
         }
         assert!(!parse("redis://h", RedisOptions::new()).unwrap().0.uses_tls());
         let unix = parse("redis+unix:///run/redis.sock?key_prefix=a", RedisOptions::new());
-        match cfg!(feature = "unix-sockets") {
-            true => assert!(unix.is_ok()),
-            false => assert!(unix.unwrap_err().message().contains("feature `unix-sockets`")),
+        if cfg!(feature = "unix-sockets") {
+            assert!(unix.is_ok());
+        } else {
+            assert!(unix.unwrap_err().message().contains("feature `unix-sockets`"));
         }
     }
 

@@ -11,7 +11,7 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
 /// The same source as the example of the facade.
-const QUICKSTART: &str = env!("CARGO_BIN_EXE_quickstart");
+const QUICKSTART: &str = env!("CARGO_BIN_EXE_example-quickstart");
 
 #[test]
 fn without_a_url_in_memory() -> Result<()> {

@@ -122,20 +122,21 @@ impl Project {
 
     /// What `cargo new` and `cargo add` would have written.
     pub(super) fn manifest(&self, root: &Path) -> String {
-        let mut manifest = format!(
-            "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
-             tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n",
-            self.name
-        );
+        let mut manifest = vec![
+            "[package]".to_owned(),
+            format!("name = \"{}\"", self.name),
+            "version = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]".to_owned(),
+            "tokio = { version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }".to_owned(),
+        ];
         for (index, package) in self.packages.iter().enumerate() {
             let path = root.join("crates").join(package);
             let features = match self.features.filter(|_| index == 0) {
                 Some(features) => format!(", default-features = false, features = [{features}]"),
                 None => String::new(),
             };
-            manifest += &format!("{package} = {{ path = {path:?}{features} }}\n");
+            manifest.push(format!("{package} = {{ path = \"{}\"{features} }}", path.display()));
         }
-        manifest
+        manifest.join("\n") + "\n"
     }
 
     pub(super) fn source(&self, root: &Path) -> Result<String> {
