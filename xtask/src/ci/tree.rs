@@ -354,12 +354,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn zz_real_trees() {
-        for rule in RULES {
-            let started = std::time::Instant::now();
-            println!("{} {:?} {:.1?}", rule.name(), rule.check().map_err(|e| e.to_string()), started.elapsed());
-        }
-    }
 }
