@@ -28,8 +28,17 @@ pub(crate) struct Options {
 /// The servers that tests of several packages share.
 const SHARED: &[Service] = &[];
 
-/// Examples of the facade that want a server of the user's, and so are only built.
-const EXAMPLES_WITH_A_SERVER: &[&str] = &[];
+/// Examples of the facade that want a server of the user's, or run until they are stopped: tests of
+/// their own run them.
+const EXAMPLES_WITH_A_SERVER: &[&str] = &[
+    "fenced_write_firestore",
+    "fenced_write_postgres",
+    "fenced_write_redis",
+    "leader",
+    "migration_gate",
+    "nightly_job",
+    "webhook",
+];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let started = Instant::now();

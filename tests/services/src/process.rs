@@ -88,6 +88,24 @@ impl ServerProcess {
             .with_context(|| format!("{} had to be killed\n{}", self.name, self.log_tail()))
     }
 
+    /// Waits for the end of a process that ends by itself.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, or still runs after `timeout`; with the end of its log.
+    pub fn wait(mut self, timeout: Duration) -> Result<()> {
+        let (child, mut ended) = (&mut self.child, None);
+        let waited = wait::until("the end of a process", timeout, || {
+            ended = child.try_wait()?;
+            Ok(ended.is_some())
+        });
+        match ended {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => bail!("{} failed: {status}\n{}", self.name, self.log_tail()),
+            None => waited.with_context(|| format!("{}\n{}", self.name, self.log_tail())),
+        }
+    }
+
     /// SIGKILL for the server and all its descendants.
     ///
     /// # Errors

@@ -1,0 +1,60 @@
+//! `fenced_write_*.rs`: a write under an old fence is rejected, by each store.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::redis::RedisServer;
+
+use crate::stage::{LONG, Stage};
+
+const FIRESTORE: &str = env!("CARGO_BIN_EXE_example-fenced-write-firestore");
+const POSTGRES: &str = env!("CARGO_BIN_EXE_example-fenced-write-postgres");
+const REDIS: &str = env!("CARGO_BIN_EXE_example-fenced-write-redis");
+
+const WRITES: [&str; 2] = [
+    "the successor writes under fence 000000000000002: true",
+    "the stalled one writes under fence 000000000000001: false",
+];
+
+#[tokio::test]
+async fn firestore_rejects_it() -> Result<()> {
+    let (emulator, stage) = (FirestoreEmulator::start()?, Stage::new()?);
+    let mut command = Command::new(FIRESTORE);
+    command.arg("firestore://demo-syncguard").env("FIRESTORE_EMULATOR_HOST", emulator.host_port());
+    stage.start_command(command)?.wait(LONG)?;
+    ensure!(stage.lines()? == [WRITES[0], WRITES[1], "released: true"], "{:?}", stage.lines()?);
+    let path = "/v1/projects/demo-syncguard/databases/(default)/documents/profiles/7";
+    let document = emulator.get(path)?;
+    ensure!(document.contains(r#""stringValue": "new""#), "{document}");
+    ensure!(document.contains(r#""stringValue": "000000000000002""#), "{document}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn postgres_rejects_it() -> Result<()> {
+    let (postgres, stage) = (PostgresServer::start()?, Stage::new()?);
+    stage.start(POSTGRES, &[&postgres.url()])?.wait(LONG)?;
+    let expected = [
+        WRITES[0],
+        WRITES[1],
+        "the successor's transfer is committed",
+        "the stalled one's transfer is refused: the lock is not held any more: not-found",
+        "released: true",
+    ];
+    ensure!(stage.lines()? == expected, "{:?}", stage.lines()?);
+    let accounts = postgres.psql("SELECT id, balance, fence FROM accounts ORDER BY id")?;
+    ensure!(accounts == "1|195|2\n2|5|0", "{accounts}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn redis_rejects_it() -> Result<()> {
+    let (redis, stage) = (RedisServer::start()?, Stage::new()?);
+    stage.start(REDIS, &[&redis.url()])?.wait(LONG)?;
+    ensure!(stage.lines()? == [WRITES[0], WRITES[1], "released: true"], "{:?}", stage.lines()?);
+    let stored = redis.cli(&["HMGET", "data:profile:7", "value", "fence"])?;
+    ensure!(stored == "new\n000000000000002", "{stored}");
+    Ok(())
+}
