@@ -28,18 +28,21 @@ use crate::{EventKind, Reason, TelemetryOptions};
 /// ```
 pub fn with_telemetry<B: LockBackend>(backend: B, options: TelemetryOptions) -> Telemetry<B> {
     let queue = Arc::new(Queue::new(backend.capabilities().backend, options));
-    let observer = {
-        let queue = Arc::clone(&queue);
-        LockObserver::new(move |observation| {
-            if let Some(record) = Record::observed(queue.backend(), observation) {
-                queue.push(record);
-            }
-        })
-    };
-    let inner = backend.guard_defaults().clone();
-    let observer = observer.and(inner.observer.clone());
-    let defaults = Arc::new(inner.with_observer(observer));
-    Telemetry { inner: backend, queue, defaults }
+    let mut defaults = backend.guard_defaults().clone();
+    if queue.has_listeners() {
+        let inner = defaults.observer.clone();
+        defaults = defaults.with_observer(observer(&queue).and(inner));
+    }
+    Telemetry { inner: backend, queue, defaults: Arc::new(defaults) }
+}
+
+fn observer(queue: &Arc<Queue>) -> LockObserver {
+    let queue = Arc::clone(queue);
+    LockObserver::new(move |observation| {
+        if let Some(record) = Record::observed(queue.backend(), observation) {
+            queue.push(record);
+        }
+    })
 }
 
 /// A backend that tells what it does: see [`with_telemetry`].

@@ -54,6 +54,10 @@ impl Queue {
         self.backend
     }
 
+    pub(crate) fn has_listeners(&self) -> bool {
+        !self.options.sinks.is_empty()
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -64,9 +68,6 @@ impl Queue {
 
     /// Takes a record in, or drops it if the queue is full. Never waits for a callback.
     pub(crate) fn push(self: &Arc<Self>, mut record: Record) {
-        if self.options.sinks.is_empty() {
-            return;
-        }
         if self.options.wants_scope {
             record.scope = Some(Scope::current());
         }

@@ -101,8 +101,8 @@ impl Record {
 /// An operation under way. Dropped unfinished, it tells that it was given up.
 pub(crate) struct Pending<'q> {
     queue: &'q Arc<Queue>,
-    started: Instant,
-    record: Option<Record>,
+    /// When it started, and what is known of it. `None` once told, and where nobody listens.
+    untold: Option<(Instant, Record)>,
 }
 
 /// How an operation was answered.
@@ -130,8 +130,10 @@ impl<'q> Pending<'q> {
         key: Option<&Key>,
         lock_id: Option<LockId>,
     ) -> Self {
-        let record = Record::new(queue.backend(), kind, key.cloned(), lock_id);
-        Self { queue, started: Instant::now(), record: Some(record) }
+        let untold = queue
+            .has_listeners()
+            .then(|| (Instant::now(), Record::new(queue.backend(), kind, key.cloned(), lock_id)));
+        Self { queue, untold }
     }
 
     /// Passes the result through, and tells of it.
@@ -148,11 +150,11 @@ impl<'q> Pending<'q> {
     }
 
     fn tell(&mut self, answer: Answer, error_code: Option<ErrorCode>) {
-        if let Some(mut record) = self.record.take() {
+        if let Some((started, mut record)) = self.untold.take() {
             record.event.result = answer.result;
             record.event.reason = answer.reason;
             record.event.error_code = error_code;
-            record.event.duration = self.started.elapsed();
+            record.event.duration = started.elapsed();
             self.queue.push(record);
         }
     }

@@ -20,6 +20,13 @@ pub(super) const RULES: &[Rule] = &[
         features: &[("tokio", &["default", "macros", "rt", "sync", "time", "tokio-macros"])],
     },
     Rule { package: "syncguard-memory", banned: DRIVERS_AND_TLS, features: &[] },
+    // The API of OpenTelemetry, which is small, and nothing that exports.
+    Rule {
+        package: "syncguard-telemetry",
+        banned: &["opentelemetry_sdk", "opentelemetry-otlp", "tracing-subscriber"],
+        features: &[],
+    },
+    Rule { package: "syncguard-telemetry", banned: DRIVERS_AND_TLS, features: &[] },
     // Whoever uses one store builds the driver of that store, and one TLS provider.
     Rule {
         package: "syncguard-redis",
