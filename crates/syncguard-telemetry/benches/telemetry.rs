@@ -45,10 +45,13 @@ fn with_tracing() -> Telemetry<MemoryBackend> {
 
 #[cfg(feature = "opentelemetry")]
 fn with_opentelemetry() -> Telemetry<MemoryBackend> {
-    use opentelemetry_sdk::metrics::{ManualReader, SdkMeterProvider};
+    use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
     use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
 
-    let provider = SdkMeterProvider::builder().with_reader(ManualReader::builder().build()).build();
+    let reader = PeriodicReader::builder(InMemoryMetricExporter::default()).build();
+    let provider = SdkMeterProvider::builder().with_reader(reader).build();
+    // Dropped, it would stop counting.
+    std::mem::forget(provider.clone());
     let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("bench"));
     with_telemetry(MemoryBackend::new(), options)
 }

@@ -169,7 +169,9 @@ struct Courier {
 impl Courier {
     /// Delivers on the blocking pool.
     fn send(self, runtime: &Handle) {
-        runtime.spawn_blocking(move || self.deliver());
+        // tokio panics if the system has no more threads to give. That must break no operation:
+        // the courier is gone then, and the next event sends another one.
+        let _ = catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(move || self.deliver())));
     }
 
     fn deliver(mut self) {

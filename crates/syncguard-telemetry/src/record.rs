@@ -106,6 +106,7 @@ pub(crate) struct Pending<'q> {
 }
 
 /// How an operation was answered.
+#[derive(Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) result: EventResult,
     pub(crate) reason: Option<Reason>,

@@ -6,16 +6,20 @@ use syncguard_conformance::Harness;
 use syncguard_core::{Fence, Key};
 use syncguard_firestore::FirestoreBackend;
 
-use crate::firestore_support::{Raw, backend_with, fresh, options, options_at, shared, text};
+use crate::firestore_support::{Raw, backend_with, fresh, options, options_at, text};
 use crate::net::Net;
-use crate::scenario::{all_fail, locks, nothing_was_given_away, secret, suite};
+use crate::scenario::{Handles, all_fail, locks, nothing_was_given_away, secret, suite};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_firestore_backend_says_nothing() {
     let net = Net::global();
     let url = fresh();
-    suite(Firestore { raw: Raw::new(&url), url: url.clone() }, 16).await;
+    let mut handles = Vec::new();
+    for cleanup in [true, false] {
+        handles.push(backend_with(&url, options().with_cleanup_in_is_locked(cleanup)).await);
+    }
+    suite(Firestore { raw: Raw::new(&url), handles: Handles::new(handles) }, 6).await;
     let backend = backend_with(&url, options()).await;
     net.read("a backend", &format!("{backend:?} {:?}", options()));
     locks(&watched(net, backend)).await;
@@ -29,19 +33,19 @@ async fn the_firestore_backend_says_nothing() {
     let impatient = options_at(1).with_operation_timeout(timeout).with_request_timeout(timeout);
     let backend = FirestoreBackend::connect_with(&url, impatient).await.expect("a backend");
     all_fail(&watched(net, backend)).await;
-    nothing_was_given_away(&["h2", "hyper", "tonic", "tower", "gcloud_sdk"]);
+    nothing_was_given_away(&["h2", "hyper", "tonic", "tower", "gcloud_sdk"]).await;
 }
 
 struct Firestore {
-    url: String,
     raw: Raw,
+    handles: Handles<FirestoreBackend>,
 }
 
 impl Harness for Firestore {
     type Backend = FirestoreBackend;
 
     async fn connect(&self) -> FirestoreBackend {
-        backend_with(&self.url, options().with_cleanup_in_is_locked(true)).await
+        self.handles.next()
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {

@@ -13,7 +13,8 @@ async fn the_memory_backend_says_nothing() {
     let net = Net::global();
     suite(Memory::default(), 16).await;
     locks(&watched(net, MemoryBackend::new())).await;
-    nothing_was_given_away(&["syncguard_core", "syncguard::telemetry", "an event", "an error"]);
+    nothing_was_given_away(&["syncguard_core", "syncguard::telemetry", "an event", "an error"])
+        .await;
 }
 
 #[derive(Default)]

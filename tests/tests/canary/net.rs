@@ -1,6 +1,6 @@
 //! Catches what must not be said.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
@@ -25,7 +25,7 @@ struct Inner {
     /// One line for each place that gave something away.
     leaks: Mutex<BTreeMap<String, String>>,
     /// How much was read, by target: a net that sees nothing proves nothing.
-    read: Mutex<BTreeMap<String, u64>>,
+    read: Mutex<HashMap<String, u64>>,
 }
 
 impl Net {
@@ -46,7 +46,8 @@ impl Net {
     /// chance are left out.
     pub(crate) fn add(&self, secret: &str) {
         let known = |piece: &[u8; PIECE]| self.pieces().contains(piece);
-        let new: Vec<_> = pieces(secret.as_bytes()).filter(|piece| !known(piece)).collect();
+        let new: Vec<_> =
+            pieces(secret.as_bytes()).filter(|piece| is_telling(piece) && !known(piece)).collect();
         if !new.is_empty() {
             self.0.pieces.write().unwrap_or_else(PoisonError::into_inner).extend(new);
         }
@@ -54,15 +55,32 @@ impl Net {
 
     /// Reads a text that somebody could see.
     pub(crate) fn read(&self, place: &str, text: &str) {
-        *lock(&self.0.read).entry(place.to_owned()).or_default() += 1;
-        if self.gives_away(text.as_bytes()) || decoded(text).any(|bytes| self.gives_away(&bytes)) {
-            lock(&self.0.leaks).entry(place.to_owned()).or_insert_with(|| text.to_owned());
+        self.count(place);
+        if self.gives_away(text) {
+            self.caught(place, text);
         }
     }
 
-    fn gives_away(&self, text: &[u8]) -> bool {
+    /// Once for each of millions of lines, so it is quick about those that hold nothing.
+    fn gives_away(&self, text: &str) -> bool {
+        let scan = Scan::of(text.as_bytes());
         let secrets = self.pieces();
-        pieces(text).any(|piece| secrets.contains(&piece))
+        let has = |bytes: &[u8]| pieces(bytes).any(|piece| secrets.contains(&piece));
+        (scan.longest_word >= PIECE && has(text.as_bytes()))
+            || (scan.commas >= PIECE - 1 && lists(text).any(|bytes| has(&bytes)))
+            || (scan.longest_hex >= 2 * PIECE && hex(text).any(|bytes| has(&bytes)))
+    }
+
+    fn count(&self, target: &str) {
+        let mut read = lock(&self.0.read);
+        match read.get_mut(target) {
+            Some(count) => *count += 1,
+            None => drop(read.insert(target.to_owned(), 1)),
+        }
+    }
+
+    fn caught(&self, place: &str, text: &str) {
+        lock(&self.0.leaks).entry(place.to_owned()).or_insert_with(|| text.to_owned());
     }
 
     fn pieces(&self) -> std::sync::RwLockReadGuard<'_, HashSet<[u8; PIECE]>> {
@@ -85,26 +103,59 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What kinds of things a text has in it, found in one go.
+#[derive(Default)]
+struct Scan {
+    longest_word: usize,
+    longest_hex: usize,
+    commas: usize,
+}
+
+impl Scan {
+    fn of(text: &[u8]) -> Self {
+        let mut scan = Self::default();
+        let (mut word, mut hex) = (0, 0);
+        for byte in text {
+            match byte {
+                b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => (word, hex) = (word + 1, hex + 1),
+                b'g'..=b'z' | b'G'..=b'Z' | b'-' | b'_' => (word, hex) = (word + 1, 0),
+                _ => (word, hex) = (0, 0),
+            }
+            scan.commas += usize::from(*byte == b',');
+            if word > scan.longest_word {
+                scan.longest_word = word;
+            }
+            if hex > scan.longest_hex {
+                scan.longest_hex = hex;
+            }
+        }
+        scan
+    }
+}
+
 /// All pieces of the words of a text.
 fn pieces(text: &[u8]) -> impl Iterator<Item = [u8; PIECE]> {
     text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')))
         .flat_map(|word| word.windows(PIECE))
         .filter_map(|window| <[u8; PIECE]>::try_from(window).ok())
-        .filter(|piece| piece.iter().collect::<HashSet<_>>().len() > 7)
 }
 
-/// What a text says in other ways: bytes as a list of numbers, as `Vec<u8>` prints, or as hex.
-fn decoded(text: &str) -> impl Iterator<Item = Vec<u8>> {
-    let lists =
-        text.split(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | ' '))).filter_map(|list| {
-            let bytes = list.split(',').map(|number| number.trim().parse().ok());
-            (list.len() > 2 * PIECE).then(|| bytes.flatten().collect())
-        });
-    let hex = text.split(|c: char| !c.is_ascii_hexdigit()).filter_map(|digits| {
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        (digits.len() >= 2 * PIECE).then(|| digits.as_bytes().chunks(2).filter_map(byte).collect())
-    });
-    lists.chain(hex)
+/// Whether a piece is nothing that anybody might say by chance.
+fn is_telling(piece: &[u8; PIECE]) -> bool {
+    piece.iter().collect::<HashSet<_>>().len() > 7
+}
+
+/// Bytes as a list of numbers, as `Vec<u8>` prints.
+fn lists(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    text.split(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | ' ')))
+        .map(|list| list.split(',').filter_map(|number| number.trim().parse().ok()).collect())
+}
+
+/// Bytes as hex.
+fn hex(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    text.split(|c: char| !c.is_ascii_hexdigit())
+        .map(move |digits| digits.as_bytes().chunks(2).filter_map(byte).collect())
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Net {
@@ -126,10 +177,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Net {
 
 impl Net {
     fn look(&self, metadata: &Metadata<'_>, record: impl FnOnce(&mut Text)) {
-        let mut text = Text(metadata.name().to_owned());
+        let mut text = Text(String::with_capacity(256));
         record(&mut text);
-        let line = metadata.line().unwrap_or_default();
-        self.read(&format!("{}:{line}", metadata.target()), &text.0);
+        self.count(metadata.target());
+        if self.gives_away(&text.0) {
+            let line = metadata.line().unwrap_or_default();
+            self.caught(&format!("{}:{line}", metadata.target()), &text.0);
+        }
     }
 }
 

@@ -54,7 +54,7 @@ fn every_planted_leak_is_caught() {
             tracing::subscriber::with_default(Registry::default().with(net.clone()), || {
                 leak(&net, lock_id.expose());
             });
-            assert_eq!(net.leaks().len(), 1, "{name}: {:?}", net.leaks());
+            assert!(!net.leaks().is_empty(), "{name} got through");
         }
     }
 }

@@ -1,16 +1,15 @@
 //! PostgreSQL, tokio-postgres and deadpool.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use syncguard_conformance::Harness;
 use syncguard_core::{AcquireRequest, Fence, Key, LockBackend as _, LockId};
-use syncguard_postgres::{ConnectOptions, PostgresBackend, PostgresOptions};
+use syncguard_postgres::{PoolOptions, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 
 use crate::net::Net;
-use crate::scenario::{all_fail, locks, nothing_was_given_away, refused, secret, suite};
+use crate::scenario::{Handles, all_fail, locks, nothing_was_given_away, refused, secret, suite};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,9 +25,9 @@ async fn the_postgres_backend_says_nothing() {
     let port = server.port();
     let url = format!("postgres://canary:{password}@127.0.0.1:{port}/postgres");
     let connect = async |url: &str, options: PostgresOptions| {
-        let connect = ConnectOptions::new().with_size(3).expect("a size");
+        let connect = PoolOptions::new().with_size(3).expect("a size");
         let connect = connect.with_connect_timeout(Duration::from_secs(2)).expect("a timeout");
-        PostgresBackend::connect_with(url, connect, options).await
+        PostgresBackend::connect_with(url, options, connect).await
     };
 
     let backend = connect(&url, PostgresOptions::new()).await.expect("a backend");
@@ -37,9 +36,14 @@ async fn the_postgres_backend_says_nothing() {
     net.read("a report", &format!("{:?}", backend.durability().await.expect("a report")));
     check_fences(&backend).await;
 
-    let harness =
-        Postgres { server: Arc::clone(&server), url: url.clone(), made: AtomicUsize::new(0) };
-    suite(harness, 5).await;
+    let mut handles = Vec::new();
+    for unprepared in [true, false] {
+        let options = PostgresOptions::new()
+            .with_unprepared_statements(unprepared)
+            .with_cleanup_in_is_locked(true);
+        handles.push(connect(&url, options).await.expect("a backend"));
+    }
+    suite(Postgres { server: Arc::clone(&server), handles: Handles::new(handles) }, 5).await;
     let backend = watched(net, backend);
     locks(&backend).await;
 
@@ -74,7 +78,7 @@ async fn the_postgres_backend_says_nothing() {
     all_fail(&backend).await;
     drop(server);
     all_fail(&backend).await;
-    nothing_was_given_away(&["tokio_postgres"]);
+    nothing_was_given_away(&["tokio_postgres"]).await;
 }
 
 /// The one statement that goes through a connection of the user's.
@@ -93,20 +97,14 @@ async fn check_fences(backend: &PostgresBackend) {
 
 struct Postgres {
     server: Arc<PostgresServer>,
-    url: String,
-    made: AtomicUsize,
+    handles: Handles<PostgresBackend>,
 }
 
 impl Harness for Postgres {
     type Backend = PostgresBackend;
 
     async fn connect(&self) -> PostgresBackend {
-        let unprepared = self.made.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-        let options = PostgresOptions::new()
-            .with_unprepared_statements(unprepared)
-            .with_cleanup_in_is_locked(true);
-        let connect = ConnectOptions::new().with_size(3).expect("a size");
-        PostgresBackend::connect_with(&self.url, connect, options).await.expect("a backend")
+        self.handles.next()
     }
 
     // By another process: a client in this one would say what it sends.

@@ -9,7 +9,7 @@ use syncguard_redis::{RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::net::Net;
-use crate::scenario::{all_fail, locks, nothing_was_given_away, refused, secret, suite};
+use crate::scenario::{Handles, all_fail, locks, nothing_was_given_away, refused, secret, suite};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +21,12 @@ async fn the_redis_backend_says_nothing() {
     assert!(url.contains(&password));
     let server = Arc::new(server);
 
-    suite(Redis { server: Arc::clone(&server), url: url.clone() }, 8).await;
+    let mut handles = Vec::new();
+    for cleanup in [true, false, true] {
+        let options = RedisOptions::new().with_cleanup_in_is_locked(cleanup);
+        handles.push(RedisBackend::connect_with(&url, options).await.expect("a backend"));
+    }
+    suite(Redis { server: Arc::clone(&server), handles: Handles::new(handles) }, 8).await;
     let options = RedisOptions::new().with_command_timeout(Duration::from_millis(500));
     let options = options.with_connect_timeout(Duration::from_millis(500));
     let backend = RedisBackend::connect_with(&url, options.clone()).await.expect("a backend");
@@ -40,18 +45,19 @@ async fn the_redis_backend_says_nothing() {
     refused(connect(format!("redis://:{wrong}@127.0.0.1:1")).await);
     refused(connect(format!("redis+{wrong}://127.0.0.1:{port}")).await);
 
-    // The server loses its mind, and then its life.
-    server.cli(&["CONFIG", "SET", "requirepass", &wrong]).expect("an answer");
-    server.cli(&["CLIENT", "KILL", "TYPE", "normal"]).ok();
+    // The user may touch no key any more, then do nothing at all, and then the server is gone.
+    server.cli(&["ACL", "SETUSER", "default", "resetkeys"]).expect("an answer");
+    all_fail(&backend).await;
+    server.cli(&["ACL", "SETUSER", "default", "-@all"]).expect("an answer");
     all_fail(&backend).await;
     drop(server);
     all_fail(&backend).await;
-    nothing_was_given_away(&["fred"]);
+    nothing_was_given_away(&["fred"]).await;
 }
 
 struct Redis {
     server: Arc<RedisServer>,
-    url: String,
+    handles: Handles<RedisBackend>,
 }
 
 impl Redis {
@@ -64,8 +70,7 @@ impl Harness for Redis {
     type Backend = RedisBackend;
 
     async fn connect(&self) -> RedisBackend {
-        let options = RedisOptions::new().with_cleanup_in_is_locked(true);
-        RedisBackend::connect_with(&self.url, options).await.expect("a backend")
+        self.handles.next()
     }
 
     // By another process: a client in this one would say what it sends.

@@ -2,13 +2,16 @@
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::sync::Mutex;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, GuardDefaults,
     IsLockedRequest, Key, LockBackend, LockError, LockId, LockInfo, LookupBy, LookupRequest,
     ReleaseRequest, ReleaseResult,
 };
-use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
+use syncguard_telemetry::{
+    LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
+};
 
 use crate::net::Net;
 
@@ -23,14 +26,28 @@ pub(crate) struct Watched<B> {
 pub(crate) fn watched<B: LockBackend>(net: &Net, backend: B) -> Watched<B> {
     let callback = {
         let net = net.clone();
-        move |event: &_| net.read("an event", &format!("{event:?}"))
+        move |event: &LockEvent| net.read("an event", &format!("{event:?}"))
     };
     let options = TelemetryOptions::new()
         .with_include_raw(true)
         .with_queue_capacity(100_000)
         .with_tracing()
         .with_on_event(callback);
-    Watched { backend: with_telemetry(backend, options), net: net.clone() }
+    let backend = with_telemetry(backend, options);
+    HANDLES.lock().expect("no panic").push(backend.telemetry());
+    Watched { backend, net: net.clone() }
+}
+
+/// Of all that were made, so that their last events can be waited for.
+static HANDLES: Mutex<Vec<TelemetryHandle>> = Mutex::new(Vec::new());
+
+/// Waits until telemetry has told everything; it must not have dropped anything.
+pub(crate) async fn told() {
+    let handles = HANDLES.lock().expect("no panic").clone();
+    for handle in handles {
+        handle.flush().await;
+        assert_eq!((handle.dropped_events(), handle.panics()), (0, 0));
+    }
 }
 
 impl<B: LockBackend> Watched<B> {

@@ -45,23 +45,16 @@ impl Seen {
 
 /// What happened, in one line: `wait fail locked !AcquisitionTimeout attempts=3 200ms`.
 pub(crate) fn line(event: &LockEvent) -> String {
-    let mut line = format!("{} {}", event.kind, event.result);
-    if let Some(reason) = event.reason {
-        line += &format!(" {reason}");
-    }
-    if let Some(code) = event.error_code {
-        line += &format!(" !{code}");
-    }
-    if let Some(loss) = event.loss {
-        line += &format!(" {}", loss.as_str());
-    }
-    if let Some(attempts) = event.attempts {
-        line += &format!(" attempts={attempts}");
-    }
-    if !event.duration.is_zero() {
-        line += &format!(" {}ms", event.duration.as_millis());
-    }
-    line
+    let parts = [
+        Some(event.kind.to_string()),
+        Some(event.result.to_string()),
+        event.reason.map(|reason| reason.to_string()),
+        event.error_code.map(|code| format!("!{code}")),
+        event.loss.map(|loss| loss.as_str().to_owned()),
+        event.attempts.map(|attempts| format!("attempts={attempts}")),
+        (!event.duration.is_zero()).then(|| format!("{}ms", event.duration.as_millis())),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// An observed backend of the test's own, and its events.
