@@ -8,13 +8,17 @@ use syncguard_firestore::FirestoreBackend;
 
 use crate::firestore_support::{Raw, backend_with, fresh, options, options_at, text};
 use crate::net::Net;
-use crate::scenario::{Handles, all_fail, locks, nothing_was_given_away, secret, suite};
+use crate::scenario::{Handles, all_fail, alone, locks, nothing_was_given_away, secret, suite};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_firestore_backend_says_nothing() {
     let net = Net::global();
+    let _alone = alone().await;
     let url = fresh();
+    // An emulator that has just been started takes seconds for its first answers.
+    let patience = Duration::from_secs(20);
+    let options = || options().with_request_timeout(patience).with_operation_timeout(patience);
     let mut handles = Vec::new();
     for cleanup in [true, false] {
         handles.push(backend_with(&url, options().with_cleanup_in_is_locked(cleanup)).await);

@@ -9,12 +9,15 @@ use syncguard_postgres::{PoolOptions, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 
 use crate::net::Net;
-use crate::scenario::{Handles, all_fail, locks, nothing_was_given_away, refused, secret, suite};
+use crate::scenario::{
+    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_postgres_backend_says_nothing() {
     let net = Net::global();
+    let _alone = alone().await;
     let password = secret();
     let server = PostgresServer::builder().authentication(Authentication::Scram);
     let server = server.config("max_connections = 400").config("log_statement = 'all'");

@@ -9,12 +9,15 @@ use syncguard_redis::{RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::net::Net;
-use crate::scenario::{Handles, all_fail, locks, nothing_was_given_away, refused, secret, suite};
+use crate::scenario::{
+    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_redis_backend_says_nothing() {
     let net = Net::global();
+    let _alone = alone().await;
     let password = secret();
     let server = RedisServer::builder().password(&password).start().expect("a Redis server");
     let (url, port) = (server.url(), server.port());

@@ -1,13 +1,16 @@
 //! What each backend goes through.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Decorated, Harness, run_all_limited};
+use syncguard_conformance::{Decorated, Group, Harness, cases, run};
 use syncguard_core::{
     AcquireRequest, AcquisitionOptions, AutoExtend, ExtendRequest, IsLockedRequest, LockBackend,
     LockConfig, LockError, LockId, LookupRequest, ReleaseRequest, acquire, lock,
 };
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use crate::net::Net;
 use crate::watched::{Watched, read_error, told, watched};
@@ -19,15 +22,33 @@ pub(crate) fn secret() -> String {
     secret
 }
 
-/// The whole suite, over handles on one store.
+/// One store after the other: reading everything is work enough.
+pub(crate) async fn alone() -> impl Drop {
+    static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    BUSY.lock().await
+}
+
+/// The suite, over handles on one store, without the groups that only do more of the same at once.
 ///
 /// That each rule is kept is proven elsewhere. Reading everything makes for slow answers, and a case
 /// that needs them in time may fail of that; but most must pass, or they have not done what they do.
 pub(crate) async fn suite(harness: impl Harness, at_once: usize) {
     let net = Net::global();
-    let harness = Decorated::new(harness, |backend| watched(net, backend));
-    let report = run_all_limited(harness, at_once).await;
-    assert!(report.failures().count() < 20, "{report}");
+    let harness = Arc::new(Decorated::new(harness, |backend| watched(net, backend)));
+    let slots = Arc::new(Semaphore::new(at_once));
+    let mut running = JoinSet::new();
+    let more_of_the_same = [Group::Concurrency, Group::Contention];
+    for case in cases().iter().filter(|case| !more_of_the_same.contains(&case.group)) {
+        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
+        running.spawn(async move {
+            let _slot = slots.acquire().await;
+            run(case.name, &*harness).await
+        });
+    }
+    let results = running.join_all().await;
+    let count = results.len();
+    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert!(count > 80 && failures.len() < 15, "of {count}: {failures:#?}");
 }
 
 /// Some backends, to be given out in turn.
