@@ -65,6 +65,9 @@
 //! [`with_include_raw_if`](TelemetryOptions::with_include_raw_if) says so, and even then `Debug` shows
 //! hashes. `tracing` and metrics never get them.
 //!
+//! The backends keep to the same rule in what they and their drivers log, down to `TRACE`; each has
+//! a section on it in its documentation.
+//!
 //! # Features
 //!
 //! - `tracing`: [`TelemetryOptions::with_tracing`] logs every event, with a level by its outcome.

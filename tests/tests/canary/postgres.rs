@@ -7,6 +7,9 @@ use syncguard_conformance::Harness;
 use syncguard_core::{AcquireRequest, Fence, Key, LockBackend as _, LockId};
 use syncguard_postgres::{PoolOptions, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
+use tracing::instrument::WithSubscriber as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::Registry;
 
 use crate::net::Net;
 use crate::scenario::{
@@ -38,6 +41,7 @@ async fn the_postgres_backend_says_nothing() {
     backend.setup_schema().await.expect("tables");
     net.read("a report", &format!("{:?}", backend.durability().await.expect("a report")));
     check_fences(&backend).await;
+    a_parameter_in_plain_sight_is_caught(&backend).await;
 
     let mut handles = Vec::new();
     for unprepared in [true, false] {
@@ -96,6 +100,20 @@ async fn check_fences(backend: &PostgresBackend) {
     let other = LockId::new(secret()).expect("a lock id");
     let error = backend.check_fence(&transaction, other, lock.fence).await.expect_err("no lock");
     net.read("an error", &format!("{error} {error:?}"));
+}
+
+/// What the driver says of the user's own statements, it would say of ours.
+async fn a_parameter_in_plain_sight_is_caught(backend: &PostgresBackend) {
+    let (net, parameter) = (Net::default(), secret());
+    net.add(&parameter);
+    let client = backend.pool().get().await.expect("a connection");
+    client
+        .query_one("SELECT $1::text", &[&parameter])
+        .with_subscriber(Registry::default().with(net.clone()))
+        .await
+        .expect("a row");
+    let leaks = net.leaks();
+    assert!(leaks.keys().any(|place| place.starts_with("tokio_postgres::")), "{leaks:?}");
 }
 
 struct Postgres {
