@@ -20,6 +20,8 @@ pub(crate) struct Options {
 enum Name {
     /// Keys, fences, locking, guards, and what a held guard weighs
     Core,
+    /// A backend without telemetry, with it, and with each of its sinks
+    Telemetry,
     /// The Redis backend beside raw drivers, redis-benchmark and another crate
     Redis,
     /// The PostgreSQL backend beside pgbench and a transaction that awaits every statement
@@ -46,6 +48,15 @@ impl Name {
                 // benchmark's options.
                 cargo(["bench", "-p", "syncguard-core", "--all-features", "--bench", "*", "--"]),
             ],
+            Self::Telemetry => vec![cargo([
+                "bench",
+                "-p",
+                "syncguard-telemetry",
+                "--all-features",
+                "--bench",
+                "*",
+                "--",
+            ])],
             // Workspaces of their own: what they compare with is no part of the library's tree.
             Self::Redis => vec![in_workspace("tests/bench-redis/Cargo.toml")],
             Self::Postgres => vec![in_workspace("tests/bench-postgres/Cargo.toml")],

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::guard::Lease;
+use crate::observer::Waiting;
 use crate::rt::{self, Instant, Spawner, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, AcquisitionOptions, Backoff, ErrorCode, GuardDefaults, Jitter,
@@ -42,22 +43,9 @@ where
     C: Into<LockConfig>,
 {
     let attempt = Attempt::new(backend, config.into())?;
-    let options = attempt.config.policy.acquisition;
-    let deadline = rt::after(options.timeout);
-    let mut pauses = Pauses::new(&options);
-    loop {
-        // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
-        match rt::until(deadline, attempt.once()).await {
-            Some(Ok(Some(guard))) => return Ok(guard),
-            Some(Ok(None)) => {}
-            Some(Err(error)) => return Err(error),
-            None => return Err(attempt.timed_out(&pauses)),
-        }
-        let Some(pause) = pauses.next(deadline.saturating_duration_since(Instant::now()))? else {
-            return Err(attempt.timed_out(&pauses));
-        };
-        attempt.wait(pause).await?;
-    }
+    let mut waiting = attempt.waiting();
+    let result = attempt.until_granted(&mut waiting).await;
+    waiting.end(result, |_| true)
 }
 
 /// Takes a lock if it is free right now; `None` if someone else holds it.
@@ -77,7 +65,11 @@ where
     B: LockBackend,
     C: Into<LockConfig>,
 {
-    Attempt::new(backend, config.into())?.once().await
+    let attempt = Attempt::new(backend, config.into())?;
+    let mut waiting = attempt.waiting();
+    waiting.attempt();
+    let result = attempt.once().await;
+    waiting.end(result, Option::is_some)
 }
 
 /// Everything that one attempt shares with the next.
@@ -87,6 +79,7 @@ struct Attempt<'a, B> {
     /// The same for every attempt: none of the earlier ones was granted.
     lock_id: LockId,
     config: LockConfig,
+    defaults: &'a GuardDefaults,
     spawner: Spawner,
 }
 
@@ -103,7 +96,33 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 "called outside a tokio runtime; locks wait and end on one, with its timers enabled",
             ));
         }
-        Ok(Self { backend, key, lock_id: LockId::generate()?, config, spawner })
+        let (lock_id, defaults) = (LockId::generate()?, backend.guard_defaults());
+        Ok(Self { backend, key, lock_id, config, defaults, spawner })
+    }
+
+    fn waiting(&self) -> Waiting<'_> {
+        Waiting::start(&self.defaults.observer, &self.key, self.lock_id)
+    }
+
+    async fn until_granted(&self, waiting: &mut Waiting<'_>) -> Result<LockGuard<B>, LockError> {
+        let options = self.config.policy.acquisition;
+        let deadline = rt::after(options.timeout);
+        let mut pauses = Pauses::new(&options);
+        loop {
+            waiting.attempt();
+            // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
+            match rt::until(deadline, self.once()).await {
+                Some(Ok(Some(guard))) => return Ok(guard),
+                Some(Ok(None)) => {}
+                Some(Err(error)) => return Err(error),
+                None => return Err(self.timed_out(&pauses)),
+            }
+            let Some(pause) = pauses.next(deadline.saturating_duration_since(Instant::now()))?
+            else {
+                return Err(self.timed_out(&pauses));
+            };
+            self.wait(pause).await?;
+        }
     }
 
     async fn once(&self) -> Result<Option<LockGuard<B>>, LockError> {
@@ -133,7 +152,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
 
     /// The lock's own settings where it has any, else the backend's.
     fn disposal(&self) -> GuardDefaults {
-        let (policy, defaults) = (&self.config.policy, self.backend.guard_defaults());
+        let (policy, defaults) = (&self.config.policy, self.defaults);
         GuardDefaults {
             on_release_error: policy
                 .on_release_error
@@ -141,6 +160,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 .unwrap_or(&defaults.on_release_error)
                 .clone(),
             dispose_timeout: policy.dispose_timeout.unwrap_or(defaults.dispose_timeout),
+            observer: defaults.observer.clone(),
         }
     }
 

@@ -47,6 +47,7 @@ mod lock;
 mod lock_id;
 mod locker;
 mod normalize;
+mod observer;
 mod outcome;
 mod release_error;
 mod request;
@@ -72,6 +73,9 @@ pub use self::key::Key;
 pub use self::lock::{lock, lock_send};
 pub use self::lock_id::LockId;
 pub use self::locker::Locker;
+pub use self::observer::{
+    AcquisitionEnd, AcquisitionObserved, HoldObserved, LockObserver, Observation,
+};
 pub use self::outcome::{
     AcquireResult, Acquired, ExtendResult, LockInfo, LockInfoDebug, NotHeld, ReleaseResult,
     corrupt_record,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::{Key, LockError, LockId};
+use crate::{Key, LockError, LockId, LockObserver};
 
 /// Where a release that failed came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +85,7 @@ impl Default for ReleaseErrorHandler {
     }
 }
 
-/// What guards do when they end, set once per backend.
+/// What guards do when they end, and who hears of them, set once per backend.
 ///
 /// A [`LockConfig`](crate::LockConfig) can say otherwise for one lock.
 #[derive(Clone, Debug)]
@@ -95,6 +95,8 @@ pub struct GuardDefaults {
     pub on_release_error: ReleaseErrorHandler,
     /// The longest a release may take before it is reported as failed. It goes on in the background.
     pub dispose_timeout: Duration,
+    /// Hears of waiting, holding and losing; nobody by default.
+    pub observer: LockObserver,
 }
 
 impl GuardDefaults {
@@ -112,6 +114,14 @@ impl GuardDefaults {
     #[must_use]
     pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
         self.on_release_error = handler;
+        self
+    }
+
+    /// Tells this observer of waiting, holding and losing, instead of the one there was: a
+    /// decorator passes its own [`and`](LockObserver::and) that of the backend inside.
+    #[must_use]
+    pub fn with_observer(mut self, observer: LockObserver) -> Self {
+        self.observer = observer;
         self
     }
 
@@ -140,6 +150,7 @@ impl Default for GuardDefaults {
         Self {
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: Self::DISPOSE_TIMEOUT,
+            observer: LockObserver::none(),
         }
     }
 }

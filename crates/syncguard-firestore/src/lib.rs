@@ -91,6 +91,11 @@
 //! warned about; expired ones are deleted, and while two are live, operations by that id answer
 //! `Internal` and touch neither.
 //!
+//! # In logs
+//!
+//! Neither this crate nor gcloud-sdk, tonic, hyper or h2 logs a key, a lock id or a token, at any
+//! level: they describe calls and frames, not what these carry.
+//!
 //! # What the database needs
 //!
 //! - **Native mode**, and the single-field index on `lockId` of the lock collection, which Firestore

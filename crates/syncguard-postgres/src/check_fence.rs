@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 use crate::backend::Inner;
 use crate::error::{Phase, classify};
 use crate::record::Record;
+use crate::session::Param;
 
 /// Why a transaction must not go on.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -31,7 +32,7 @@ impl Inner {
         let rows = transaction
             .query_typed(
                 &self.statements.check_fence.sql,
-                &[(&lock_id.expose(), Type::TEXT), (&fence, Type::TEXT)],
+                &[(&Param::Text(lock_id.expose()), Type::TEXT), (&Param::Text(&fence), Type::TEXT)],
             )
             .await
             .map_err(|error| classify(&error, Phase::Before).error.with_lock_id(lock_id))?;

@@ -60,6 +60,13 @@
 //! Writing statements commit with `synchronous_commit = on` at least, whatever the session has.
 //! What else can make a database forget a lock is in the [`DurabilityReport`].
 //!
+//! # In logs
+//!
+//! Neither this crate nor its driver logs a key, a lock id or a password, at any level:
+//! tokio-postgres logs the parameters of statements at `DEBUG`, and those of this crate print as
+//! `_`. What the server writes to its own log is the server's: settings such as `log_statement`
+//! and `log_parameter_max_length_on_error` put parameters there, and so keys and lock ids.
+//!
 //! # Upkeep
 //!
 //! [`setup_schema`] makes autovacuum come after every 1000 dead rows. Rows of the fence table are

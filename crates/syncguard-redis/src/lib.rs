@@ -82,6 +82,12 @@
 //! them. `WAIT` is needed with replicas to wait for; `CLUSTER SLOTS` and `CLUSTER INFO` on a cluster;
 //! `ROLE` behind Sentinel.
 //!
+//! # In logs
+//!
+//! Neither this crate nor fred 10.1 logs a key, a lock id or a password, at any level: fred names
+//! commands, not what they carry. Its feature `network-logs` changes that, for every client in the
+//! program and whoever turns it on: then everything sent and received is logged at `TRACE`.
+//!
 //! # What is stored
 //!
 //! For the key `k` and the prefix `app`: the lock as JSON under `app:k`, the name of the lock under

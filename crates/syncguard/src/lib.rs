@@ -32,6 +32,8 @@
 //! - `redis`: Redis 6.2 or later, and Valkey.
 //! - `postgres`: PostgreSQL 13 or later.
 //! - `firestore`: Cloud Firestore.
+//! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
+//! - `opentelemetry`: metrics of the same.
 //! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.
 //! - `unix-sockets`: `redis+unix://` URLs.
 //! - `serde`: the types that are safe to print can be serialised.
@@ -57,6 +59,10 @@ pub use syncguard_firestore as firestore;
 /// The PostgreSQL backend.
 #[cfg(feature = "postgres")]
 pub use syncguard_postgres as postgres;
+
+/// Events, logs and metrics over any backend.
+#[cfg(feature = "telemetry")]
+pub use syncguard_telemetry as telemetry;
 
 /// The Redis backend.
 #[cfg(feature = "redis")]

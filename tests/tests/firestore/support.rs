@@ -89,10 +89,22 @@ impl Raw {
     }
 
     pub(crate) fn at(url: &str, port: u16) -> Self {
+        Self::build(url, port, HeaderValue::from_static("Bearer owner"))
+    }
+
+    /// With another token than the administrator's.
+    pub(crate) fn with_token(url: &str, token: &str) -> Self {
+        let mut token = HeaderValue::from_str(&format!("Bearer {token}")).expect("a header");
+        // As the library that makes the real ones marks them.
+        token.set_sensitive(true);
+        Self::build(url, shared().port(), token)
+    }
+
+    fn build(url: &str, port: u16, token: HeaderValue) -> Self {
         let project = url.strip_prefix("firestore://").expect("a URL");
         let database = format!("projects/{project}/databases/(default)");
         let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("a URL");
-        let owner = Owner { tag: EntityTag::new(), calls: Arc::default() };
+        let owner = Owner { tag: EntityTag::new(), token, calls: Arc::default() };
         let calls = Arc::clone(&owner.calls);
         let service = GoogleAuthMiddleware::new(
             endpoint.connect_lazy(),
@@ -179,10 +191,12 @@ pub(crate) fn text(text: &str) -> ValueType {
     ValueType::StringValue(text.to_owned())
 }
 
-/// The administrator of the emulator. It is asked once per call.
+/// Whoever calls: the administrator of the emulator, unless the token says otherwise. It is asked
+/// once per call.
 #[derive(Debug)]
 struct Owner {
     tag: EntityTag,
+    token: HeaderValue,
     calls: Arc<AtomicU64>,
 }
 
@@ -192,8 +206,7 @@ impl CredentialsProvider for Owner {
         _: Extensions,
     ) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        let owner = HeaderValue::from_static("Bearer owner");
-        let data = HeaderMap::from_iter([(header::AUTHORIZATION, owner)]);
+        let data = HeaderMap::from_iter([(header::AUTHORIZATION, self.token.clone())]);
         Ok(CacheableResource::New { entity_tag: self.tag.clone(), data })
     }
 

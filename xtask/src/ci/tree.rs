@@ -56,6 +56,12 @@ pub(super) const RULES: &[Rule] = &[
         banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
         ..RULE
     },
+    // The API of OpenTelemetry, which is small, and nothing that exports.
+    Rule {
+        package: "syncguard-telemetry",
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS, EXPORTERS],
+        ..RULE
+    },
     // Whoever uses one store builds the driver of that store, and TLS only when asked to.
     Rule {
         package: "syncguard-redis",
@@ -168,6 +174,8 @@ const POSTGRES: &[&str] = &["syncguard-postgres", "tokio-postgres*", "postgres*"
 
 const GOOGLE: &[&str] =
     &["syncguard-firestore", "gcloud*", "google*", "tonic*", "prost*", "firestore*"];
+
+const EXPORTERS: &[&str] = &["opentelemetry_sdk", "opentelemetry-*", "tracing-subscriber"];
 
 const NETWORK: &[&str] = &["hyper*", "reqwest*", "socket2", "mio"];
 

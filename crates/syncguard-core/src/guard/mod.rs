@@ -19,6 +19,7 @@ pub(crate) use self::lease::Lease;
 use self::status::Status;
 pub use self::status::{Held, LossReason};
 use crate::cancel::Finish;
+use crate::observer::Holding;
 use crate::rt::Instant;
 use crate::{
     Acquired, AutoExtend, ExtendResult, LockBackend, LockError, LockId, ReleaseResult,
@@ -57,7 +58,8 @@ impl<B: LockBackend> LockGuard<B> {
     ) -> Self {
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let status = Arc::new(Status::new(until, acquired.expires_at, cap));
+        let holding = Holding::start(&lease.disposal.observer, &lease.key, acquired.lock_id);
+        let status = Arc::new(Status::new(until, acquired.expires_at, cap, holding));
         let held = Held::new(Arc::clone(&status), acquired.fence, acquired.lock_id);
         let custody = match auto_extend {
             None => Custody::Guard(lease),

@@ -2,7 +2,8 @@
 //!
 //! The store below is hostile: it answers late, not at all, with errors, or that the lock is gone.
 //! In every execution: at most one release is sent, no renewal is sent after it, the holder never
-//! believes in a lock that the store has given up, and every loss is noticed.
+//! believes in a lock that the store has given up, every loss is noticed, and an observer hears of
+//! the end exactly once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,8 +16,8 @@ use crate::rt::model::{self, Instant, Spawner, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, Acquired, AutoExtend, BackendCapabilities, ErrorCode,
     ExtendRequest, ExtendResult, Fence, GuardDefaults, IsLockedRequest, Key, LockBackend,
-    LockError, LockId, LockInfo, LookupRequest, LossReason, NotHeld, ReleaseRequest, ReleaseResult,
-    TimeAuthority, Timestamp, Ttl,
+    LockError, LockId, LockInfo, LockObserver, LookupRequest, LossReason, NotHeld, ReleaseRequest,
+    ReleaseResult, TimeAuthority, Timestamp, Ttl,
 };
 
 const TTL: Duration = Duration::from_millis(900);
@@ -139,6 +140,7 @@ struct State {
     gone: bool,
     releases_sent: u32,
     extends_after_release: u32,
+    ends_observed: u32,
 }
 
 impl Store {
@@ -149,17 +151,22 @@ impl Store {
             gone: false,
             releases_sent: 0,
             extends_after_release: 0,
+            ends_observed: 0,
         })))
     }
 
     fn guard(&self, plan: Option<AutoExtend>) -> LockGuard<Self> {
         let lock_id = LockId::new("AAAAAAAAAAAAAAAAAAAAAA").unwrap();
+        let observer = {
+            let store = self.clone();
+            LockObserver::new(move |_| store.0.lock().unwrap().ends_observed += 1)
+        };
         let lease = Lease {
             backend: self.clone(),
             key: Key::new("key").unwrap(),
             lock_id,
             ttl: Ttl::new(TTL).unwrap(),
-            disposal: GuardDefaults::default(),
+            disposal: GuardDefaults::default().with_observer(observer),
             spawner: Spawner::current(),
         };
         let expires_at = Timestamp::from_millis(0).unwrap();
@@ -206,6 +213,7 @@ impl Store {
         let state = self.0.lock().unwrap();
         assert_eq!(state.releases_sent, 1, "exactly one release");
         assert_eq!(state.extends_after_release, 0, "no renewal after the release");
+        assert_eq!(state.ends_observed, 1, "the end is told once");
     }
 
     /// The way to the store or back.

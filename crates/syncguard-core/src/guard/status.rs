@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::observer::Holding;
 use crate::rt::{self, Instant, Mutex, Spawner};
 use crate::{Fence, FenceToken, LockId, Timestamp};
 
@@ -33,6 +34,8 @@ pub(crate) struct Status {
     cap: Option<Instant>,
     /// Whether somebody already makes sure that `over` fires in time.
     watched: AtomicBool,
+    /// Who is to hear of the end, if anybody is.
+    holding: Option<Box<Holding>>,
 }
 
 #[derive(Clone, Copy)]
@@ -41,14 +44,33 @@ enum Phase {
     Over { reason: LossReason, expires_at: Timestamp },
 }
 
+impl LossReason {
+    /// `"expired"`, `"not-held"`, `"max-hold"` or `"released"`, as telemetry spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::NotHeld => "not-held",
+            Self::MaxHold => "max-hold",
+            Self::Released => "released",
+        }
+    }
+}
+
 impl Status {
-    pub(crate) fn new(until: Instant, expires_at: Timestamp, cap: Option<Instant>) -> Self {
+    pub(crate) fn new(
+        until: Instant,
+        expires_at: Timestamp,
+        cap: Option<Instant>,
+        holding: Option<Box<Holding>>,
+    ) -> Self {
         let until = cap.map_or(until, |cap| cap.min(until));
         Self {
             phase: Mutex::new(Phase::Held { until, expires_at }),
             over: CancellationToken::new(),
             cap,
             watched: AtomicBool::new(false),
+            holding,
         }
     }
 
@@ -85,10 +107,18 @@ impl Status {
     /// The lock is over. The first reason stands.
     pub(crate) fn end(&self, reason: LossReason) {
         let mut phase = self.phase.lock();
-        if let Phase::Held { expires_at, .. } = *phase {
+        if let Phase::Held { until, expires_at } = *phase {
             *phase = Phase::Over { reason, expires_at };
             drop(phase);
-            self.over.cancel();
+            self.announce(reason, until);
+        }
+    }
+
+    /// Tells everyone who waits for the end or wants to hear of it. Called once.
+    fn announce(&self, reason: LossReason, until: Instant) {
+        self.over.cancel();
+        if let Some(holding) = &self.holding {
+            holding.end(reason, until, || self.why_it_ends(until));
         }
     }
 
@@ -102,7 +132,7 @@ impl Status {
                 let reason = self.why_it_ends(until);
                 *phase = Phase::Over { reason, expires_at };
                 drop(phase);
-                self.over.cancel();
+                self.announce(reason, until);
                 Err(reason)
             }
         }

@@ -1,0 +1,187 @@
+//! The decorator.
+
+use std::fmt;
+use std::sync::Arc;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, GuardDefaults,
+    IsLockedRequest, LockBackend, LockError, LockInfo, LockObserver, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult,
+};
+
+use crate::queue::Queue;
+use crate::record::{Answer, Pending, Record};
+use crate::{EventKind, Reason, TelemetryOptions};
+
+/// Wraps a backend so that everything it does becomes an event. TypeScript: `withTelemetry`.
+///
+/// Never fails, and needs no runtime yet.
+///
+/// ```
+/// use syncguard_core::{DynBackend, LockBackend};
+/// use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
+///
+/// /// Any backend, also one that was chosen at run time.
+/// fn observed(backend: DynBackend) -> Telemetry<DynBackend> {
+///     with_telemetry(backend, TelemetryOptions::new().with_on_event(|event| println!("{event:?}")))
+/// }
+/// ```
+pub fn with_telemetry<B: LockBackend>(backend: B, options: TelemetryOptions) -> Telemetry<B> {
+    let queue = Arc::new(Queue::new(backend.capabilities().backend, options));
+    let mut defaults = backend.guard_defaults().clone();
+    if queue.has_listeners() {
+        let inner = defaults.observer.clone();
+        defaults = defaults.with_observer(observer(&queue).and(inner));
+    }
+    Telemetry { inner: backend, queue, defaults: Arc::new(defaults) }
+}
+
+fn observer(queue: &Arc<Queue>) -> LockObserver {
+    let queue = Arc::clone(queue);
+    LockObserver::new(move |observation| {
+        if let Some(record) = Record::observed(queue.backend(), observation) {
+            queue.push(record);
+        }
+    })
+}
+
+/// A backend that tells what it does: see [`with_telemetry`].
+///
+/// It answers exactly as the backend inside. Clones share their queue and counters.
+#[derive(Clone)]
+pub struct Telemetry<B> {
+    inner: B,
+    queue: Arc<Queue>,
+    defaults: Arc<GuardDefaults>,
+}
+
+impl<B: LockBackend> Telemetry<B> {
+    /// The same as [`with_telemetry`].
+    #[must_use]
+    pub fn new(backend: B, options: TelemetryOptions) -> Self {
+        with_telemetry(backend, options)
+    }
+
+    /// The backend inside. What is done on it directly gives no events.
+    #[must_use]
+    pub fn inner(&self) -> &B {
+        &self.inner
+    }
+
+    /// How many events were dropped because the callbacks did not keep up: see
+    /// [`TelemetryHandle::dropped_events`].
+    #[must_use]
+    pub fn dropped_events(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// What can be asked of the telemetry itself, also after the backend has gone into a
+    /// [`DynBackend`](syncguard_core::DynBackend) or a [`Locker`](syncguard_core::Locker).
+    #[must_use]
+    pub fn telemetry(&self) -> TelemetryHandle {
+        TelemetryHandle(Arc::clone(&self.queue))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<B: LockBackend> LockBackend for Telemetry<B> {
+    type Fence = B::Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
+        let (key, lock_id) = (Some(&request.key), Some(request.lock_id));
+        let pending = Pending::start(&self.queue, EventKind::Acquire, key, lock_id);
+        pending.end(self.inner.acquire(request).await, |result| match result {
+            AcquireResult::Acquired(_) => Answer::OK,
+            AcquireResult::Locked => Answer::fail(Some(Reason::Locked)),
+        })
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let lock_id = Some(request.lock_id);
+        let pending = Pending::start(&self.queue, EventKind::Release, None, lock_id);
+        pending.end(self.inner.release(request).await, |result| match result {
+            ReleaseResult::Released => Answer::OK,
+            ReleaseResult::NotHeld(why) => Answer::fail(Reason::of(*why)),
+        })
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let lock_id = Some(request.lock_id);
+        let pending = Pending::start(&self.queue, EventKind::Extend, None, lock_id);
+        pending.end(self.inner.extend(request).await, |result| match result {
+            ExtendResult::Extended { .. } => Answer::OK,
+            ExtendResult::NotHeld(why) => Answer::fail(Reason::of(*why)),
+        })
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        let key = Some(&request.key);
+        let pending = Pending::start(&self.queue, EventKind::IsLocked, key, None);
+        pending.end(self.inner.is_locked(request).await, |locked| Answer::yes_or_no(*locked))
+    }
+
+    async fn lookup(
+        &self,
+        request: LookupRequest,
+    ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
+        let (key, lock_id) = match &request.by {
+            LookupBy::Key(key) => (Some(key), None),
+            LookupBy::LockId(lock_id) => (None, Some(*lock_id)),
+        };
+        let pending = Pending::start(&self.queue, EventKind::Lookup, key, lock_id);
+        pending.end(self.inner.lookup(request).await, |found| Answer::yes_or_no(found.is_some()))
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.inner.capabilities()
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        &self.defaults
+    }
+}
+
+impl<B: fmt::Debug> fmt::Debug for Telemetry<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Telemetry").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+/// The telemetry of a backend: what was lost, and a way to wait for what was not.
+#[derive(Clone)]
+pub struct TelemetryHandle(Arc<Queue>);
+
+impl TelemetryHandle {
+    /// How many events were dropped because the queue was full when they happened.
+    #[must_use]
+    pub fn dropped_events(&self) -> u64 {
+        self.0.dropped()
+    }
+
+    /// How many calls of callbacks, sinks and the raw predicate panicked.
+    #[must_use]
+    pub fn panics(&self) -> u64 {
+        self.0.panics()
+    }
+
+    /// Waits until every event so far has been through the callbacks: for the end of a program, and
+    /// for tests.
+    ///
+    /// It waits as long as the callbacks take; a limit is the caller's to set.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: what has been queued is delivered all the same.
+    pub async fn flush(&self) {
+        self.0.flush().await;
+    }
+}
+
+impl fmt::Debug for TelemetryHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TelemetryHandle")
+            .field("dropped_events", &self.dropped_events())
+            .field("panics", &self.panics())
+            .finish()
+    }
+}

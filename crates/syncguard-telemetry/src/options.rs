@@ -1,0 +1,105 @@
+//! What is done with events.
+
+use std::fmt;
+
+use crate::LockEvent;
+
+pub(crate) type Sink = Box<dyn Fn(&LockEvent) + Send + Sync>;
+pub(crate) type Predicate = Box<dyn Fn(&LockEvent) -> bool + Send + Sync>;
+
+/// Where events go and what they carry. TypeScript: `TelemetryOptions`.
+///
+/// ```
+/// use syncguard_telemetry::{EventKind, TelemetryOptions};
+///
+/// let options = TelemetryOptions::new()
+///     .with_on_event(|event| println!("{event:?}"))
+///     .with_include_raw_if(|event| event.kind == EventKind::Hold);
+/// ```
+#[must_use]
+pub struct TelemetryOptions {
+    pub(crate) sinks: Vec<Sink>,
+    pub(crate) include_raw: IncludeRaw,
+    pub(crate) capacity: usize,
+    /// Whether a sink wants to know where the caller was, by `tracing`.
+    pub(crate) wants_scope: bool,
+}
+
+pub(crate) enum IncludeRaw {
+    Never,
+    Always,
+    If(Predicate),
+}
+
+impl TelemetryOptions {
+    /// How many events may wait for their callbacks unless the options say otherwise.
+    pub const QUEUE_CAPACITY: usize = 4096;
+
+    /// Events that go nowhere yet, without raw keys and lock ids.
+    pub fn new() -> Self {
+        Self {
+            sinks: Vec::new(),
+            include_raw: IncludeRaw::Never,
+            capacity: Self::QUEUE_CAPACITY,
+            wants_scope: false,
+        }
+    }
+
+    /// Calls this with every event, in the order in which they happened. TypeScript: `onEvent`.
+    ///
+    /// It is called on a thread of its own, one call at a time: it may block, but then events queue
+    /// up. A panic in it ends that call alone. Callbacks add up.
+    pub fn with_on_event(mut self, on_event: impl Fn(&LockEvent) + Send + Sync + 'static) -> Self {
+        self.sinks.push(Box::new(on_event));
+        self
+    }
+
+    /// Whether events carry the raw key and lock id. Default: no. TypeScript: `includeRaw`.
+    ///
+    /// Keys name users and payments, and whoever has a lock id can release its lock: for debugging
+    /// only.
+    pub fn with_include_raw(mut self, include: bool) -> Self {
+        self.include_raw = if include { IncludeRaw::Always } else { IncludeRaw::Never };
+        self
+    }
+
+    /// Includes the raw key and lock id in those events for which this says `true`. TypeScript:
+    /// `includeRaw` as a function.
+    ///
+    /// It sees the event without them. A panic in it counts as `false`.
+    pub fn with_include_raw_if(
+        mut self,
+        predicate: impl Fn(&LockEvent) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.include_raw = IncludeRaw::If(Box::new(predicate));
+        self
+    }
+
+    /// How many events may wait for their callbacks; those beyond are dropped and counted. Default:
+    /// 4096, of some 150 bytes each. Zero counts as one.
+    pub fn with_queue_capacity(mut self, events: usize) -> Self {
+        self.capacity = events.max(1);
+        self
+    }
+}
+
+impl Default for TelemetryOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for TelemetryOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let include_raw = match &self.include_raw {
+            IncludeRaw::Never => "never",
+            IncludeRaw::Always => "always",
+            IncludeRaw::If(_) => "by a predicate",
+        };
+        f.debug_struct("TelemetryOptions")
+            .field("sinks", &self.sinks.len())
+            .field("include_raw", &include_raw)
+            .field("queue_capacity", &self.capacity)
+            .finish()
+    }
+}

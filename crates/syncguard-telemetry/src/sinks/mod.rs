@@ -1,0 +1,6 @@
+//! Ready-made ends for events.
+
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
+#[cfg(feature = "tracing")]
+mod tracing;

@@ -1,0 +1,49 @@
+//! The decorator keeps the whole contract, around a backend and around a `DynBackend`, inside one
+//! and twice over.
+
+use syncguard_conformance::{Decorated, Erased, Harness, conformance_tests, run_all};
+use syncguard_memory::{Fence, Key, LockBackend, MemoryBackend};
+use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
+
+conformance_tests!(bare, Decorated::new(Memory::<true>::default(), observed));
+conformance_tests!(outside_dyn, Decorated::new(Erased(Memory::<true>::default()), observed));
+conformance_tests!(inside_dyn, Erased(Decorated::new(Memory::<true>::default(), observed)));
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twice_on_the_real_clock() {
+    let twice = Decorated::new(Decorated::new(Memory::<false>::default(), observed), observed);
+    let report = run_all(twice).await;
+    assert!(report.is_success(), "{report}");
+}
+
+/// With everything that can be switched on, and a queue that is often full.
+fn observed<B: LockBackend>(backend: B) -> Telemetry<B> {
+    let options = TelemetryOptions::new()
+        .with_on_event(|event| assert!(event.lock_id_hash.is_some() || event.key_hash.is_some()))
+        .with_queue_capacity(8);
+    #[cfg(feature = "tracing")]
+    let options = options.with_tracing();
+    #[cfg(feature = "opentelemetry")]
+    let options = {
+        use syncguard_telemetry::opentelemetry::global;
+        options.with_opentelemetry(&global::meter("conformance"))
+    };
+    with_telemetry(backend, options)
+}
+
+#[derive(Default)]
+struct Memory<const PAUSED: bool>(MemoryBackend);
+
+impl<const PAUSED: bool> Harness for Memory<PAUSED> {
+    type Backend = MemoryBackend;
+
+    const PAUSED_CLOCK: bool = PAUSED;
+
+    async fn connect(&self) -> MemoryBackend {
+        self.0.clone()
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        self.0.set_fence_counter(key, last);
+    }
+}

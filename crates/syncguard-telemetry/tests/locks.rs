@@ -1,0 +1,230 @@
+//! What `lock`, guards and auto-extend tell, under a clock that stands still unless somebody waits.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{KEY, Seen, Store, TTL, observed, take};
+use syncguard_memory::{
+    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Jitter,
+    LockBackend, LockConfig, LossReason, MemoryBackend, ReleaseRequest, acquire, hash_key, lock,
+    try_lock,
+};
+use syncguard_telemetry::{EventKind, TelemetryHandle, with_telemetry};
+use tokio::time::{advance, sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Every 100 ms.
+fn patient(retries: u32) -> AcquisitionOptions {
+    AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_jitter(Jitter::None)
+        .with_max_retries(retries)
+}
+
+fn kept() -> LockConfig {
+    LockConfig::new(KEY).with_ttl(TTL).with_auto_extend(AutoExtend::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_tells_wait_and_hold() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let output = lock(&backend, KEY, async |_| sleep(3 * SECOND).await).await;
+    output.unwrap();
+    let events = seen.events(&handle).await;
+    let lines: Vec<_> = events.iter().map(common::line).collect();
+    assert_eq!(lines, ["acquire ok", "wait ok attempts=1", "hold ok 3000ms", "release ok"]);
+    // All of one call name the same lock.
+    assert!(events.iter().all(|event| event.lock_id_hash == events[0].lock_id_hash));
+    assert!(events[..3].iter().all(|event| event.key_hash == Some(hash_key(KEY))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_counts_its_attempts() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let holder = take(backend.inner(), KEY).await;
+    let waiting = tokio::spawn({
+        let backend = backend.clone();
+        async move { acquire(&backend, LockConfig::new(KEY).with_acquisition(patient(10))).await }
+    });
+    sleep(Duration::from_millis(250)).await;
+    let _ = backend.inner().release(ReleaseRequest::new(holder.lock_id)).await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    let locked = "acquire fail locked";
+    let lines = [locked, locked, locked, "acquire ok", "wait ok attempts=4 300ms"];
+    assert_eq!(seen.lines(&handle).await, lines);
+    assert!(guard.release().await.unwrap().is_released());
+    assert_eq!(seen.lines(&handle).await, ["hold ok", "release ok"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_in_vain_says_how_it_ended() {
+    let store = Store::default();
+    let (backend, handle, seen) = observed(store.clone());
+    let _ = take(&store, KEY).await;
+
+    let config = LockConfig::new(KEY).with_acquisition(patient(2));
+    acquire(&backend, config.clone()).await.unwrap_err();
+    assert_eq!(last(&seen, &handle).await, "wait fail locked !AcquisitionTimeout attempts=3 200ms");
+
+    assert!(try_lock(&backend, KEY).await.unwrap().is_none());
+    assert_eq!(last(&seen, &handle).await, "wait fail locked attempts=1");
+
+    store.fail(ErrorCode::AuthFailed, 1);
+    acquire(&backend, config.clone()).await.unwrap_err();
+    assert_eq!(last(&seen, &handle).await, "wait fail !AuthFailed attempts=1");
+
+    // Dropped in its second pause, and cancelled in it.
+    let limit = Duration::from_millis(150);
+    assert!(timeout(limit, acquire(&backend, config.clone())).await.is_err());
+    assert_eq!(last(&seen, &handle).await, "wait fail !Aborted attempts=2 150ms");
+    let token = CancellationToken::new();
+    let (given_up, ()) =
+        tokio::join!(acquire(&backend, config.with_cancellation(token.clone())), async {
+            sleep(limit).await;
+            token.cancel()
+        },);
+    assert_eq!(given_up.unwrap_err().code(), ErrorCode::Aborted);
+    assert_eq!(last(&seen, &handle).await, "wait fail !Aborted attempts=2 150ms");
+
+    // A call that never began waited for nothing.
+    acquire(&backend, "").await.unwrap_err();
+    assert_eq!(seen.lines(&handle).await, [""; 0]);
+}
+
+async fn last(seen: &Seen, handle: &TelemetryHandle) -> String {
+    seen.lines(handle).await.pop().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn auto_extend_tells_each_renewal() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let guard = acquire(&backend, kept()).await.unwrap();
+    sleep(25 * SECOND).await;
+    let lines = ["acquire ok", "wait ok attempts=1", "extend ok", "extend ok"];
+    assert_eq!(seen.lines(&handle).await, lines);
+    assert!(guard.release().await.unwrap().is_released());
+    assert_eq!(seen.lines(&handle).await, ["hold ok 25000ms", "release ok"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
+    let store = Store::default();
+    let (backend, handle, seen) = observed(store.clone());
+    let guard = acquire(&backend, kept()).await.unwrap();
+    store.fail(ErrorCode::ServiceUnavailable, 1000);
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    // Told at once, while the guard is still there.
+    let mut lines = seen.lines(&handle).await;
+    assert_eq!(lines.pop().unwrap(), "hold fail expired 30000ms");
+    let renewals = lines.split_off(2);
+    assert!(renewals.len() > 10, "{renewals:?}");
+    assert!(renewals.iter().all(|line| line == "extend fail !ServiceUnavailable"), "{renewals:?}");
+    guard.release().await.unwrap_err();
+    assert_eq!(seen.lines(&handle).await, ["release fail !ServiceUnavailable"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_the_store_has_lost_is_told_at_the_next_renewal() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let guard = acquire(&backend, kept()).await.unwrap();
+    let stolen = ReleaseRequest::new(guard.lock_id());
+    assert!(backend.inner().release(stolen).await.unwrap().is_released());
+    assert_eq!(guard.lost().await, LossReason::NotHeld);
+    let lines = seen.lines(&handle).await;
+    assert_eq!(lines[2..], ["extend fail not-found", "hold fail not-held 10000ms"]);
+    drop(guard);
+    sleep(SECOND).await;
+    assert_eq!(seen.lines(&handle).await, ["release fail not-found"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cap_on_a_hold_is_told() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let plan = AutoExtend::new().with_max_hold(45 * SECOND);
+    let guard = acquire(&backend, kept().with_auto_extend(plan)).await.unwrap();
+    assert_eq!(guard.lost().await, LossReason::MaxHold);
+    assert_eq!(last(&seen, &handle).await, "hold fail max-hold 45000ms");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_guard_tells_its_loss_at_its_end_at_the_latest() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let config = LockConfig::new(KEY).with_ttl(TTL);
+    // Nobody looks, and the guard goes too late. The lock was over when its TTL was.
+    let guard = acquire(&backend, config.clone()).await.unwrap();
+    advance(40 * SECOND).await;
+    drop(guard);
+    sleep(SECOND).await;
+    let lines = seen.lines(&handle).await;
+    assert_eq!(lines[2], "hold fail expired 30000ms");
+    assert!(lines[3].starts_with("release fail"), "{lines:?}");
+
+    // Somebody waits for it.
+    let guard = acquire(&backend, config.clone()).await.unwrap();
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert_eq!(last(&seen, &handle).await, "hold fail expired 30000ms");
+    drop(guard);
+
+    // Somebody has the token.
+    sleep(2 * SECOND).await;
+    let guard = acquire(&backend, config).await.unwrap();
+    guard.lost_token().cancelled().await;
+    assert_eq!(last(&seen, &handle).await, "hold fail expired 30000ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_end_of_a_guard_is_told_once() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    for config in [LockConfig::new(KEY), kept()] {
+        let guard = acquire(&backend, config.clone()).await.unwrap();
+        let (held, token) = (guard.held(), guard.lost_token());
+        drop(guard);
+        token.cancelled().await;
+        assert_eq!(held.lost().await, LossReason::Released);
+        sleep(SECOND).await;
+        let lines = ["acquire ok", "wait ok attempts=1", "hold ok", "release ok"];
+        assert_eq!(seen.lines(&handle).await, lines);
+
+        // The work panics.
+        let config = config.clone();
+        let backend = backend.clone();
+        let work =
+            async move { lock(&backend, config, async |_| panic!("as the test wants it")).await };
+        tokio::spawn(work).await.unwrap_err();
+        sleep(SECOND).await;
+        assert_eq!(seen.lines(&handle).await, lines);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_the_same_inside_and_outside_of_a_dyn_backend() {
+    let lines = ["acquire ok", "wait ok attempts=1", "hold ok", "release ok"];
+
+    let (outside, handle, seen) = observed(DynBackend::new(MemoryBackend::new()));
+    lock(&outside, KEY, async |held| assert!(held.fence().get() > 0)).await.unwrap();
+    assert_eq!(seen.lines(&handle).await, lines);
+    assert_eq!(outside.capabilities(), MemoryBackend::new().capabilities());
+
+    let (inside, handle, seen) = observed(MemoryBackend::new());
+    let inside = DynBackend::new(inside);
+    lock(&inside, KEY, async |held| assert!(held.fence().get() > 0)).await.unwrap();
+    assert_eq!(seen.lines(&handle).await, lines);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_decorators_hear_of_everything_each() {
+    let (inner, inner_handle, inner_seen) = observed(MemoryBackend::new());
+    let outer_seen = Seen::default();
+    let outer = with_telemetry(inner, outer_seen.options());
+    lock(&outer, KEY, async |_| ()).await.unwrap();
+    for (seen, handle) in [(&inner_seen, inner_handle), (&outer_seen, outer.telemetry())] {
+        let events = seen.events(&handle).await;
+        let mut kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
+        kinds.sort_by_key(|kind| kind.as_str());
+        let all = [EventKind::Acquire, EventKind::Hold, EventKind::Release, EventKind::Wait];
+        assert_eq!(kinds, all);
+    }
+}

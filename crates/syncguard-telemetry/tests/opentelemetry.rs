@@ -1,0 +1,182 @@
+//! The metrics, as an exporter gets them.
+
+#![cfg(feature = "opentelemetry")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{KEY, Store, TTL, take};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, HistogramDataPoint, MetricData};
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+use syncguard_memory::{
+    AcquisitionOptions, AutoExtend, Backoff, ErrorCode, IsLockedRequest, Jitter, LockBackend,
+    LockConfig, ReleaseRequest, acquire, lock,
+};
+use syncguard_telemetry::opentelemetry::KeyValue;
+use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
+use syncguard_telemetry::{TelemetryOptions, with_telemetry};
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn metrics_add_up() {
+    let exporter = InMemoryMetricExporter::default();
+    let reader = PeriodicReader::builder(exporter.clone()).build();
+    let provider = SdkMeterProvider::builder().with_reader(reader).build();
+    let store = Store::slow(Duration::from_millis(20));
+    let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    let backend = with_telemetry(store.clone(), options);
+
+    // One lock, waited for by a second one that gets it at its third attempt.
+    let other = take(&store.inner, KEY).await.lock_id;
+    let patient = AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_jitter(Jitter::None)
+        .with_retry_delay(SECOND);
+    let (locked, ()) = tokio::join!(
+        lock(&backend, LockConfig::new(KEY).with_acquisition(patient), async |_| {
+            sleep(3 * SECOND).await;
+        }),
+        async {
+            sleep(Duration::from_millis(1500)).await;
+            let _ = store.inner.release(ReleaseRequest::new(other)).await.unwrap();
+        },
+    );
+    locked.unwrap();
+    // One that is lost, after some renewals that fail.
+    let kept = LockConfig::new(KEY).with_ttl(TTL).with_auto_extend(AutoExtend::new());
+    let guard = acquire(&backend, kept).await.unwrap();
+    store.fail(ErrorCode::ServiceUnavailable, 1000);
+    guard.lost().await;
+    backend.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap_err();
+
+    backend.telemetry().flush().await;
+    provider.force_flush().unwrap();
+    let metrics = Metrics::of(&exporter);
+
+    let wait = metrics.histogram("syncguard.lock.wait_time", "s");
+    let granted = [("syncguard.backend", "memory"), ("syncguard.result", "ok")];
+    // Three attempts of 20 ms and two pauses, then one attempt.
+    assert_eq!(wait, [(sorted(&granted), 2, 2.08)]);
+    let attempts = metrics.histogram("syncguard.lock.attempts", "{attempt}");
+    assert_eq!(attempts, [(sorted(&granted), 2, 4.0)]);
+
+    let lost = [("syncguard.backend", "memory"), ("syncguard.loss", "expired")];
+    let failed = [lost[0], lost[1], ("syncguard.result", "fail")];
+    let hold = metrics.histogram("syncguard.lock.hold_time", "s");
+    // The TTL counts from before the request, the hold from after the answer.
+    assert_eq!(hold, [(sorted(&failed), 1, 29.98), (sorted(&granted), 1, 3.0)]);
+    assert_eq!(metrics.counter("syncguard.lock.lost", "{lock}"), [(sorted(&lost), 1)]);
+    let contentions = metrics.counter("syncguard.lock.contentions", "{contention}");
+    assert_eq!(contentions, [(sorted(&granted[..1]), 2)]);
+
+    let operations = metrics.histogram("syncguard.operation.duration", "s");
+    let count = |operation: &str, more: &[(&str, &str)]| {
+        let mut attributes = vec![granted[0], ("syncguard.operation", operation)];
+        attributes.extend(more);
+        let wanted = sorted(&attributes);
+        operations.iter().find(|(found, ..)| *found == wanted).map_or(0, |(_, count, _)| *count)
+    };
+    let (ok, fail) = (("syncguard.result", "ok"), ("syncguard.result", "fail"));
+    assert_eq!(count("acquire", &[ok]), 2);
+    assert_eq!(count("acquire", &[fail, ("syncguard.reason", "locked")]), 2);
+    assert_eq!(count("release", &[ok]), 1);
+    let error = ("error.type", "ServiceUnavailable");
+    assert_eq!(count("isLocked", &[fail, error]), 1);
+    assert!(count("extend", &[fail, error]) > 5, "{operations:?}");
+    let all: u64 = operations.iter().map(|(_, count, _)| count).sum();
+    assert_eq!(all, 6 + count("extend", &[fail, error]), "{operations:?}");
+}
+
+type Attributes = Vec<(String, String)>;
+
+fn sorted(attributes: &[(&str, &str)]) -> Attributes {
+    let owned = attributes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let mut attributes: Attributes = owned.collect();
+    attributes.sort();
+    attributes
+}
+
+struct Metrics(Vec<(String, String, Data)>);
+
+enum Data {
+    Counter(Vec<(Attributes, u64)>),
+    Histogram(Vec<(Attributes, u64, f64)>),
+}
+
+impl Metrics {
+    fn of(exporter: &InMemoryMetricExporter) -> Self {
+        let mut metrics = Vec::new();
+        for resource in exporter.get_finished_metrics().unwrap() {
+            for scope in resource.scope_metrics() {
+                for metric in scope.metrics() {
+                    let data = Data::of(metric.data());
+                    metrics.push((metric.name().to_owned(), metric.unit().to_owned(), data));
+                }
+            }
+        }
+        Self(metrics)
+    }
+
+    fn find(&self, name: &str, unit: &str) -> &Data {
+        let found = self.0.iter().find(|(found, ..)| found == name);
+        let (_, found, data) = found.unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!(found, unit, "{name}");
+        data
+    }
+
+    fn histogram(&self, name: &str, unit: &str) -> Vec<(Attributes, u64, f64)> {
+        let Data::Histogram(points) = self.find(name, unit) else { panic!("{name}") };
+        points.clone()
+    }
+
+    fn counter(&self, name: &str, unit: &str) -> Vec<(Attributes, u64)> {
+        let Data::Counter(points) = self.find(name, unit) else { panic!("{name}") };
+        points.clone()
+    }
+}
+
+impl Data {
+    fn of(metric: &AggregatedMetrics) -> Self {
+        match metric {
+            AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
+                Self::histogram(histogram.data_points(), |sum| sum)
+            }
+            #[allow(clippy::cast_precision_loss, reason = "a handful of attempts")]
+            AggregatedMetrics::U64(MetricData::Histogram(histogram)) => {
+                Self::histogram(histogram.data_points(), |sum| sum as f64)
+            }
+            AggregatedMetrics::U64(MetricData::Sum(sum)) => {
+                assert!(sum.is_monotonic());
+                let points = sum.data_points();
+                let mut points: Vec<_> =
+                    points.map(|point| (texts(point.attributes()), point.value())).collect();
+                points.sort();
+                Self::Counter(points)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn histogram<'a, T: Copy + 'a>(
+        points: impl Iterator<Item = &'a HistogramDataPoint<T>>,
+        seconds: impl Fn(T) -> f64,
+    ) -> Self {
+        let rounded = |sum: f64| (sum * 1e6).round() / 1e6;
+        let point = |point: &HistogramDataPoint<T>| {
+            (texts(point.attributes()), point.count(), rounded(seconds(point.sum())))
+        };
+        let mut points: Vec<_> = points.map(point).collect();
+        points.sort_by(|one, other| one.0.cmp(&other.0));
+        Self::Histogram(points)
+    }
+}
+
+fn texts<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> Attributes {
+    let mut texts: Attributes =
+        attributes.map(|pair| (pair.key.to_string(), pair.value.to_string())).collect();
+    texts.sort();
+    texts
+}

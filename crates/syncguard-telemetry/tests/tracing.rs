@@ -1,0 +1,133 @@
+//! The log: what is in a line, at which level, and where it goes.
+
+#![cfg(feature = "tracing")]
+
+mod common;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use common::{KEY, Store, TTL, request, take};
+use syncguard_memory::{
+    AcquisitionOptions, AutoExtend, ErrorCode, IsLockedRequest, LockBackend, LockConfig,
+    ReleaseRequest, acquire, hash_key,
+};
+use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Instrument as _, Level, Subscriber, info_span};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+#[tokio::test(start_paused = true)]
+async fn a_line_has_the_fields_of_the_event_and_stands_in_the_callers_span() {
+    let log = Log::default();
+    let (backend, _subscriber) = logged(&log, Store::default());
+    let lock_id = take(&backend, KEY).instrument(info_span!("checkout")).await.lock_id;
+    let lines = log.lines(&backend).await;
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((line.level, line.span), (Level::DEBUG, Some("checkout")));
+    let (key, id) = (hash_key(KEY), lock_id.hash_id());
+    assert_eq!(
+        line.text,
+        format!(
+            "message=a lock operation was answered backend=\"memory\" operation=\"acquire\" \
+             result=\"ok\" duration_ms=0.0 key_hash={key} lock_id_hash={id} "
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_level_says_how_bad_it_is() {
+    let log = Log::default();
+    let store = Store::default();
+    let (backend, _subscriber) = logged(&log, store.clone());
+    let at = async || log.lines(&backend).await.last().map(|line| line.level);
+
+    let lock_id = take(&backend, KEY).await.lock_id;
+    assert_eq!(at().await, Some(Level::DEBUG));
+    let _ = backend.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap();
+    assert_eq!(at().await, Some(Level::TRACE));
+    let _ = backend.acquire(request(KEY)).await.unwrap();
+    assert_eq!(at().await, Some(Level::DEBUG));
+    let impatient = AcquisitionOptions::new().with_max_retries(0);
+    acquire(&backend, LockConfig::new(KEY).with_acquisition(impatient)).await.unwrap_err();
+    assert_eq!(at().await, Some(Level::INFO));
+    store.fail(ErrorCode::NetworkTimeout, 1);
+    backend.release(ReleaseRequest::new(lock_id)).await.unwrap_err();
+    assert_eq!(at().await, Some(Level::WARN));
+    store.fail(ErrorCode::AuthFailed, 1);
+    backend.release(ReleaseRequest::new(lock_id)).await.unwrap_err();
+    assert_eq!(at().await, Some(Level::ERROR));
+    store.fail(ErrorCode::Aborted, 1);
+    backend.release(ReleaseRequest::new(lock_id)).await.unwrap_err();
+    assert_eq!(at().await, Some(Level::DEBUG));
+    let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
+    assert_eq!(at().await, Some(Level::DEBUG));
+    let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
+    assert_eq!(at().await, Some(Level::WARN));
+
+    let kept = LockConfig::new(KEY).with_ttl(TTL).with_auto_extend(AutoExtend::new());
+    let guard = acquire(&backend, kept).await.unwrap();
+    store.fail(ErrorCode::ServiceUnavailable, 1000);
+    guard.lost().await;
+    assert_eq!(at().await, Some(Level::ERROR));
+}
+
+#[tokio::test(start_paused = true)]
+async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
+    let log = Log::default();
+    let _subscriber = tracing::subscriber::set_default(Registry::default().with(log.clone()));
+    let options = TelemetryOptions::new().with_include_raw(true).with_tracing();
+    let backend = with_telemetry(Store::default(), options);
+    let lock_id = take(&backend, KEY).await.lock_id;
+    let _ = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
+    let lines = log.lines(&backend).await;
+    assert_eq!(lines.len(), 2);
+    for line in lines {
+        assert!(!line.text.contains(KEY) && !line.text.contains(lock_id.expose()), "{line:?}");
+    }
+}
+
+fn logged(log: &Log, store: Store) -> (Telemetry<Store>, impl Sized) {
+    let subscriber = tracing::subscriber::set_default(Registry::default().with(log.clone()));
+    (with_telemetry(store, TelemetryOptions::new().with_tracing()), subscriber)
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Line>>>);
+
+#[derive(Debug)]
+struct Line {
+    level: Level,
+    span: Option<&'static str>,
+    text: String,
+}
+
+impl Log {
+    async fn lines(&self, backend: &Telemetry<Store>) -> Vec<Line> {
+        backend.telemetry().flush().await;
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if event.metadata().target() != "syncguard::telemetry" {
+            return;
+        }
+        let mut text = Text::default();
+        event.record(&mut text);
+        let span = context.event_span(event).map(|span| span.name());
+        let line = Line { level: *event.metadata().level(), span, text: text.0 };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0 += &format!("{field}={value:?} ");
+    }
+}

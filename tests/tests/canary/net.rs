@@ -1,0 +1,200 @@
+//! Catches what must not be said.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+
+use syncguard_conformance::LogWatch;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_log::{LogTracer, NormalizeEvent as _};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+/// What of a secret is looked for: every piece of this many of its letters, digits, `-` and `_`.
+const PIECE: usize = 16;
+
+/// Secrets, and where they were found. All of it is shared by the clones.
+#[derive(Clone, Default)]
+pub(crate) struct Net(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    pieces: RwLock<HashSet<[u8; PIECE]>>,
+    /// One line for each place that gave something away.
+    leaks: Mutex<BTreeMap<String, String>>,
+    /// How much was read, by target: a net that sees nothing proves nothing.
+    read: Mutex<HashMap<String, u64>>,
+}
+
+impl Net {
+    /// The net of this process. From now on it reads everything.
+    pub(crate) fn global() -> &'static Self {
+        static NET: LazyLock<Net> = LazyLock::new(|| {
+            let net = Net::default();
+            // `LogWatch`, or the suite's own cases about logs do not apply.
+            let subscriber = Registry::default().with(LogWatch).with(net.clone());
+            tracing::subscriber::set_global_default(subscriber).expect("the only subscriber");
+            LogTracer::init().expect("the only logger");
+            net
+        });
+        &NET
+    }
+
+    /// From now on this must not be said. Texts too short or too plain to be told from others by
+    /// chance are left out.
+    pub(crate) fn add(&self, secret: &str) {
+        let known = |piece: &[u8; PIECE]| self.pieces().contains(piece);
+        let new: Vec<_> =
+            pieces(secret.as_bytes()).filter(|piece| is_telling(piece) && !known(piece)).collect();
+        if !new.is_empty() {
+            self.0.pieces.write().unwrap_or_else(PoisonError::into_inner).extend(new);
+        }
+    }
+
+    /// Reads a text that somebody could see.
+    pub(crate) fn read(&self, place: &str, text: &str) {
+        self.count(place);
+        if self.gives_away(text) {
+            self.caught(place, text);
+        }
+    }
+
+    /// Once for each of millions of lines, so it is quick about those that hold nothing.
+    fn gives_away(&self, text: &str) -> bool {
+        let scan = Scan::of(text.as_bytes());
+        let secrets = self.pieces();
+        let has = |bytes: &[u8]| pieces(bytes).any(|piece| secrets.contains(&piece));
+        (scan.longest_word >= PIECE && has(text.as_bytes()))
+            || (scan.commas >= PIECE - 1 && lists(text).any(|bytes| has(&bytes)))
+            || (scan.longest_hex >= 2 * PIECE && hex(text).any(|bytes| has(&bytes)))
+    }
+
+    fn count(&self, target: &str) {
+        let mut read = lock(&self.0.read);
+        match read.get_mut(target) {
+            Some(count) => *count += 1,
+            None => drop(read.insert(target.to_owned(), 1)),
+        }
+    }
+
+    fn caught(&self, place: &str, text: &str) {
+        lock(&self.0.leaks).entry(place.to_owned()).or_insert_with(|| text.to_owned());
+    }
+
+    fn pieces(&self) -> std::sync::RwLockReadGuard<'_, HashSet<[u8; PIECE]>> {
+        self.0.pieces.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where something was given away, with an example each.
+    pub(crate) fn leaks(&self) -> BTreeMap<String, String> {
+        lock(&self.0.leaks).clone()
+    }
+
+    /// How many lines came from places that begin with this.
+    pub(crate) fn lines_from(&self, place: &str) -> u64 {
+        let read = lock(&self.0.read);
+        read.iter().filter(|(name, _)| name.starts_with(place)).map(|(_, count)| count).sum()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What kinds of things a text has in it, found in one go.
+#[derive(Default)]
+struct Scan {
+    longest_word: usize,
+    longest_hex: usize,
+    commas: usize,
+}
+
+impl Scan {
+    fn of(text: &[u8]) -> Self {
+        let mut scan = Self::default();
+        let (mut word, mut hex) = (0, 0);
+        for byte in text {
+            match byte {
+                b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => (word, hex) = (word + 1, hex + 1),
+                b'g'..=b'z' | b'G'..=b'Z' | b'-' | b'_' => (word, hex) = (word + 1, 0),
+                _ => (word, hex) = (0, 0),
+            }
+            scan.commas += usize::from(*byte == b',');
+            if word > scan.longest_word {
+                scan.longest_word = word;
+            }
+            if hex > scan.longest_hex {
+                scan.longest_hex = hex;
+            }
+        }
+        scan
+    }
+}
+
+/// All pieces of the words of a text.
+fn pieces(text: &[u8]) -> impl Iterator<Item = [u8; PIECE]> {
+    text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')))
+        .flat_map(|word| word.windows(PIECE))
+        .filter_map(|window| <[u8; PIECE]>::try_from(window).ok())
+}
+
+/// Whether a piece is nothing that anybody might say by chance.
+fn is_telling(piece: &[u8; PIECE]) -> bool {
+    piece.iter().collect::<HashSet<_>>().len() > 7
+}
+
+/// Bytes as a list of numbers, as `Vec<u8>` prints.
+fn lists(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    text.split(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | ' ')))
+        .map(|list| list.split(',').filter_map(|number| number.trim().parse().ok()).collect())
+}
+
+/// Bytes as hex.
+fn hex(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    text.split(|c: char| !c.is_ascii_hexdigit())
+        .map(move |digits| digits.as_bytes().chunks(2).filter_map(byte).collect())
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Net {
+    fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        self.look(attributes.metadata(), |text| attributes.record(text));
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(metadata) = context.metadata(id) {
+            self.look(metadata, |text| values.record(text));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let normal = event.normalized_metadata();
+        self.look(normal.as_ref().unwrap_or(event.metadata()), |text| event.record(text));
+    }
+}
+
+impl Net {
+    fn look(&self, metadata: &Metadata<'_>, record: impl FnOnce(&mut Text)) {
+        let mut text = Text(String::with_capacity(256));
+        record(&mut text);
+        self.count(metadata.target());
+        if self.gives_away(&text.0) {
+            let line = metadata.line().unwrap_or_default();
+            self.caught(&format!("{}:{line}", metadata.target()), &text.0);
+        }
+    }
+}
+
+/// All fields of an event in one text.
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Where a line of the `log` crate comes from is no part of what it says.
+        if !field.name().starts_with("log.") {
+            write!(self.0, " {field}={value:?}").expect("a string takes everything");
+        }
+    }
+}

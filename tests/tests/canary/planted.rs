@@ -1,0 +1,139 @@
+//! The net catches what is planted for it: in every place, in every form, from either logging crate.
+
+use std::sync::Arc;
+
+use syncguard_core::{ErrorCode, Key, LockError, LockId};
+use tracing::instrument::WithSubscriber as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::Registry;
+
+use crate::net::Net;
+use crate::watched::read_error;
+
+/// What a leak looks like.
+type Leak = fn(&Net, &str);
+
+const LEAKS: &[(&str, Leak)] = &[
+    ("a message", |_, secret| tracing::trace!("found {secret}")),
+    ("a field", |_, secret| tracing::warn!(secret, "found it")),
+    ("a field by its Debug", |_, secret| tracing::debug!(found = ?Some(secret.to_owned()))),
+    ("escaped", |_, secret| tracing::trace!("found \\\"{}\\\"", secret.escape_debug())),
+    ("a list of bytes", |_, secret| tracing::trace!(found = ?secret.as_bytes())),
+    ("hex", |_, secret| {
+        let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        tracing::trace!("found {hex}");
+    }),
+    ("a part of it", |_, secret| tracing::trace!("found {}…", &secret[2..20])),
+    ("in the midst of others", |_, secret| tracing::trace!("/a/b-{secret}_c?d={secret}")),
+    ("a span", |_, secret| drop(tracing::trace_span!("finding", secret))),
+    ("a field that a span gets later", |_, secret| {
+        let span = tracing::trace_span!("finding", secret = tracing::field::Empty);
+        span.record("secret", secret);
+    }),
+    ("the log crate", |_, secret| log::trace!("found {secret}")),
+    ("the log crate, with a target", |_, secret| log::debug!(target: "x", "found {secret:?}")),
+    ("an error", |net, secret| {
+        read_error(net, &LockError::new(ErrorCode::Internal, format!("no {secret}")));
+    }),
+    ("the cause of an error", |net, secret| {
+        let cause = std::io::Error::other(secret.to_owned());
+        read_error(net, &LockError::new(ErrorCode::Internal, "no").with_source(&cause));
+    }),
+];
+
+#[test]
+fn every_planted_leak_is_caught() {
+    // The logger that hands lines of the `log` crate over.
+    let _ = Net::global();
+    for (name, leak) in LEAKS {
+        let (net, lock_id) = (Net::default(), LockId::generate().unwrap());
+        let texts = [lock_id.expose().to_owned(), format!("payment:{}:\n'x'", lock_id.expose())];
+        for text in texts {
+            let net = net.clone();
+            net.add(&text);
+            tracing::subscriber::with_default(Registry::default().with(net.clone()), || {
+                leak(&net, lock_id.expose());
+            });
+            assert!(!net.leaks().is_empty(), "{name} got through");
+        }
+    }
+}
+
+#[test]
+fn what_may_be_said_is_not_caught() {
+    let net = Net::default();
+    let (key, lock_id) =
+        (Key::new("payment:of-mrs-smith-4711").unwrap(), LockId::generate().unwrap());
+    net.add(key.expose());
+    net.add(lock_id.expose());
+    tracing::subscriber::with_default(Registry::default().with(net.clone()), || {
+        tracing::trace!(?key, ?lock_id, hash = %key.hash_id(), "found {:?}", lock_id.hash_id());
+        tracing::trace!("{}", "-".repeat(100));
+        let error = LockError::new(ErrorCode::Internal, "no").with_key(&key).with_lock_id(lock_id);
+        read_error(&net, &error);
+    });
+    assert!(net.leaks().is_empty(), "{:?}", net.leaks());
+    assert!(net.lines_from("canary") > 0 || net.lines_from("") > 2);
+}
+
+/// A backend that says one thing too much, somewhere in its depths, fails the whole.
+#[tokio::test]
+async fn a_backend_that_leaks_is_caught() {
+    use syncguard_core::{AcquireRequest, LockBackend as _};
+
+    let net = Net::default();
+    let subscriber = Arc::new(Registry::default().with(net.clone()));
+    let backend =
+        crate::watched::watched(&net, leaky::Leaky(syncguard_memory::MemoryBackend::new()));
+    let request = AcquireRequest::new("payment:of-mrs-smith-4711", syncguard_core::Ttl::DEFAULT);
+    let acquired = backend.acquire(request.unwrap()).with_subscriber(subscriber).await;
+    assert!(acquired.unwrap().is_acquired());
+    let leaks = net.leaks();
+    assert_eq!(leaks.len(), 1, "{leaks:?}");
+    assert!(leaks.keys().all(|place| place.starts_with("canary::planted::leaky")), "{leaks:?}");
+}
+
+mod leaky {
+    use syncguard_core::{
+        AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
+        GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+        ReleaseRequest, ReleaseResult,
+    };
+    use syncguard_memory::MemoryBackend;
+
+    #[derive(Clone)]
+    pub(super) struct Leaky(pub(super) MemoryBackend);
+
+    impl LockBackend for Leaky {
+        type Fence = Fence;
+
+        async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+            tracing::trace!(key = request.key.expose(), "taking it");
+            self.0.acquire(request).await
+        }
+
+        async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+            self.0.release(request).await
+        }
+
+        async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+            self.0.extend(request).await
+        }
+
+        async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+            self.0.is_locked(request).await
+        }
+
+        async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+            self.0.lookup(request).await
+        }
+
+        fn capabilities(&self) -> BackendCapabilities {
+            self.0.capabilities()
+        }
+
+        fn guard_defaults(&self) -> &GuardDefaults {
+            self.0.guard_defaults()
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! PostgreSQL, tokio-postgres and deadpool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncguard_conformance::Harness;
+use syncguard_core::{AcquireRequest, Fence, Key, LockBackend as _, LockId};
+use syncguard_postgres::{PoolOptions, PostgresBackend, PostgresOptions};
+use syncguard_test_services::postgres::{Authentication, PostgresServer};
+use tracing::instrument::WithSubscriber as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::Registry;
+
+use crate::net::Net;
+use crate::scenario::{
+    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+};
+use crate::watched::watched;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_postgres_backend_says_nothing() {
+    let net = Net::global();
+    let _alone = alone().await;
+    let password = secret();
+    let server = PostgresServer::builder().authentication(Authentication::Scram);
+    let server = server.config("max_connections = 400").config("log_statement = 'all'");
+    let server = Arc::new(server.start().expect("a PostgreSQL server"));
+    server
+        .psql(&format!("CREATE ROLE canary LOGIN SUPERUSER PASSWORD '{password}'"))
+        .expect("a role");
+    let port = server.port();
+    let url = format!("postgres://canary:{password}@127.0.0.1:{port}/postgres");
+    let connect = async |url: &str, options: PostgresOptions| {
+        let connect = PoolOptions::new().with_size(3).expect("a size");
+        let connect = connect.with_connect_timeout(Duration::from_secs(2)).expect("a timeout");
+        PostgresBackend::connect_with(url, options, connect).await
+    };
+
+    let backend = connect(&url, PostgresOptions::new()).await.expect("a backend");
+    net.read("a backend", &format!("{backend:?} {:?}", PostgresOptions::new()));
+    backend.setup_schema().await.expect("tables");
+    net.read("a report", &format!("{:?}", backend.durability().await.expect("a report")));
+    check_fences(&backend).await;
+    a_parameter_in_plain_sight_is_caught(&backend).await;
+
+    let mut handles = Vec::new();
+    for unprepared in [true, false] {
+        let options = PostgresOptions::new()
+            .with_unprepared_statements(unprepared)
+            .with_cleanup_in_is_locked(true);
+        handles.push(connect(&url, options).await.expect("a backend"));
+    }
+    suite(Postgres { server: Arc::clone(&server), handles: Handles::new(handles) }, 5).await;
+    let backend = watched(net, backend);
+    locks(&backend).await;
+
+    // Credentials that are wrong, and URLs that are.
+    let wrong = secret();
+    for url in [
+        format!("postgres://canary:{wrong}@127.0.0.1:{port}/postgres"),
+        format!("postgres://{wrong}:{wrong}@127.0.0.1:{port}/postgres"),
+        format!("postgres://canary:{wrong}@127.0.0.1:1/postgres"),
+        format!("postgres://canary:{wrong}@127.0.0.1:port/postgres"),
+        format!("postgres://canary:{wrong}@127.0.0.1:{port}/postgres?sslmode={wrong}"),
+    ] {
+        refused(connect(&url, PostgresOptions::new()).await);
+    }
+
+    // The tables break, then they are gone, then the server is.
+    let checked = "ALTER TABLE syncguard_locks ADD CHECK (ttl_limit(key, lock_id))";
+    let function = "CREATE FUNCTION ttl_limit(text, text) RETURNS boolean LANGUAGE plpgsql AS
+        $$ BEGIN RAISE NOTICE 'checked'; RETURN false; END $$";
+    server.psql("DELETE FROM syncguard_locks").expect("an answer");
+    server.psql(function).expect("a function");
+    server.psql(checked).expect("a check");
+    // The server's answer has the whole row in its detail.
+    let refused_row = AcquireRequest::new(secret(), Duration::from_secs(60)).expect("a request");
+    backend.acquire(refused_row).await.expect_err("a check that fails");
+    server.psql("DROP TABLE syncguard_locks, syncguard_fence_counters").expect("an answer");
+    all_fail(&backend).await;
+    server.psql("ALTER ROLE canary NOLOGIN").expect("an answer");
+    server
+        .psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'canary'")
+        .expect("an answer");
+    all_fail(&backend).await;
+    drop(server);
+    all_fail(&backend).await;
+    nothing_was_given_away(&["tokio_postgres"]).await;
+}
+
+/// The one statement that goes through a connection of the user's.
+async fn check_fences(backend: &PostgresBackend) {
+    let net = Net::global();
+    let request = AcquireRequest::new(secret(), Duration::from_secs(60)).expect("a request");
+    net.add(request.lock_id.expose());
+    let lock = backend.acquire(request).await.expect("an answer").acquired().expect("a lock");
+    let mut client = backend.pool().get().await.expect("a connection");
+    let transaction = client.transaction().await.expect("a transaction");
+    backend.check_fence(&transaction, lock.lock_id, lock.fence).await.expect("a lock that is held");
+    let other = LockId::new(secret()).expect("a lock id");
+    let error = backend.check_fence(&transaction, other, lock.fence).await.expect_err("no lock");
+    net.read("an error", &format!("{error} {error:?}"));
+}
+
+/// What the driver says of the user's own statements, it would say of ours.
+async fn a_parameter_in_plain_sight_is_caught(backend: &PostgresBackend) {
+    let (net, parameter) = (Net::default(), secret());
+    net.add(&parameter);
+    let client = backend.pool().get().await.expect("a connection");
+    client
+        .query_one("SELECT $1::text", &[&parameter])
+        .with_subscriber(Registry::default().with(net.clone()))
+        .await
+        .expect("a row");
+    let leaks = net.leaks();
+    assert!(leaks.keys().any(|place| place.starts_with("tokio_postgres::")), "{leaks:?}");
+}
+
+struct Postgres {
+    server: Arc<PostgresServer>,
+    handles: Handles<PostgresBackend>,
+}
+
+impl Harness for Postgres {
+    type Backend = PostgresBackend;
+
+    async fn connect(&self) -> PostgresBackend {
+        self.handles.next()
+    }
+
+    // By another process: a client in this one would say what it sends.
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        let (key, last) = (key.expose(), last.get());
+        let sql = format!(
+            "INSERT INTO syncguard_fence_counters VALUES ('fence:' || $k${key}$k$, {last}, $k${key}$k$)"
+        );
+        self.server.psql(&sql).expect("a counter");
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        let key = key.expose();
+        let sql =
+            format!("UPDATE syncguard_locks SET fence = 'not a fence' WHERE key = $k${key}$k$");
+        self.server.psql(&sql).expect("an update");
+        true
+    }
+}

@@ -1,0 +1,89 @@
+//! Redis and fred.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncguard_conformance::Harness;
+use syncguard_core::{Fence, Key};
+use syncguard_redis::{RedisBackend, RedisOptions};
+use syncguard_test_services::redis::RedisServer;
+
+use crate::net::Net;
+use crate::scenario::{
+    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+};
+use crate::watched::watched;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_redis_backend_says_nothing() {
+    let net = Net::global();
+    let _alone = alone().await;
+    let password = secret();
+    let server = RedisServer::builder().password(&password).start().expect("a Redis server");
+    let (url, port) = (server.url(), server.port());
+    assert!(url.contains(&password));
+    let server = Arc::new(server);
+
+    let mut handles = Vec::new();
+    for cleanup in [true, false, true] {
+        let options = RedisOptions::new().with_cleanup_in_is_locked(cleanup);
+        handles.push(RedisBackend::connect_with(&url, options).await.expect("a backend"));
+    }
+    suite(Redis { server: Arc::clone(&server), handles: Handles::new(handles) }, 8).await;
+    let options = RedisOptions::new().with_command_timeout(Duration::from_millis(500));
+    let options = options.with_connect_timeout(Duration::from_millis(500));
+    let backend = RedisBackend::connect_with(&url, options.clone()).await.expect("a backend");
+    net.read("a backend", &format!("{backend:?} {options:?}"));
+    let backend = watched(net, backend);
+    locks(&backend).await;
+    server.cli(&["SCRIPT", "FLUSH"]).expect("an answer");
+    locks(&backend).await;
+
+    // Credentials that are wrong, and URLs that are.
+    let wrong = secret();
+    let connect = async |url: String| RedisBackend::connect_with(&url, options.clone()).await;
+    refused(connect(format!("redis://:{wrong}@127.0.0.1:{port}")).await);
+    refused(connect(format!("redis://{wrong}:{wrong}@127.0.0.1:{port}")).await);
+    refused(connect(format!("redis://:{wrong}@127.0.0.1:port")).await);
+    refused(connect(format!("redis://:{wrong}@127.0.0.1:1")).await);
+    refused(connect(format!("redis+{wrong}://127.0.0.1:{port}")).await);
+
+    // The user may touch no key any more, then do nothing at all, and then the server is gone.
+    server.cli(&["ACL", "SETUSER", "default", "resetkeys"]).expect("an answer");
+    all_fail(&backend).await;
+    server.cli(&["ACL", "SETUSER", "default", "-@all"]).expect("an answer");
+    all_fail(&backend).await;
+    drop(server);
+    all_fail(&backend).await;
+    nothing_was_given_away(&["fred"]).await;
+}
+
+struct Redis {
+    server: Arc<RedisServer>,
+    handles: Handles<RedisBackend>,
+}
+
+impl Redis {
+    fn name(key: &Key) -> String {
+        format!("syncguard:{}", key.expose())
+    }
+}
+
+impl Harness for Redis {
+    type Backend = RedisBackend;
+
+    async fn connect(&self) -> RedisBackend {
+        self.handles.next()
+    }
+
+    // By another process: a client in this one would say what it sends.
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        let counter = format!("syncguard:fence:{}", Self::name(key));
+        self.server.cli(&["SET", &counter, &last.get().to_string()]).expect("a counter");
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        self.server.cli(&["SET", &Self::name(key), "not a lock"]).expect("a record");
+        true
+    }
+}

@@ -1,0 +1,126 @@
+//! What each backend goes through.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use syncguard_conformance::{Decorated, Group, Harness, cases, run};
+use syncguard_core::{
+    AcquireRequest, AcquisitionOptions, AutoExtend, ExtendRequest, IsLockedRequest, LockBackend,
+    LockConfig, LockError, LockId, LookupRequest, ReleaseRequest, acquire, lock,
+};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::net::Net;
+use crate::watched::{Watched, read_error, told, watched};
+
+/// A text that nothing else says, and the net knows.
+pub(crate) fn secret() -> String {
+    let secret = LockId::generate().expect("randomness").expose().to_owned();
+    Net::global().add(&secret);
+    secret
+}
+
+/// One store after the other: reading everything is work enough.
+pub(crate) async fn alone() -> impl Drop {
+    static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    BUSY.lock().await
+}
+
+/// The suite, over handles on one store, without the groups that only do more of the same at once.
+///
+/// That each rule is kept is proven elsewhere. Reading everything makes for slow answers, and a case
+/// that needs them in time may fail of that; but most must pass, or they have not done what they do.
+pub(crate) async fn suite(harness: impl Harness, at_once: usize) {
+    let net = Net::global();
+    let harness = Arc::new(Decorated::new(harness, |backend| watched(net, backend)));
+    let slots = Arc::new(Semaphore::new(at_once));
+    let mut running = JoinSet::new();
+    let more_of_the_same = [Group::Concurrency, Group::Contention];
+    for case in cases().iter().filter(|case| !more_of_the_same.contains(&case.group)) {
+        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
+        running.spawn(async move {
+            let _slot = slots.acquire().await;
+            run(case.name, &*harness).await
+        });
+    }
+    let results = running.join_all().await;
+    let count = results.len();
+    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    assert!(count > 80 && failures.len() < 15, "of {count}: {failures:#?}");
+}
+
+/// Some backends, to be given out in turn.
+pub(crate) struct Handles<B> {
+    backends: Vec<B>,
+    given: AtomicUsize,
+}
+
+impl<B: LockBackend> Handles<B> {
+    pub(crate) fn new(backends: impl IntoIterator<Item = B>) -> Self {
+        Self { backends: backends.into_iter().collect(), given: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn next(&self) -> B {
+        let next = self.given.fetch_add(1, Ordering::Relaxed);
+        self.backends[next % self.backends.len()].clone()
+    }
+}
+
+/// Locks and guards in every way of ending, over a store that works.
+pub(crate) async fn locks(backend: &Watched<impl LockBackend>) {
+    let name = || format!("canary:{}", secret());
+    lock(backend, name(), async |_| ()).await.expect("a lock");
+    let key = name();
+    let config = LockConfig::new(&key).with_ttl(Duration::from_millis(300));
+    let mut kept =
+        acquire(backend, config.with_auto_extend(AutoExtend::new())).await.expect("a lock");
+    let _ = kept.extend(Duration::from_millis(300)).await.expect("an answer");
+    let impatient = AcquisitionOptions::new().with_max_retries(2).with_retry_delay(PAUSE);
+    let config = LockConfig::new(&key).with_acquisition(impatient);
+    let contended = acquire(backend, config).await.expect_err("someone else's lock");
+    read_error(Net::global(), &contended);
+    // Renewed several times, and then stolen.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let _ = backend.release(ReleaseRequest::new(kept.lock_id())).await.expect("an answer");
+    kept.lost().await;
+    Net::global().read("a guard", &format!("{kept:?} {:?}", kept.held()));
+    drop(kept);
+}
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Every operation, on a store that answers with errors or not at all.
+pub(crate) async fn all_fail(backend: &Watched<impl LockBackend>) {
+    let key = format!("canary:{}", secret());
+    let lock_id = LockId::generate().expect("randomness");
+    let ttl = Duration::from_secs(60);
+    let request = AcquireRequest::new(&key, ttl).expect("a request").with_lock_id(lock_id);
+    backend.acquire(request).await.expect_err("no store");
+    backend
+        .extend(ExtendRequest::new(lock_id, ttl).expect("a request"))
+        .await
+        .expect_err("no store");
+    backend.is_locked(IsLockedRequest::new(&key).expect("a request")).await.expect_err("no store");
+    backend.lookup(LookupRequest::by_key(&key).expect("a request")).await.expect_err("no store");
+    backend.lookup(LookupRequest::by_lock_id(lock_id)).await.expect_err("no store");
+    backend.release(ReleaseRequest::new(lock_id)).await.expect_err("no store");
+}
+
+/// Connecting fails, and what it says of it is read.
+pub(crate) fn refused<T>(result: Result<T, LockError>) {
+    let Err(error) = result else { panic!("it connected") };
+    read_error(Net::global(), &error);
+}
+
+/// What the net has caught must be nothing, and it must have read what this backend's driver says.
+pub(crate) async fn nothing_was_given_away(drivers: &[&str]) {
+    told().await;
+    let net = Net::global();
+    for driver in drivers {
+        assert!(net.lines_from(driver) > 0, "nothing was read of {driver}");
+    }
+    let leaks = net.leaks();
+    assert!(leaks.is_empty(), "{leaks:#?}");
+}

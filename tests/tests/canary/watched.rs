@@ -1,0 +1,133 @@
+//! A decorator that tells the net every secret before it is used, and shows it every answer.
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::sync::Mutex;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, GuardDefaults,
+    IsLockedRequest, Key, LockBackend, LockError, LockId, LockInfo, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult,
+};
+use syncguard_telemetry::{
+    LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
+};
+
+use crate::net::Net;
+
+/// A backend with telemetry around it, and with the net around both.
+#[derive(Clone)]
+pub(crate) struct Watched<B> {
+    backend: Telemetry<B>,
+    net: Net,
+}
+
+/// Even with raw keys and lock ids in its events, telemetry must not print them.
+pub(crate) fn watched<B: LockBackend>(net: &Net, backend: B) -> Watched<B> {
+    let callback = {
+        let net = net.clone();
+        move |event: &LockEvent| net.read("an event", &format!("{event:?}"))
+    };
+    let options = TelemetryOptions::new()
+        .with_include_raw(true)
+        .with_queue_capacity(100_000)
+        .with_tracing()
+        .with_on_event(callback);
+    let backend = with_telemetry(backend, options);
+    HANDLES.lock().expect("no panic").push(backend.telemetry());
+    Watched { backend, net: net.clone() }
+}
+
+/// Of all that were made, so that their last events can be waited for.
+static HANDLES: Mutex<Vec<TelemetryHandle>> = Mutex::new(Vec::new());
+
+/// Waits until telemetry has told everything; it must not have dropped anything.
+pub(crate) async fn told() {
+    let handles = HANDLES.lock().expect("no panic").clone();
+    for handle in handles {
+        handle.flush().await;
+        assert_eq!((handle.dropped_events(), handle.panics()), (0, 0));
+    }
+}
+
+impl<B: LockBackend> Watched<B> {
+    fn key(&self, key: &Key) {
+        self.net.add(key.expose());
+    }
+
+    fn lock_id(&self, lock_id: LockId) {
+        self.net.add(lock_id.expose());
+    }
+
+    fn request(&self, request: &impl Debug) {
+        self.net.read("a request", &format!("{request:?}"));
+    }
+
+    fn answer<T: Debug>(&self, result: Result<T, LockError>) -> Result<T, LockError> {
+        match &result {
+            Ok(answer) => self.net.read("an answer", &format!("{answer:?}")),
+            Err(error) => read_error(&self.net, error),
+        }
+        result
+    }
+}
+
+/// All that can be printed of an error.
+pub(crate) fn read_error(net: &Net, error: &LockError) {
+    net.read("an error", &format!("{error} {error:?} {error:#?}"));
+    let mut source = error.source();
+    while let Some(cause) = source {
+        net.read("the cause of an error", &format!("{cause} {cause:?}"));
+        source = cause.source();
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<B: LockBackend> LockBackend for Watched<B> {
+    type Fence = B::Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
+        self.key(&request.key);
+        self.lock_id(request.lock_id);
+        self.request(&request);
+        self.answer(self.backend.acquire(request).await)
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        self.lock_id(request.lock_id);
+        self.request(&request);
+        self.answer(self.backend.release(request).await)
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        self.lock_id(request.lock_id);
+        self.request(&request);
+        self.answer(self.backend.extend(request).await)
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.key(&request.key);
+        self.request(&request);
+        self.answer(self.backend.is_locked(request).await)
+    }
+
+    async fn lookup(
+        &self,
+        request: LookupRequest,
+    ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
+        match &request.by {
+            LookupBy::Key(key) => self.key(key),
+            LookupBy::LockId(lock_id) => self.lock_id(*lock_id),
+        }
+        self.request(&request);
+        self.answer(self.backend.lookup(request).await)
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.backend.capabilities()
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        self.backend.guard_defaults()
+    }
+}
