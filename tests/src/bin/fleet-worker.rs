@@ -27,13 +27,14 @@ async fn run() -> Result<()> {
     };
     let ttl = Duration::from_millis(ttl.parse()?);
     let plan = Plan { keys: keys.parse()?, ttl, seed: seed.parse()? };
+    // Before the file is there: whoever has a history also has an end in order, unless he is killed.
+    let mut terminated = signal(SignalKind::terminate())?;
     let recorder = Recorder::to_file(name, Path::new(file))?;
 
     let connected = patiently(|| connect(locks)).await?;
     let registers = patiently(|| Registers::connect(registers, recorder.clone())).await?;
     let backend = Recording::new(connected.backend.clone(), recorder.clone());
     let stop = CancellationToken::new();
-    let mut terminated = signal(SignalKind::terminate())?;
     let told = async {
         terminated.recv().await;
         stop.cancel();

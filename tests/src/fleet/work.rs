@@ -41,10 +41,10 @@ where
         let key = key(random.below(plan.keys));
         let mut turn = Turn { backend, registers, key: &key, ttl: plan.ttl, random: &mut random };
         let _ = match turn.random.below(100) {
-            0..40 => turn.brief().await,
-            40..65 => turn.by_hand().await,
-            65..80 => turn.long().await,
-            80..90 => turn.overslept().await,
+            0..45 => turn.brief().await,
+            45..75 => turn.by_hand().await,
+            75..85 => turn.long().await,
+            85..92 => turn.overslept().await,
             _ => turn.curious().await,
         };
         tokio::time::sleep(random.millis(2, 25)).await;
