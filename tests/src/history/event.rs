@@ -41,6 +41,11 @@ pub enum Entry {
     },
     /// Something went wrong on purpose.
     Fault(Fault),
+    /// A process was seen to be gone.
+    Ended {
+        /// Its name in the history.
+        process: String,
+    },
     /// What was wrong with the way to the server, or with the server, is over.
     Healed,
     /// What somebody found when all was quiet.

@@ -242,6 +242,18 @@ fn seven_orphans_go_in_time() {
     assert_eq!(orphan(5599), []);
     assert_eq!(orphan(5601), late);
 
+    // Or he was killed later, and may have sent it at the last moment.
+    let stopped = |seen: u64| {
+        let mut script = Script::new();
+        let (key, lock) = ("k".to_owned(), "a".to_owned());
+        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+        script.note(2000, Entry::Ended { process: "p".to_owned() });
+        script.ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(stopped(7599), []);
+    assert_eq!(stopped(7601), late);
+
     let forgotten = |seen: u64| {
         let mut script = Script::new();
         script.acquire(0, "a", 1).ask(seen, "b", Answer::Locked);

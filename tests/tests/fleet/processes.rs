@@ -24,10 +24,12 @@ const TTL: Duration = Duration::from_millis(600);
 
 /// It goes on until the floors are reached, but not for ever.
 const AT_LEAST: Duration = Duration::from_secs(9);
-const AT_MOST: Duration = Duration::from_secs(60);
+const AT_MOST: Duration = Duration::from_secs(120);
 
-/// A busy machine starts programs and connections late; two seconds are measured on an idle one.
+/// A busy machine starts programs and connections late, and a stopped one sends when it goes on: the
+/// specification's two seconds are for a machine that has nothing else to do.
 const OUTAGE: Duration = Duration::from_secs(10);
+const IN_FLIGHT: Duration = Duration::from_secs(6);
 
 fn floors() -> Floors {
     let faults = [
@@ -105,7 +107,7 @@ fn recorded(store: &Store, seed: u64, folder: &Path) -> Result<String> {
     // One of them is ours.
     let reports = reports.count() - 1;
     ensure!(reports == ended, "{reports} of {ended} processes came to an end in order");
-    let limits = Limits { outage: OUTAGE, ..Limits::new() };
+    let limits = Limits { outage: OUTAGE, in_flight: IN_FLIGHT, ..Limits::new() };
     let violations = check(&history, &limits);
     let counts = history.counts();
     ensure!(
@@ -164,6 +166,7 @@ enum Member {
 }
 
 struct Worker {
+    name: String,
     process: ServerProcess,
     history: PathBuf,
 }
@@ -196,7 +199,8 @@ impl<'a> Fleet<'a> {
             .args([&name, &self.random.number().to_string(), &KEYS.to_string()])
             .arg(TTL.as_millis().to_string());
         let log = self.folder.join(format!("{name}.log"));
-        Ok(Worker { process: ServerProcess::spawn("fleet-worker", command, &log)?, history })
+        let process = ServerProcess::spawn("fleet-worker", command, &log)?;
+        Ok(Worker { name, process, history })
     }
 
     /// Does what is due.
@@ -243,6 +247,7 @@ impl<'a> Fleet<'a> {
         if kill {
             worker.process.kill()?;
             self.recorder.note(Entry::Fault(Fault::Killed));
+            self.recorder.note(Entry::Ended { process: worker.name });
         } else {
             worker.process.pause()?;
             self.recorder.note(Entry::Fault(Fault::Stopped));
@@ -274,7 +279,7 @@ impl<'a> Fleet<'a> {
             _ => None,
         });
         let stops: Vec<_> = workers
-            .map(|Worker { process, history }| {
+            .map(|Worker { process, history, .. }| {
                 thread::spawn(move || process.stop(Signal::TERM).map(|()| history))
             })
             .collect();

@@ -1,22 +1,10 @@
 //! Where the stores may differ: these are all the cases.
 
-use syncguard::{ErrorCode, LockBackend as _, LockId};
-use syncguard_tests::steps::{Answer, Names, Step, take};
+use syncguard::{ErrorCode, LockId};
+use syncguard_tests::steps::{Answer, Names, Step};
 
 use crate::script::LONG;
 use crate::stores::Stores;
-
-const NAMES: [&str; 4] = ["memory", "redis", "postgres", "firestore"];
-
-/// What each of the four says to a step, in the order of [`NAMES`].
-async fn all_say(stores: &Stores, names: &Names, step: Step) -> Vec<Answer> {
-    let mut answers = Vec::new();
-    for (backend, name) in stores.backends.iter().zip(NAMES) {
-        assert_eq!(backend.capabilities().backend, name);
-        answers.push(take(backend, step, names).await);
-    }
-    answers
-}
 
 /// In Redis two kinds of keys would be records of others.
 #[tokio::test]
@@ -30,10 +18,10 @@ async fn reserved_keys_are_refused_by_redis_alone() {
         let acquire = Step::Acquire { key, id: key, ttl: LONG };
         let taken = Answer::Acquired(1);
         let expected = [taken.clone(), refused.clone(), taken.clone(), taken];
-        assert_eq!(all_say(&stores, &names, acquire).await, expected);
+        assert_eq!(stores.all_take(acquire, &names).await, expected);
         let (yes, locked) = (Answer::Is(true), Step::IsLocked { key });
         let expected = [yes.clone(), refused.clone(), yes.clone(), yes];
-        assert_eq!(all_say(&stores, &names, locked).await, expected);
+        assert_eq!(stores.all_take(locked, &names).await, expected);
     }
 }
 
@@ -43,15 +31,15 @@ async fn reserved_keys_are_refused_by_redis_alone() {
 async fn a_lock_id_of_another_key_is_refused_where_the_store_can_tell() {
     let stores = Stores::fresh().await;
     let names = Names::new(&["one", "two"], 1);
-    let first = all_say(&stores, &names, Step::Acquire { key: 0, id: 0, ttl: LONG }).await;
+    let first = stores.all_take(Step::Acquire { key: 0, id: 0, ttl: LONG }, &names).await;
     assert_eq!(first, vec![Answer::Acquired(1); 4]);
     let refused = Answer::Failed(ErrorCode::InvalidArgument);
-    let second = all_say(&stores, &names, Step::Acquire { key: 1, id: 0, ttl: LONG }).await;
+    let second = stores.all_take(Step::Acquire { key: 1, id: 0, ttl: LONG }, &names).await;
     let expected = [refused.clone(), refused.clone(), refused, Answer::Acquired(1)];
     assert_eq!(second, expected);
-    let locked = all_say(&stores, &names, Step::IsLocked { key: 0 }).await;
+    let locked = stores.all_take(Step::IsLocked { key: 0 }, &names).await;
     assert_eq!(locked, vec![Answer::Is(true); 4]);
     // The three others have refused without a trace.
-    let released = all_say(&stores, &names, Step::Release { id: 0 }).await;
+    let released = stores.all_take(Step::Release { id: 0 }, &names).await;
     assert_eq!(released[..3], vec![Answer::Released; 3]);
 }

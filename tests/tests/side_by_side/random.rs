@@ -50,13 +50,19 @@ async fn sequences_with_expiry_have_the_same_answers() {
     let mut runner = runner(ProptestConfig::default());
     // Long enough that nothing runs out between two steps; what does is left out.
     let sequences = mix(vec![2500]).with_expiry();
-    let mut tasks = JoinSet::new();
-    for _ in 0..16 {
-        let steps = sequences.new_tree(&mut runner).unwrap().current();
-        tasks.spawn(async move { compared(&steps).await });
+    let mut alike = 0;
+    for _ in 0..8 {
+        let mut tasks = JoinSet::new();
+        for _ in 0..16 {
+            let steps = sequences.new_tree(&mut runner).unwrap().current();
+            tasks.spawn(async move { compared(&steps).await });
+        }
+        let results: Result<Vec<_>, _> = tasks.join_all().await.into_iter().collect();
+        let results = results.unwrap_or_else(|difference| panic!("{difference}"));
+        alike += results.iter().filter(|result| **result == Comparison::Alike).count();
+        if alike >= 12 {
+            return;
+        }
     }
-    let results: Result<Vec<_>, _> = tasks.join_all().await.into_iter().collect();
-    let results = results.unwrap_or_else(|difference| panic!("{difference}"));
-    let alike = results.iter().filter(|result| **result == Comparison::Alike).count();
-    assert!(alike >= 4, "{alike} of {} could be compared", results.len());
+    panic!("this machine is too busy: only {alike} sequences could be compared");
 }

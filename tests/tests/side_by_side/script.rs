@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use syncguard::{LockBackend as _, NotHeld, TIME_TOLERANCE};
-use syncguard_tests::steps::{Answer, Found, Names, Step, take};
+use syncguard::{NotHeld, TIME_TOLERANCE};
+use syncguard_tests::steps::{Answer, Found, Names, Step};
 
-use crate::stores::Stores;
+use crate::stores::{NAMES, Stores};
 
 /// A situation.
 pub(crate) struct Script {
@@ -96,7 +96,7 @@ impl Script {
     /// Plays it to all four.
     pub(crate) async fn play(self) {
         // On a machine that is too busy a short lock may run out too early, and it proves nothing.
-        for _ in 0..6 {
+        for _ in 0..10 {
             if self.attempt(&Stores::fresh().await).await {
                 return;
             }
@@ -119,15 +119,11 @@ impl Script {
             if short(step) {
                 run_out_at.get_or_insert(Instant::now() + TIME_TOLERANCE);
             }
-            let mut answers = Vec::new();
-            for backend in &stores.backends {
-                let answer = take(backend, *step, &self.names).await;
-                answers.push((backend.capabilities().backend, answer));
-            }
+            let answers = stores.all_take(*step, &self.names).await;
             if run_out_at.is_some_and(|at| at <= Instant::now()) {
                 return false;
             }
-            for (name, answer) in &answers {
+            for (name, answer) in NAMES.iter().zip(&answers) {
                 let right = match expected {
                     Expected::Exactly(expected) => answer == expected,
                     Expected::RunOut => matches!(answer, Answer::NotHeld(_)),

@@ -3,14 +3,15 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use syncguard::DynBackend;
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::memory::MemoryBackend;
 use syncguard::postgres::{PoolOptions, PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
+use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::steps::{Answer, Names, Step, take};
 
 struct Servers {
     redis: RedisServer,
@@ -31,7 +32,10 @@ fn servers() -> &'static Servers {
     })
 }
 
-/// Empty stores of all four kinds; the embedded one first.
+/// The stores, in their order.
+pub(crate) const NAMES: [&str; 4] = ["memory", "redis", "postgres", "firestore"];
+
+/// Empty stores of all four kinds.
 pub(crate) struct Stores {
     pub(crate) backends: [DynBackend; 4],
     /// What the names of Redis' records start with.
@@ -50,7 +54,25 @@ impl Stores {
             postgres(servers, number).await,
             firestore(servers, number).await,
         ];
+        for (backend, name) in backends.iter().zip(NAMES) {
+            assert_eq!(backend.capabilities().backend, name);
+            // Opens the connection, before time matters.
+            let request = IsLockedRequest::new("any").expect("a key");
+            assert_eq!(backend.is_locked(request).await.expect("an answer"), false, "{name}");
+        }
         Self { backends, prefix }
+    }
+
+    /// What each of the four answers, asked at the same time.
+    pub(crate) async fn all_take(&self, step: Step, names: &Names) -> [Answer; 4] {
+        let [memory, redis, postgres, firestore] = &self.backends;
+        tokio::join!(
+            take(memory, step, names),
+            take(redis, step, names),
+            take(postgres, step, names),
+            take(firestore, step, names),
+        )
+        .into()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Nobody waits for longer than he must.
 
+use std::collections::HashMap;
+
 use syncguard::TIME_TOLERANCE;
 
 use super::super::locks::{Lock, Prolonged, by_key};
@@ -8,57 +10,46 @@ use super::{Invariant, Limits, Violation, micros};
 
 /// Whoever was told that a key is locked was told so because of a lock that could still live.
 pub(super) fn orphans_go(history: &History, locks: &[Lock<'_>], limits: &Limits) -> Vec<Violation> {
+    let ends = ends(history);
     let mut violations = Vec::new();
     for of_key in by_key(locks) {
         let key = of_key[0].key;
-        let mut windows: Vec<_> = of_key
+        let window = |lock| could_live(lock, &ends, limits).map(|it| (it, lock));
+        let mut windows: Vec<((u64, u64), &Lock<'_>)> = of_key.iter().filter_map(window).collect();
+        windows.sort_by_key(|(window, _)| *window);
+        let mut latest = 0;
+        // The latest end among the windows up to each.
+        let until: Vec<u64> = windows
             .iter()
-            .filter_map(|lock| could_live(lock, limits).map(|it| (it, lock)))
-            .collect();
-        windows.sort_by_key(|((from, _), _)| *from);
-        // The latest end among all windows up to each.
-        let latest: Vec<u64> = windows
-            .iter()
-            .scan(0, |latest, ((_, until), _)| {
-                *latest = until.max(latest).to_owned();
-                Some(*latest)
+            .map(|((_, until), _)| {
+                latest = latest.max(*until);
+                latest
             })
             .collect();
-        for operation in &history.operations {
-            let Some(own) = told_locked(operation, key) else { continue };
+        for operation in history.operations.iter().filter(|it| was_told_locked(it, key)) {
             let (called, answered) = span(operation);
             let begun = windows.partition_point(|((from, _), _)| *from <= answered);
-            // Its own windows explain nothing; a lock id is asked for by one caller, so there is
-            // no need to be quick about those.
-            let explained = latest[..begun].last().is_some_and(|until| *until >= called)
-                && windows[..begun]
-                    .iter()
-                    .rev()
-                    .any(|((_, until), lock)| *until >= called && Some(lock.id) != own);
-            if !explained {
-                let what = format!("{key:?} was locked, and no lock could still be live");
-                let before = windows[..begun].iter().max_by_key(|((_, until), _)| *until);
-                let lock = before.into_iter().flat_map(|(_, lock)| {
-                    lock.acquires.iter().chain(&lock.extends).chain(&lock.releases).copied()
-                });
-                violations.push(Violation::new(
-                    Invariant::BackInTime,
-                    what,
-                    lock.chain([operation]),
-                ));
+            if until[..begun].last().is_some_and(|until| called <= *until) {
+                continue;
             }
+            let what = format!("{key:?} was locked, and no lock could still be live");
+            let last = windows[..begun].iter().max_by_key(|((_, until), _)| *until);
+            let proof = last.into_iter().flat_map(|(_, lock)| {
+                lock.acquires.iter().chain(&lock.extends).chain(&lock.releases).copied()
+            });
+            let proof = proof.chain([operation]);
+            violations.push(Violation::new(Invariant::BackInTime, what, proof));
         }
     }
     violations
 }
 
-/// If an operation was told that the key is locked: the lock id it had itself, if any.
-fn told_locked<'a>(operation: &'a Operation, of: &str) -> Option<Option<&'a str>> {
-    match (&operation.call, operation.answer()?) {
-        (Call::Acquire { key, lock, .. }, Answer::Locked) if key == of => Some(Some(lock)),
-        (Call::IsLocked { key }, Answer::Is(true)) if key == of => Some(None),
-        (Call::LookupKey { key }, Answer::Found { .. }) if key == of => Some(None),
-        _ => None,
+fn was_told_locked(operation: &Operation, of: &str) -> bool {
+    match (&operation.call, operation.answer()) {
+        (Call::Acquire { key, .. }, Some(Answer::Locked))
+        | (Call::IsLocked { key }, Some(Answer::Is(true)))
+        | (Call::LookupKey { key }, Some(Answer::Found { .. })) => key == of,
+        _ => false,
     }
 }
 
@@ -67,21 +58,32 @@ fn span(operation: &Operation) -> (u64, u64) {
     (called, operation.answered.as_ref().map_or(called, |(at, _)| at.steady))
 }
 
+/// When each process was gone.
+type Ends<'a> = HashMap<&'a str, u64>;
+
+fn ends(history: &History) -> Ends<'_> {
+    let ends = history.notes.iter().filter_map(|(at, note)| match note {
+        Entry::Ended { process } => Some((process.as_str(), at.steady)),
+        _ => None,
+    });
+    ends.collect()
+}
+
 /// From when until when a lock can have been live, in microseconds; `None` if it was never granted.
-fn could_live(lock: &Lock<'_>, limits: &Limits) -> Option<(u64, u64)> {
+fn could_live(lock: &Lock<'_>, ends: &Ends<'_>, limits: &Limits) -> Option<(u64, u64)> {
     let late = micros(TIME_TOLERANCE + limits.orphan);
-    let in_flight = micros(limits.in_flight);
     // The end of a life that began with this operation, and whether it can have begun at all.
     let lives = |operation: &Operation, ttl: u64| {
-        let (_, answered) = span(operation);
-        let granted =
-            matches!(operation.answer(), Some(Answer::Acquired { .. } | Answer::Extended { .. }));
-        let begun = match (granted, operation.is_unknown()) {
-            (true, _) => answered,
-            (false, true) => answered + in_flight,
-            (false, false) => return None,
-        };
-        Some(begun + ttl * 1000 + late)
+        let (called, mut known) = span(operation);
+        if operation.is_unknown() {
+            // Whoever was stopped first and killed then may have sent it in between.
+            let ended = ends.get(operation.process.as_str()).copied().unwrap_or(called);
+            let gone = if operation.answered.is_some() { known } else { called.max(ended) };
+            known = gone + micros(limits.in_flight);
+        } else if !is_granted(operation) {
+            return None;
+        }
+        Some(known + ttl * 1000 + late)
     };
     let acquires = lock.acquires.iter().filter_map(|operation| match operation.call {
         Call::Acquire { ttl, .. } => Some((operation.called.steady, lives(operation, ttl)?)),
@@ -96,6 +98,10 @@ fn could_live(lock: &Lock<'_>, limits: &Limits) -> Option<(u64, u64)> {
         _ => None,
     });
     Some((from, released.fold(until, u64::min)))
+}
+
+fn is_granted(operation: &Operation) -> bool {
+    matches!(operation.answer(), Some(Answer::Acquired { .. } | Answer::Extended { .. }))
 }
 
 /// After each fault somebody is served in time, if anybody asks.
