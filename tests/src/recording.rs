@@ -19,13 +19,9 @@ pub struct Recording<B> {
 
 impl<B> Recording<B> {
     /// Records what is done with this backend.
+    #[must_use]
     pub fn new(inner: B, recorder: Recorder) -> Self {
         Self { inner, recorder }
-    }
-
-    /// The history's writer.
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
     }
 }
 

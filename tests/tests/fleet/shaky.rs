@@ -121,31 +121,24 @@ impl Shaky {
         result
     }
 
-    async fn grant(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let (lock_id, ttl, key) = (request.lock_id, request.ttl, request.key.clone());
-        let mut request = request;
+    async fn grant(&self, mut request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let ttl = request.ttl;
         if self.is(Flaw::LongLife) && self.percent(50) {
             request.ttl = Ttl::new(ttl.as_duration() + Duration::from_secs(60))?;
         }
         let result = self.inner.acquire(request.clone()).await?;
-        match result {
-            AcquireResult::Acquired(mut lock) => {
-                if self.is(Flaw::RepeatedFence) && self.percent(10) {
-                    lock.fence = Fence::new(lock.fence.get().saturating_sub(1))?;
-                }
-                Ok(AcquireResult::Acquired(Acquired::new(
-                    lock.lock_id,
-                    lock.expires_at,
-                    lock.fence,
-                )))
+        match (self.flaw, result) {
+            (Some(Flaw::RepeatedFence), AcquireResult::Acquired(mut lock)) if self.percent(10) => {
+                lock.fence = Fence::new(lock.fence.get().saturating_sub(1))?;
+                Ok(AcquireResult::Acquired(lock))
             }
-            AcquireResult::Locked if self.is(Flaw::SecondHolder) && self.percent(10) => {
+            (Some(Flaw::SecondHolder), AcquireResult::Locked) if self.percent(10) => {
                 let fence = Fence::new(1_000_000 + self.state().random.below(1_000_000))?;
-                let expires_at = self.in_a(ttl)?;
-                Ok(AcquireResult::Acquired(Acquired::new(lock_id, expires_at, fence)))
+                let lock = Acquired::new(request.lock_id, self.in_a(ttl)?, fence);
+                Ok(AcquireResult::Acquired(lock))
             }
-            AcquireResult::Locked if self.is(Flaw::NoTolerance) => {
-                let found = self.inner.lookup(LookupRequest::by_key(key)?).await?;
+            (Some(Flaw::NoTolerance), AcquireResult::Locked) => {
+                let found = self.inner.lookup(LookupRequest::by_key(&request.key)?).await?;
                 match found.map(LockInfo::expose) {
                     Some(old) if old.info.expires_at <= self.in_a(Ttl::MIN)? => {
                         let _ = self.inner.release(ReleaseRequest::new(old.lock_id)).await?;
@@ -154,7 +147,7 @@ impl Shaky {
                     _ => Ok(result),
                 }
             }
-            AcquireResult::Locked => Ok(result),
+            _ => Ok(result),
         }
     }
 
