@@ -5,24 +5,19 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use syncguard_firestore::gcloud_sdk::GoogleAuthMiddleware;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
     CommitRequest, Document, GetDocumentRequest, ListDocumentsRequest, Value, Write,
 };
-use syncguard_firestore::gcloud_sdk::google_cloud_auth::credentials::{
-    CacheableResource, Credentials, CredentialsProvider, EntityTag,
-};
-use syncguard_firestore::gcloud_sdk::google_cloud_auth::errors::CredentialsError;
-use syncguard_firestore::gcloud_sdk::tonic::codegen::http::{Extensions, HeaderValue, header};
-use syncguard_firestore::gcloud_sdk::tonic::transport::Endpoint;
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
-use syncguard_firestore::gcloud_sdk::{GoogleAuthHeaders, GoogleAuthMiddleware, HeaderMap};
 use syncguard_firestore::{
     AcquireRequest, AcquireResult, Acquired, FirestoreBackend, FirestoreOptions, LockBackend as _,
 };
 use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_tests::register::emulator_client;
 
 /// An emulator that many tests share. It keeps what it was given, so projects must not clash.
 pub(crate) fn shared() -> &'static FirestoreEmulator {
@@ -89,30 +84,21 @@ impl Raw {
     }
 
     pub(crate) fn at(url: &str, port: u16) -> Self {
-        Self::build(url, port, HeaderValue::from_static("Bearer owner"))
+        Self::build(url, port, "owner")
     }
 
     /// With another token than the administrator's.
     pub(crate) fn with_token(url: &str, token: &str) -> Self {
-        let mut token = HeaderValue::from_str(&format!("Bearer {token}")).expect("a header");
-        // As the library that makes the real ones marks them.
-        token.set_sensitive(true);
         Self::build(url, shared().port(), token)
     }
 
-    fn build(url: &str, port: u16, token: HeaderValue) -> Self {
+    fn build(url: &str, port: u16, token: &str) -> Self {
         let project = url.strip_prefix("firestore://").expect("a URL");
         let database = format!("projects/{project}/databases/(default)");
-        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).expect("a URL");
-        let owner = Owner { tag: EntityTag::new(), token, calls: Arc::default() };
-        let calls = Arc::clone(&owner.calls);
-        let service = GoogleAuthMiddleware::new(
-            endpoint.connect_lazy(),
-            GoogleAuthHeaders::from(Credentials::from(owner)),
-            Some(database.clone()),
-        );
-        let client = FirestoreClient::new(service.expect("a service"));
-        Self { client, database, calls }
+        let calls = Arc::default();
+        let host_port = format!("127.0.0.1:{port}");
+        let client = emulator_client(&host_port, &database, token, Arc::clone(&calls));
+        Self { client: client.expect("a client"), database, calls }
     }
 
     /// A backend over this client: its calls count here.
@@ -189,28 +175,4 @@ pub(crate) fn fields(document: Document) -> HashMap<String, ValueType> {
 
 pub(crate) fn text(text: &str) -> ValueType {
     ValueType::StringValue(text.to_owned())
-}
-
-/// Whoever calls: the administrator of the emulator, unless the token says otherwise. It is asked
-/// once per call.
-#[derive(Debug)]
-struct Owner {
-    tag: EntityTag,
-    token: HeaderValue,
-    calls: Arc<AtomicU64>,
-}
-
-impl CredentialsProvider for Owner {
-    async fn headers(
-        &self,
-        _: Extensions,
-    ) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let data = HeaderMap::from_iter([(header::AUTHORIZATION, self.token.clone())]);
-        Ok(CacheableResource::New { entity_tag: self.tag.clone(), data })
-    }
-
-    async fn universe_domain(&self) -> Option<String> {
-        None
-    }
 }

@@ -6,108 +6,14 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use syncguard_memory::MemoryBackend;
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{
-    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend,
-    LockId, LookupRequest, NotHeld, PostgresBackend, ReleaseRequest, ReleaseResult,
-};
+use syncguard_postgres::{ErrorCode, NotHeld, PostgresBackend};
+use syncguard_tests::steps::{Answer, Mix, Names, Step, take};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{Tables, connect, shared};
 
 const KEYS: [&str; 3] = ["one", "two", "caf\u{e9}"];
 const IDS: usize = 5;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Acquire { key: usize, id: usize, ttl_s: u64 },
-    Release { id: usize },
-    Extend { id: usize, ttl_s: u64 },
-    IsLocked { key: usize },
-    LookupKey { key: usize },
-    LookupId { id: usize },
-    Pass { seconds: u64 },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let (key, id) = (0..KEYS.len(), 0..IDS);
-    // Far enough apart that the time the steps take on the server does not matter.
-    let ttl_s = prop_oneof![Just(60_u64), Just(600), Just(6000)];
-    prop_oneof![
-        5 => (key.clone(), id.clone(), ttl_s.clone())
-            .prop_map(|(key, id, ttl_s)| Step::Acquire { key, id, ttl_s }),
-        3 => id.clone().prop_map(|id| Step::Release { id }),
-        2 => (id.clone(), ttl_s).prop_map(|(id, ttl_s)| Step::Extend { id, ttl_s }),
-        1 => key.clone().prop_map(|key| Step::IsLocked { key }),
-        1 => key.prop_map(|key| Step::LookupKey { key }),
-        1 => id.prop_map(|id| Step::LookupId { id }),
-        2 => prop_oneof![Just(30_u64), Just(300), Just(3000)]
-            .prop_map(|seconds| Step::Pass { seconds }),
-    ]
-}
-
-/// What a step answered, without what differs between two clocks.
-#[derive(Debug, PartialEq, Eq)]
-enum Seen {
-    Acquired(u64),
-    Locked,
-    Released,
-    Extended,
-    NotHeld(NotHeld),
-    Is(bool),
-    Found(Option<(String, LockId, u64, u64)>),
-    Refused(&'static str),
-    Nothing,
-}
-
-async fn run<B: LockBackend<Fence = syncguard_postgres::Fence>>(
-    backend: &B,
-    ids: &[LockId],
-    step: &Step,
-) -> Seen {
-    let answer = async {
-        Ok::<_, syncguard_postgres::LockError>(match *step {
-            Step::Acquire { key, id, ttl_s } => {
-                let request = AcquireRequest::new(KEYS[key], Duration::from_secs(ttl_s))?;
-                match backend.acquire(request.with_lock_id(ids[id])).await? {
-                    AcquireResult::Acquired(lock) => Seen::Acquired(lock.fence.get()),
-                    AcquireResult::Locked => Seen::Locked,
-                }
-            }
-            Step::Release { id } => match backend.release(ReleaseRequest::new(ids[id])).await? {
-                ReleaseResult::Released => Seen::Released,
-                ReleaseResult::NotHeld(why) => Seen::NotHeld(why),
-            },
-            Step::Extend { id, ttl_s } => {
-                let request = ExtendRequest::new(ids[id], Duration::from_secs(ttl_s))?;
-                match backend.extend(request).await? {
-                    ExtendResult::Extended { .. } => Seen::Extended,
-                    ExtendResult::NotHeld(why) => Seen::NotHeld(why),
-                }
-            }
-            Step::IsLocked { key } => {
-                Seen::Is(backend.is_locked(IsLockedRequest::new(KEYS[key])?).await?)
-            }
-            Step::LookupKey { key } => find(backend, LookupRequest::by_key(KEYS[key])?).await?,
-            Step::LookupId { id } => find(backend, LookupRequest::by_lock_id(ids[id])).await?,
-            Step::Pass { .. } => Seen::Nothing,
-        })
-    };
-    answer.await.unwrap_or_else(|error| Seen::Refused(error.code().as_str()))
-}
-
-async fn find<B: LockBackend<Fence = syncguard_postgres::Fence>>(
-    backend: &B,
-    request: LookupRequest,
-) -> Result<Seen, syncguard_postgres::LockError> {
-    let found = backend.lookup(request).await?.map(|info| {
-        let found = info.expose();
-        // To the minute: an extend counts from now, and the steps take their time.
-        let lives = found.info.expires_at.as_millis() - found.info.acquired_at.as_millis();
-        let fence = found.info.fence.get();
-        (found.key.expose().to_owned(), found.lock_id, fence, (lives + 10_000) / 30_000)
-    });
-    Ok(Seen::Found(found))
-}
 
 /// The model's time stands still unless a step moves it.
 struct Model {
@@ -123,12 +29,12 @@ impl Model {
         Self { runtime, backend }
     }
 
-    fn run(&self, ids: &[LockId], step: &Step) -> Seen {
+    fn take(&self, step: Step, names: &Names) -> Answer {
         self.runtime.block_on(async {
-            if let Step::Pass { seconds } = step {
-                tokio::time::advance(Duration::from_secs(*seconds)).await;
+            if let Step::Pass { millis } = step {
+                tokio::time::advance(Duration::from_millis(millis)).await;
             }
-            run(&self.backend, ids, step).await
+            take(&self.backend, step, names).await
         })
     }
 }
@@ -140,14 +46,14 @@ struct Real {
 }
 
 impl Real {
-    async fn run(&self, ids: &[LockId], step: &Step) -> Seen {
-        if let Step::Pass { seconds } = step {
-            let millis = i64::try_from(seconds * 1000).expect("a time");
+    async fn take(&self, step: Step, names: &Names) -> Answer {
+        if let Step::Pass { millis } = step {
+            let millis = i64::try_from(millis).expect("a time");
             for key in KEYS {
                 self.tables.age(&self.admin, key, millis).await;
             }
         }
-        run(&self.backend, ids, step).await
+        take(&self.backend, step, names).await
     }
 
     async fn clear(&self) {
@@ -166,22 +72,28 @@ fn the_server_answers_as_the_model_does() {
         Real { backend: tables.backend(1).await, admin, tables }
     });
     let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
-    let sequences = prop::collection::vec(step(), 1..40);
+    let mix = Mix {
+        keys: KEYS.len(),
+        ids: IDS,
+        ids_have_keys: false,
+        // Far enough apart that the time the steps take on the server does not matter.
+        ttls: vec![60_000, 600_000, 6_000_000],
+        passes: vec![30_000, 300_000, 3_000_000],
+    };
     TestRunner::new(config)
-        .run(&sequences, |steps| {
+        .run(&mix.steps(), |steps| {
             let model = Model::new();
-            let ids: Vec<LockId> =
-                (0..IDS).map(|_| LockId::generate().expect("randomness")).collect();
+            let names = Names::new(&KEYS, IDS);
             runtime.block_on(real.clear());
             for step in &steps {
-                let expected = model.run(&ids, step);
-                let seen = runtime.block_on(real.run(&ids, step));
+                let expected = model.take(*step, &names);
+                let seen = runtime.block_on(real.take(*step, &names));
                 // The model forgets an expired lock after a while, the table keeps it.
                 let forgotten = (&expected, &seen)
-                    == (&Seen::NotHeld(NotHeld::NotFound), &Seen::NotHeld(NotHeld::Expired));
+                    == (&Answer::NotHeld(NotHeld::NotFound), &Answer::NotHeld(NotHeld::Expired));
                 // And so a lock id is taken for longer.
-                let remembered = matches!(expected, Seen::Acquired(_))
-                    && seen == Seen::Refused("InvalidArgument");
+                let remembered = matches!(expected, Answer::Acquired(_))
+                    && seen == Answer::Failed(ErrorCode::InvalidArgument);
                 if remembered {
                     return Ok(());
                 }

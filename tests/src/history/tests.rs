@@ -1,0 +1,334 @@
+//! A history by hand for each invariant that breaks it, beside a similar one that does not.
+
+use super::{
+    Answer, Call, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment, check,
+};
+
+/// A history in the making. Times are in milliseconds, by both clocks.
+#[derive(Clone, Default)]
+struct Script {
+    lines: Vec<Line>,
+    operations: u64,
+}
+
+/// The store's clock at 0 ms.
+const EPOCH: u64 = 1_000_000;
+const TTL: u64 = 100;
+
+impl Script {
+    /// One that ends as it should.
+    fn new() -> Self {
+        let mut script = Self::default();
+        script.note(50_000, Entry::Quiet { live: 0, tasks: 0, borrowed: 0 });
+        script
+    }
+
+    fn note(&mut self, at: u64, entry: Entry) {
+        let at = Moment { steady: at * 1000, unix: EPOCH + at };
+        self.lines.push(Line { at, process: "p".to_owned(), entry });
+    }
+
+    fn call(&mut self, called: u64, call: Call, answered: u64, answer: Answer) -> &mut Self {
+        let number = self.operations;
+        self.operations += 1;
+        self.note(called, Entry::Called { number, call });
+        self.note(answered, Entry::Answered { number, answer });
+        self
+    }
+
+    /// An acquire that is granted a millisecond after it was called.
+    fn acquire(&mut self, at: u64, lock: &str, fence: u64) -> &mut Self {
+        let answer = Answer::Acquired { fence, expires_at: EPOCH + at + TTL };
+        self.ask(at, lock, answer)
+    }
+
+    fn ask(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
+        let (key, lock) = ("k".to_owned(), lock.to_owned());
+        self.call(at, Call::Acquire { key, lock, ttl: TTL }, at + 1, answer)
+    }
+
+    fn release(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
+        self.call(at, Call::Release { lock: lock.to_owned() }, at + 1, answer)
+    }
+
+    fn extend(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
+        let call = Call::Extend { lock: lock.to_owned(), ttl: TTL };
+        self.call(at, call, at + 1, answer)
+    }
+
+    fn claim(&mut self, at: u64, fence: u64, answer: Answer) -> &mut Self {
+        self.call(at, Call::Claim { register: "r".to_owned(), fence }, at + 1, answer)
+    }
+
+    fn write(&mut self, at: u64, fence: u64, value: u64, answer: Answer) -> &mut Self {
+        self.call(at, Call::Write { register: "r".to_owned(), fence, value }, at + 1, answer)
+    }
+
+    fn found(&mut self, value: u64, writes: u64) -> &mut Self {
+        self.note(40_000, Entry::Register { register: "r".to_owned(), value, writes });
+        self
+    }
+
+    fn history(&self) -> History {
+        History::new(self.lines.clone()).unwrap()
+    }
+
+    /// The invariants that it breaks.
+    fn broken(&self) -> Vec<Invariant> {
+        let violations = check(&self.history(), &Limits::new());
+        let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        broken.dedup();
+        broken
+    }
+}
+
+fn failed() -> Answer {
+    Answer::Failed { code: "NetworkTimeout".to_owned(), unknown: true }
+}
+
+fn extended(at: u64) -> Answer {
+    Answer::Extended { expires_at: EPOCH + at + TTL }
+}
+
+#[test]
+fn turns_that_follow_each_other_are_fine() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).extend(50, "a", extended(50)).release(60, "a", Answer::Released);
+    script.acquire(62, "b", 2).ask(70, "c", Answer::Locked);
+    // `b` runs out, and is taken over after the tolerance.
+    script.ask(1100, "d", Answer::Locked).acquire(1162, "d", 3).release(1163, "b", Answer::NotHeld);
+    script.release(1164, "d", failed()).acquire(1170, "e", 4).release(1172, "e", Answer::Released);
+    script.release(1180, "d", Answer::NotHeld);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn one_holders_do_not_overlap() {
+    let mut script = Script::new();
+    // Extended, and then taken over before the end of the extension.
+    script.acquire(0, "a", 1).extend(90, "a", extended(90)).acquire(150, "b", 2);
+    let broken = script.broken();
+    assert_eq!(broken, [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns]);
+
+    // An extend that was not confirmed gives nothing to rely on.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).extend(90, "a", failed()).acquire(1101, "b", 2);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn one_confirmed_too_late_is_relied_on_from_then_on() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    let extend = Call::Extend { lock: "a".to_owned(), ttl: 4000 };
+    script.call(50, extend, 1500, Answer::Extended { expires_at: EPOCH + 4050 });
+    let spans = super::locks::locks(&script.history())[0].relied_on();
+    assert_eq!(spans, [(1000, 100_000), (1_500_000, 4_050_000)]);
+}
+
+#[test]
+fn two_the_tolerance_is_part_of_a_locks_life() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).acquire(1099, "b", 2);
+    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).acquire(1100, "b", 2);
+    assert_eq!(script.broken(), []);
+
+    // What only a lookup has seen is a lock as well.
+    let found = |at: u64| Answer::Found {
+        lock: "a".to_owned(),
+        fence: 1,
+        acquired_at: EPOCH + at,
+        expires_at: EPOCH + at + TTL,
+    };
+    let look = || Call::LookupKey { key: "k".to_owned() };
+    let mut script = Script::new();
+    script.ask(0, "a", failed()).call(20, look(), 21, found(0)).acquire(500, "b", 2);
+    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
+}
+
+#[test]
+fn three_fences_are_unique_and_grow() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    script.acquire(20, "b", 1).release(30, "b", Answer::Released);
+    assert_eq!(script.broken(), [Invariant::FencesGrow]);
+
+    let mut script = Script::new();
+    script.acquire(0, "a", 2).release(10, "a", Answer::Released).acquire(20, "b", 1);
+    assert_eq!(script.broken(), [Invariant::FencesGrow]);
+
+    // The same lock, asked for again.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    script.ask(10, "a", Answer::Acquired { fence: 2, expires_at: EPOCH + 100 });
+    assert_eq!(script.broken(), [Invariant::FencesGrow]);
+
+    // At the same time either may come first.
+    let mut script = Script::new();
+    script.ask(0, "a", Answer::Locked).acquire(0, "b", 2).release(1, "b", Answer::Released);
+    script.acquire(2, "c", 3).release(3, "c", Answer::Released);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn four_a_lock_is_released_once() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    script.call(10, Call::Release { lock: "a".to_owned() }, 30, Answer::Released);
+    script.call(11, Call::Release { lock: "a".to_owned() }, 31, Answer::Released);
+    assert_eq!(script.broken(), [Invariant::ReleasedOnce]);
+
+    // After one that nobody answered, it may be the first or the second that won.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", failed()).release(20, "a", Answer::Released);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn five_what_is_over_stays_over() {
+    for end in [Answer::Released, Answer::NotHeld] {
+        let mut script = Script::new();
+        script.acquire(0, "a", 1).release(10, "a", end).extend(20, "a", extended(20));
+        assert_eq!(script.broken(), [Invariant::OverForGood]);
+    }
+    // Somebody else has it: then the unanswered release has won, or the time has run out.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", failed()).acquire(40, "b", 2);
+    script.release(50, "a", Answer::Released);
+    assert_eq!(script.broken(), [Invariant::OverForGood]);
+
+    // An extend that crossed the release may have been first.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL };
+    script.call(9, extend, 20, extended(9));
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn six_no_update_is_lost() {
+    let good = || {
+        let mut script = Script::new();
+        script.claim(0, 1, Answer::Claimed { value: 0 }).claim(2, 2, Answer::Claimed { value: 0 });
+        script.write(4, 2, 1, Answer::Written).write(6, 1, 1, Answer::Rejected);
+        script
+    };
+    assert_eq!(good().found(1, 1).broken(), []);
+    let lost = [Invariant::NoLostUpdate];
+    assert_eq!(good().broken(), lost, "nobody looked");
+    assert_eq!(good().found(1, 2).broken(), lost, "two writes, one of them lost");
+    assert_eq!(good().found(2, 2).broken(), lost, "a write from nowhere");
+    assert_eq!(good().write(8, 1, 1, Answer::Written).found(2, 2).broken(), lost, "a lower fence");
+    assert_eq!(good().write(8, 3, 1, Answer::Written).found(2, 2).broken(), lost, "a value twice");
+    assert_eq!(good().claim(8, 3, Answer::Claimed { value: 0 }).found(1, 1).broken(), lost);
+    // One that nobody answered may have been taken or not.
+    assert_eq!(good().write(8, 2, 2, failed()).found(1, 1).broken(), []);
+    assert_eq!(good().write(8, 2, 2, failed()).found(2, 2).broken(), []);
+}
+
+#[test]
+fn seven_orphans_go_in_time() {
+    let late = [Invariant::BackInTime];
+    // The caller was killed before he had an answer: 4 s for the call, the TTL, and 1.5 s.
+    let orphan = |seen: u64| {
+        let mut script = Script::new();
+        let (key, lock) = ("k".to_owned(), "a".to_owned());
+        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+        script.ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(orphan(5599), []);
+    assert_eq!(orphan(5601), late);
+
+    // Or he was killed later, and may have sent it at the last moment.
+    let stopped = |seen: u64| {
+        let mut script = Script::new();
+        let (key, lock) = ("k".to_owned(), "a".to_owned());
+        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+        script.note(2000, Entry::Ended { process: "p".to_owned() });
+        script.ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(stopped(7599), []);
+    assert_eq!(stopped(7601), late);
+
+    let forgotten = |seen: u64| {
+        let mut script = Script::new();
+        script.acquire(0, "a", 1).ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(forgotten(1600), []);
+    assert_eq!(forgotten(1602), late);
+
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    script.call(12, Call::IsLocked { key: "k".to_owned() }, 13, Answer::Is(true));
+    assert_eq!(script.broken(), late, "released, and still there");
+
+    let mut script = Script::new();
+    script.ask(10, "a", Answer::Locked);
+    assert_eq!(script.broken(), late, "locked, by nobody");
+}
+
+#[test]
+fn seven_service_comes_back_in_time() {
+    let healed = |served: u64| {
+        let mut script = Script::new();
+        script.note(100, Entry::Fault(Fault::Severed));
+        script.note(200, Entry::Healed);
+        script.ask(210, "a", failed());
+        script.acquire(served, "b", 1);
+        (script.broken(), script.history().longest_outage_ms())
+    };
+    assert_eq!(healed(2198), (vec![], 1999));
+    assert_eq!(healed(2200), (vec![Invariant::BackInTime], 2001));
+}
+
+#[test]
+fn eight_nothing_is_left() {
+    let left = [Invariant::NothingLeft];
+    assert_eq!(Script::default().broken(), left, "nobody looked");
+    for (live, tasks, borrowed) in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
+        let mut script = Script::new();
+        script.note(60_000, Entry::Quiet { live, tasks, borrowed });
+        assert_eq!(script.broken(), left);
+    }
+}
+
+#[test]
+fn a_run_in_which_too_little_happened_does_not_count() {
+    let floors = Floors {
+        answered: 2,
+        granted: 1,
+        written: 0,
+        rejected: 0,
+        faults: vec![(Fault::Killed, 2)],
+    };
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).ask(1, "b", failed());
+    script.note(5, Entry::Fault(Fault::Killed));
+    let counts = script.history().counts();
+    assert_eq!((counts.answered, counts.unknown, counts.granted), (1, 1, 1));
+    assert_eq!(floors.missing(&counts), ["answered: 1 of 2", "Killed: 1 of 2"]);
+    assert_eq!(floors.missing(&Counts::default()).len(), 3);
+}
+
+#[test]
+fn a_line_that_a_kill_has_torn_is_passed_over() {
+    let folder = std::env::temp_dir().join(format!("syncguard-history-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("p.jsonl");
+    let recorder = super::Recorder::to_file("p", &path).unwrap();
+    let pending = recorder.call(Call::IsLocked { key: "k".to_owned() });
+    pending.answer(Answer::Is(false));
+    drop(recorder.call(Call::Release { lock: "a".to_owned() }));
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    text.truncate(text.len() - 10);
+    std::fs::write(&path, text).unwrap();
+    let history = History::read(&folder).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let answers: Vec<_> = history.operations.iter().map(super::Operation::answer).collect();
+    assert_eq!(answers, [Some(&Answer::Is(false)), None]);
+}

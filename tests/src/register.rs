@@ -1,0 +1,211 @@
+//! Data that a fence protects, in a real store.
+//!
+//! A holder first claims the register: it reads the value and leaves its fence. Then it writes. Both
+//! are refused once a higher fence was left. The claim matters as much as the write: were the fence
+//! only left by writes, a holder that has overslept could still write between its successor's read
+//! and its successor's write, and that update would be lost.
+
+mod firestore;
+mod postgres;
+mod redis;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use syncguard::Fence;
+
+pub use firestore::emulator_client;
+pub use postgres::POSTGRES_SCHEMA;
+
+use crate::history::{Answer, Call, Entry, Recorder};
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The number that the holders count up.
+    pub value: u64,
+    /// How many writes were taken; counted by the store, in the write itself.
+    pub writes: u64,
+    /// The highest fence that was seen.
+    pub fence: u64,
+}
+
+/// The registers of one store.
+#[derive(Clone)]
+pub struct Registers {
+    store: Store,
+    recorder: Recorder,
+}
+
+#[derive(Clone)]
+enum Store {
+    Memory(Memory),
+    Redis(redis::Redis),
+    Postgres(postgres::Postgres),
+    Firestore(firestore::Firestore),
+}
+
+impl std::fmt::Debug for Registers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registers").finish_non_exhaustive()
+    }
+}
+
+impl Registers {
+    /// Registers in this process.
+    #[must_use]
+    pub fn in_memory(memory: Memory, recorder: Recorder) -> Self {
+        Self { store: Store::Memory(memory), recorder }
+    }
+
+    /// Registers in the store that a URL names: see [`fleet::connect`](crate::fleet::connect).
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached.
+    pub async fn connect(url: &str, recorder: Recorder) -> Result<Self> {
+        let (scheme, _) = url.split_once(':').context("a URL")?;
+        let store = match scheme {
+            "redis" => Store::Redis(redis::Redis::connect(url).await?),
+            "postgres" => Store::Postgres(postgres::Postgres::connect(url).await?),
+            _ => Store::Firestore(firestore::Firestore::connect(url)?),
+        };
+        Ok(Self { store, recorder })
+    }
+
+    /// The same registers on another record.
+    #[must_use]
+    pub fn recorded_by(&self, recorder: Recorder) -> Self {
+        Self { store: self.store.clone(), recorder }
+    }
+
+    /// Reads a register and leaves the fence. `None` if a higher one is there.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn claim(&self, register: &str, fence: Fence) -> Result<Option<u64>> {
+        let call = Call::Claim { register: register.to_owned(), fence: fence.get() };
+        let pending = self.recorder.call(call);
+        let result = in_time(async {
+            match &self.store {
+                Store::Memory(store) => Ok(store.claim(register, fence.get())),
+                Store::Redis(store) => store.claim(register, fence.get()).await,
+                Store::Postgres(store) => store.claim(register, fence.get()).await,
+                Store::Firestore(store) => store.claim(register, fence.get()).await,
+            }
+        });
+        let result = result.await;
+        pending.answer(match &result {
+            Ok(Some(value)) => Answer::Claimed { value: *value },
+            Ok(None) => Answer::Rejected,
+            Err(_) => unknown(),
+        });
+        result
+    }
+
+    /// Writes a register; says whether the write was taken.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn write(&self, register: &str, fence: Fence, value: u64) -> Result<bool> {
+        let call = Call::Write { register: register.to_owned(), fence: fence.get(), value };
+        let pending = self.recorder.call(call);
+        let result = in_time(async {
+            match &self.store {
+                Store::Memory(store) => Ok(store.write(register, fence.get(), value)),
+                Store::Redis(store) => store.write(register, fence.get(), value).await,
+                Store::Postgres(store) => store.write(register, fence.get(), value).await,
+                Store::Firestore(store) => store.write(register, fence.get(), value).await,
+            }
+        });
+        let result = result.await;
+        pending.answer(match &result {
+            Ok(true) => Answer::Written,
+            Ok(false) => Answer::Rejected,
+            Err(_) => unknown(),
+        });
+        result
+    }
+
+    /// Puts what a register holds on record.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn note(&self, register: &str) -> Result<State> {
+        let state = match &self.store {
+            Store::Memory(store) => store.state(register),
+            Store::Redis(store) => store.state(register).await?,
+            Store::Postgres(store) => store.state(register).await?,
+            Store::Firestore(store) => store.state(register).await?,
+        };
+        let State { value, writes, .. } = state;
+        self.recorder.note(Entry::Register { register: register.to_owned(), value, writes });
+        Ok(state)
+    }
+
+    /// Closes the connection; tasks that serve it end.
+    pub async fn close(self) {
+        if let Store::Redis(store) = self.store {
+            store.close().await;
+        }
+    }
+}
+
+/// The way to the registers is never broken; a server that is busy has its time.
+async fn in_time<T>(operation: impl Future<Output = Result<T>>) -> Result<T> {
+    let bound = Duration::from_secs(10);
+    tokio::time::timeout(bound, operation).await.context("a register that does not answer")?
+}
+
+fn unknown() -> Answer {
+    Answer::Failed { code: "register".to_owned(), unknown: true }
+}
+
+/// Registers of this process.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    states: Arc<Mutex<HashMap<String, State>>>,
+    fenced: bool,
+}
+
+impl Memory {
+    /// Registers that refuse lower fences; or, to see whether that is noticed, that do not.
+    #[must_use]
+    pub fn new(fenced: bool) -> Self {
+        Self { states: Arc::default(), fenced }
+    }
+
+    fn claim(&self, register: &str, fence: u64) -> Option<u64> {
+        self.change(register, fence, |state| state.value)
+    }
+
+    fn write(&self, register: &str, fence: u64, value: u64) -> bool {
+        let write = |state: &mut State| (state.value, state.writes) = (value, state.writes + 1);
+        self.change(register, fence, write).is_some()
+    }
+
+    fn change<T>(
+        &self,
+        register: &str,
+        fence: u64,
+        work: impl FnOnce(&mut State) -> T,
+    ) -> Option<T> {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = states.entry(register.to_owned()).or_default();
+        if self.fenced && fence < state.fence {
+            return None;
+        }
+        state.fence = fence;
+        Some(work(state))
+    }
+
+    fn state(&self, register: &str) -> State {
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.get(register).copied().unwrap_or_default()
+    }
+}

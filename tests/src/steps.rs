@@ -1,0 +1,270 @@
+//! Sequences of operations, and their answers without what differs from store to store: times and
+//! lock ids.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::strategy::Union;
+use syncguard::{
+    AcquireRequest, AcquireResult, DynBackend, ErrorCode, ExtendRequest, ExtendResult, Fence,
+    IsLockedRequest, LockBackend, LockError, LockId, LookupRequest, NotHeld, ReleaseRequest,
+    ReleaseResult, TIME_TOLERANCE,
+};
+
+/// What is done, with keys and lock ids out of small numbers of them. TTLs in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are what the requests are made of")]
+pub enum Step {
+    /// Takes the lock of a key, under an id.
+    Acquire { key: usize, id: usize, ttl: u64 },
+    /// Releases what an id holds.
+    Release { id: usize },
+    /// Extends what an id holds.
+    Extend { id: usize, ttl: u64 },
+    /// Whether a key is locked.
+    IsLocked { key: usize },
+    /// The lock of a key.
+    ByKey { key: usize },
+    /// The lock with an id.
+    ById { id: usize },
+    /// Lets so many milliseconds pass.
+    Pass { millis: u64 },
+}
+
+/// What is answered, without the times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are what the results are made of")]
+pub enum Answer {
+    Acquired(u64),
+    Locked,
+    Released,
+    Extended,
+    NotHeld(NotHeld),
+    Is(bool),
+    Found(Option<Found>),
+    Failed(ErrorCode),
+    Passed,
+}
+
+/// What a lookup has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The key.
+    pub key: String,
+    /// Which of the lock ids.
+    pub id: Option<usize>,
+    /// The fence.
+    pub fence: u64,
+    /// How long it lives in all, in half minutes: an extend counts from when it comes.
+    pub half_minutes: u64,
+}
+
+impl Answer {
+    /// Whether two stores may differ like this: a lock that has run out is "expired" as long as the
+    /// store remembers it, and "not found" after that.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::NotHeld(_), Self::NotHeld(_))) || self == other
+    }
+}
+
+/// What numbers stand for.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// The keys.
+    pub keys: Vec<String>,
+    /// The lock ids.
+    pub ids: Vec<LockId>,
+}
+
+impl Names {
+    /// These keys, and as many fresh lock ids.
+    #[must_use]
+    pub fn new(keys: &[&str], ids: usize) -> Self {
+        let ids = (0..ids).map(|_| LockId::generate().expect("randomness")).collect();
+        Self { keys: keys.iter().map(|key| (*key).to_owned()).collect(), ids }
+    }
+}
+
+/// Takes a step; time is the caller's to pass.
+pub async fn take<B>(backend: &B, step: Step, names: &Names) -> Answer
+where
+    B: LockBackend<Fence = Fence>,
+{
+    let answer = try_to_take(backend, step, names).await;
+    answer.unwrap_or_else(|error| Answer::Failed(error.code()))
+}
+
+async fn try_to_take<B>(backend: &B, step: Step, names: &Names) -> Result<Answer, LockError>
+where
+    B: LockBackend<Fence = Fence>,
+{
+    let key = |key: usize| names.keys[key].as_str();
+    Ok(match step {
+        Step::Acquire { key: of, id, ttl } => {
+            let request = AcquireRequest::new(key(of), Duration::from_millis(ttl))?;
+            match backend.acquire(request.with_lock_id(names.ids[id])).await? {
+                AcquireResult::Acquired(lock) => Answer::Acquired(lock.fence.get()),
+                AcquireResult::Locked => Answer::Locked,
+            }
+        }
+        Step::Release { id } => match backend.release(ReleaseRequest::new(names.ids[id])).await? {
+            ReleaseResult::Released => Answer::Released,
+            ReleaseResult::NotHeld(reason) => Answer::NotHeld(reason),
+        },
+        Step::Extend { id, ttl } => {
+            let request = ExtendRequest::new(names.ids[id], Duration::from_millis(ttl))?;
+            match backend.extend(request).await? {
+                ExtendResult::Extended { .. } => Answer::Extended,
+                ExtendResult::NotHeld(reason) => Answer::NotHeld(reason),
+            }
+        }
+        Step::IsLocked { key: of } => {
+            Answer::Is(backend.is_locked(IsLockedRequest::new(key(of))?).await?)
+        }
+        Step::ByKey { key: of } => find(backend, LookupRequest::by_key(key(of))?, names).await?,
+        Step::ById { id } => find(backend, LookupRequest::by_lock_id(names.ids[id]), names).await?,
+        Step::Pass { .. } => Answer::Passed,
+    })
+}
+
+async fn find<B>(backend: &B, request: LookupRequest, names: &Names) -> Result<Answer, LockError>
+where
+    B: LockBackend<Fence = Fence>,
+{
+    let found = backend.lookup(request).await?.map(|info| {
+        let found = info.expose();
+        let lives = found.info.expires_at.as_millis() - found.info.acquired_at.as_millis();
+        Found {
+            key: found.key.expose().to_owned(),
+            id: names.ids.iter().position(|id| *id == found.lock_id),
+            fence: found.info.fence.get(),
+            half_minutes: (lives + 10_000) / 30_000,
+        }
+    });
+    Ok(Answer::Found(found))
+}
+
+/// What a comparison has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// The answers were alike.
+    Alike,
+    /// The machine was too busy: locks may have run out between two steps.
+    TooSlow,
+}
+
+/// Takes steps on several backends, each on a store of its own; time passes for all of them at once.
+///
+/// # Errors
+///
+/// The first step that was answered in two ways.
+pub async fn compare(
+    backends: &[DynBackend],
+    steps: &[Step],
+    names: &Names,
+) -> Result<Comparison, String> {
+    let lives = steps.iter().filter_map(|step| match step {
+        Step::Acquire { ttl, .. } | Step::Extend { ttl, .. } => Some(*ttl),
+        _ => None,
+    });
+    let shortest = lives.min().map_or(Duration::MAX, Duration::from_millis);
+    let mut part = Instant::now();
+    for (number, step) in steps.iter().enumerate() {
+        if let Step::Pass { millis } = step {
+            tokio::time::sleep(Duration::from_millis(*millis)).await;
+            part = Instant::now();
+            continue;
+        }
+        let mut answers = Vec::new();
+        for backend in backends {
+            answers.push((backend.capabilities().backend, take(backend, *step, names).await));
+        }
+        if part.elapsed() > shortest {
+            return Ok(Comparison::TooSlow);
+        }
+        if !answers.iter().all(|(_, answer)| answer.is_like(&answers[0].1)) {
+            return Err(format!("step {number} of {steps:?}: {answers:?}"));
+        }
+    }
+    Ok(Comparison::Alike)
+}
+
+/// Which steps are taken.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    /// How many keys there are.
+    pub keys: usize,
+    /// How many lock ids there are.
+    pub ids: usize,
+    /// Whether each id is for one key only: not every store notices an id that is used for two.
+    pub ids_have_keys: bool,
+    /// How long locks live, in milliseconds.
+    pub ttls: Vec<u64>,
+    /// How many milliseconds pass; none if time does not.
+    pub passes: Vec<u64>,
+}
+
+impl Mix {
+    /// One step.
+    #[must_use]
+    pub fn step(&self) -> BoxedStrategy<Step> {
+        let (keys, ids, tied) = (self.keys, self.ids, self.ids_have_keys);
+        let (key, id) = (move || 0..keys, move || 0..ids);
+        let ttl = || prop::sample::select(self.ttls.clone());
+        let acquire = (key(), id(), ttl()).prop_map(move |(key, id, ttl)| {
+            let key = if tied { id * keys / ids } else { key };
+            Step::Acquire { key, id, ttl }
+        });
+        let mut steps = vec![
+            (4, acquire.boxed()),
+            (3, id().prop_map(|id| Step::Release { id }).boxed()),
+            (2, (id(), ttl()).prop_map(|(id, ttl)| Step::Extend { id, ttl }).boxed()),
+            (1, key().prop_map(|key| Step::IsLocked { key }).boxed()),
+            (1, key().prop_map(|key| Step::ByKey { key }).boxed()),
+            (1, id().prop_map(|id| Step::ById { id }).boxed()),
+        ];
+        if !self.passes.is_empty() {
+            let millis = prop::sample::select(self.passes.clone());
+            steps.push((2, millis.prop_map(|millis| Step::Pass { millis }).boxed()));
+        }
+        Union::new_weighted(steps).boxed()
+    }
+
+    /// Up to 39 steps.
+    #[must_use]
+    pub fn steps(&self) -> BoxedStrategy<Vec<Step>> {
+        prop::collection::vec(self.step(), 1..40).boxed()
+    }
+
+    /// Three parts, with all locks running out in between. There must be three times as many lock ids
+    /// as in the mix: one that has run out is not taken again, as stores remember it for various
+    /// times.
+    #[must_use]
+    pub fn with_expiry(&self) -> BoxedStrategy<Vec<Step>> {
+        let ids = self.ids;
+        let part = move |part: usize, step: BoxedStrategy<Step>| {
+            let steps = prop::collection::vec((step, 0..=part), 1..8);
+            steps.prop_map(move |steps| {
+                let later = |(step, earlier): (Step, usize)| match step {
+                    Step::Acquire { key, id, ttl } => {
+                        Step::Acquire { key, id: id + ids * part, ttl }
+                    }
+                    Step::Release { id } => Step::Release { id: id + ids * earlier },
+                    Step::Extend { id, ttl } => Step::Extend { id: id + ids * earlier, ttl },
+                    Step::ById { id } => Step::ById { id: id + ids * earlier },
+                    other => other,
+                };
+                steps.into_iter().map(later).collect::<Vec<_>>()
+            })
+        };
+        let longest = self.ttls.iter().max().copied().unwrap_or_default();
+        let tolerance = u64::try_from(TIME_TOLERANCE.as_millis()).unwrap_or_default();
+        let pass = vec![Step::Pass { millis: longest + tolerance + 20 }];
+        (part(0, self.step()), part(1, self.step()), part(2, self.step()))
+            .prop_map(move |(one, two, three)| {
+                [one, pass.clone(), two, pass.clone(), three].concat()
+            })
+            .boxed()
+    }
+}

@@ -1,0 +1,236 @@
+//! The embedded backend behind a way that loses replies, and with a flaw if one is wanted.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use syncguard::memory::MemoryBackend;
+use syncguard::{
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ErrorCode, ExtendRequest,
+    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo,
+    LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl, cancel,
+};
+use syncguard_tests::history::{Entry, Fault, Recorder};
+use syncguard_tests::random::Random;
+use tokio::time::Instant;
+
+/// What a backend can do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// Now and then it grants a lock that somebody else holds.
+    SecondHolder,
+    /// It grants a lock as soon as the last one has expired.
+    NoTolerance,
+    /// Now and then it grants a fence for the second time.
+    RepeatedFence,
+    /// It releases as often as one likes.
+    EndlessRelease,
+    /// It revives what has expired or was released.
+    Undead,
+    /// Now and then it says that it has released a lock, and has not.
+    Orphans,
+    /// It takes its time before it serves again.
+    SlowRecovery,
+    /// Each release leaves a task behind.
+    LeakedTasks,
+    /// A lock lives for a minute longer than it should.
+    LongLife,
+}
+
+#[derive(Clone)]
+pub(crate) struct Shaky {
+    inner: MemoryBackend,
+    flaw: Option<Flaw>,
+    recorder: Recorder,
+    state: Arc<Mutex<State>>,
+    /// Where time counts from, as in the embedded backend.
+    epoch: (Instant, SystemTime),
+}
+
+struct State {
+    random: Random,
+    down_until: Option<Instant>,
+    /// Lock ids that were released.
+    released: HashSet<LockId>,
+}
+
+impl Shaky {
+    pub(crate) fn new(flaw: Option<Flaw>, recorder: Recorder, random: Random) -> Self {
+        let state = State { random, down_until: None, released: HashSet::new() };
+        Self {
+            inner: MemoryBackend::new(),
+            flaw,
+            recorder,
+            state: Arc::new(Mutex::new(state)),
+            epoch: (Instant::now(), SystemTime::now()),
+        }
+    }
+
+    /// For so long nothing is served, or for longer, if that is the flaw.
+    pub(crate) fn take_down(&self, lasts: Duration) {
+        let longer = if self.flaw == Some(Flaw::SlowRecovery) {
+            Duration::from_secs(3)
+        } else {
+            Duration::ZERO
+        };
+        self.state().down_until = Some(Instant::now() + lasts + longer);
+    }
+
+    /// The store itself, to which the way is never broken.
+    pub(crate) fn store(&self) -> &MemoryBackend {
+        &self.inner
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn percent(&self, chance: u64) -> bool {
+        self.state().random.percent(chance)
+    }
+
+    fn is(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    fn in_a(&self, ttl: Ttl) -> Result<Timestamp, LockError> {
+        Timestamp::from_system_time(self.epoch.1 + self.epoch.0.elapsed())?.plus(ttl)
+    }
+
+    /// The way to the store.
+    async fn there(&self) -> Result<(), LockError> {
+        let (pause, down) = {
+            let mut state = self.state();
+            (state.random.below(3000), state.down_until)
+        };
+        tokio::time::sleep(Duration::from_micros(pause)).await;
+        match down {
+            Some(until) if Instant::now() < until => Err(unavailable()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The way back, on which a reply may be lost.
+    async fn back<T>(&self, result: Result<T, LockError>) -> Result<T, LockError> {
+        let pause = self.state().random.below(3000);
+        tokio::time::sleep(Duration::from_micros(pause)).await;
+        if self.percent(2) {
+            self.recorder.note(Entry::Fault(Fault::Cut));
+            return Err(unavailable().with_unknown_outcome());
+        }
+        result
+    }
+
+    async fn grant(&self, mut request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let ttl = request.ttl;
+        if self.is(Flaw::LongLife) && self.percent(50) {
+            request.ttl = Ttl::new(ttl.as_duration() + Duration::from_secs(60))?;
+        }
+        let result = self.inner.acquire(request.clone()).await?;
+        match (self.flaw, result) {
+            (Some(Flaw::RepeatedFence), AcquireResult::Acquired(mut lock)) if self.percent(10) => {
+                lock.fence = Fence::new(lock.fence.get().saturating_sub(1))?;
+                Ok(AcquireResult::Acquired(lock))
+            }
+            (Some(Flaw::SecondHolder), AcquireResult::Locked) if self.percent(10) => {
+                let fence = Fence::new(1_000_000 + self.state().random.below(1_000_000))?;
+                let lock = Acquired::new(request.lock_id, self.in_a(ttl)?, fence);
+                Ok(AcquireResult::Acquired(lock))
+            }
+            (Some(Flaw::NoTolerance), AcquireResult::Locked) => {
+                let found = self.inner.lookup(LookupRequest::by_key(&request.key)?).await?;
+                match found.map(LockInfo::expose) {
+                    Some(old) if old.info.expires_at <= self.in_a(Ttl::MIN)? => {
+                        let _ = self.inner.release(ReleaseRequest::new(old.lock_id)).await?;
+                        self.inner.acquire(request).await
+                    }
+                    _ => Ok(result),
+                }
+            }
+            _ => Ok(result),
+        }
+    }
+
+    async fn free(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let lock_id = request.lock_id;
+        if self.is(Flaw::LeakedTasks) && self.percent(2) {
+            tokio::spawn(std::future::pending::<()>());
+        }
+        if self.is(Flaw::Orphans) && self.percent(10) {
+            return Ok(ReleaseResult::Released);
+        }
+        let result = self.inner.release(request).await?;
+        let known = match result {
+            ReleaseResult::Released => !self.state().released.insert(lock_id),
+            ReleaseResult::NotHeld(_) => self.state().released.contains(&lock_id),
+        };
+        Ok(if known && self.is(Flaw::EndlessRelease) { ReleaseResult::Released } else { result })
+    }
+
+    async fn prolong(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let result = self.inner.extend(request.clone()).await?;
+        if self.is(Flaw::Undead) && !result.is_extended() {
+            return Ok(ExtendResult::Extended { expires_at: self.in_a(request.ttl)? });
+        }
+        Ok(result)
+    }
+}
+
+fn unavailable() -> LockError {
+    LockError::new(ErrorCode::ServiceUnavailable, "the way is broken")
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for Shaky {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let (shaky, asked) = (self.clone(), request.clone());
+        cancel::finish_acquire(self, &request, async move {
+            shaky.there().await?;
+            let result = shaky.grant(asked).await;
+            shaky.back(result).await
+        })
+        .await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
+        cancel::finish(cancellation.as_ref(), async move {
+            shaky.there().await?;
+            let result = shaky.free(request).await;
+            shaky.back(result).await
+        })
+        .await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
+        cancel::finish(cancellation.as_ref(), async move {
+            shaky.there().await?;
+            let result = shaky.prolong(request).await;
+            shaky.back(result).await
+        })
+        .await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.there().await?;
+        let result = self.inner.is_locked(request).await;
+        self.back(result).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        self.there().await?;
+        let result = self.inner.lookup(request).await;
+        self.back(result).await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.inner.capabilities()
+    }
+
+    fn guard_defaults(&self) -> &GuardDefaults {
+        self.inner.guard_defaults()
+    }
+}

@@ -1,0 +1,127 @@
+//! The stores a fleet runs on, each behind a way that can be broken.
+
+use anyhow::Result;
+use syncguard::postgres::{PostgresOptions, schema_sql};
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::ListDocumentsRequest;
+use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::register::{POSTGRES_SCHEMA, emulator_client};
+
+/// A server with what a fleet needs in it.
+pub(crate) enum Server {
+    Redis(RedisServer),
+    Postgres(PostgresServer),
+    Firestore(FirestoreEmulator),
+}
+
+pub(crate) struct Store {
+    pub(crate) server: Server,
+    pub(crate) proxy: FaultProxy,
+}
+
+impl Server {
+    pub(crate) fn redis() -> Result<Self> {
+        Ok(Self::Redis(RedisServer::start()?))
+    }
+
+    pub(crate) fn postgres() -> Result<Self> {
+        let server = PostgresServer::builder().config("max_connections = 200").start()?;
+        server.psql(&schema_sql(&PostgresOptions::new()))?;
+        server.psql(POSTGRES_SCHEMA)?;
+        Ok(Self::Postgres(server))
+    }
+
+    pub(crate) fn firestore() -> Result<Self> {
+        Ok(Self::Firestore(FirestoreEmulator::start()?))
+    }
+
+    fn port(&self) -> u16 {
+        match self {
+            Self::Redis(server) => server.port(),
+            Self::Postgres(server) => server.port(),
+            Self::Firestore(server) => server.port(),
+        }
+    }
+}
+
+impl Store {
+    pub(crate) fn new(server: Server) -> Result<Self> {
+        let proxy = FaultProxy::start(server.port())?;
+        Ok(Self { server, proxy })
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self.server {
+            Server::Redis(_) => "redis",
+            Server::Postgres(_) => "postgres",
+            Server::Firestore(_) => "firestore",
+        }
+    }
+
+    /// The URL of the server itself.
+    pub(crate) fn direct(&self) -> String {
+        self.url_at(self.server.port())
+    }
+
+    /// The URL of the way that can be broken.
+    pub(crate) fn breakable(&self) -> String {
+        self.url_at(self.proxy.port())
+    }
+
+    fn url_at(&self, port: u16) -> String {
+        let password = PostgresServer::PASSWORD;
+        match self.server {
+            Server::Redis(_) => format!("redis://127.0.0.1:{port}"),
+            Server::Postgres(_) => {
+                format!("postgres://postgres:{password}@127.0.0.1:{port}/postgres")
+            }
+            Server::Firestore(_) => format!("firestore://127.0.0.1:{port}/fleet"),
+        }
+    }
+
+    /// How many live records there are, and how many connections of a fleet.
+    pub(crate) async fn leftovers(&self) -> Result<(u64, u64)> {
+        match &self.server {
+            Server::Redis(server) => {
+                let names = server.cli(&["KEYS", "syncguard:*"])?;
+                let locks = names.lines().filter(|name| !name.starts_with("syncguard:fence:"));
+                let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
+                // One of them asks.
+                Ok((locks.count() as u64, clients.lines().count().saturating_sub(1) as u64))
+            }
+            Server::Postgres(server) => {
+                let live = server.psql(
+                    "SELECT count(*) FROM syncguard_locks
+                    WHERE expires_at_ms + 1000 > extract(epoch FROM clock_timestamp()) * 1000",
+                )?;
+                let open = server.psql(
+                    "SELECT count(*) FROM pg_stat_activity
+                    WHERE application_name IN ('syncguard', 'register')",
+                )?;
+                Ok((live.parse()?, open.parse()?))
+            }
+            Server::Firestore(server) => Ok((live_documents(&server.host_port()).await?, 0)),
+        }
+    }
+}
+
+async fn live_documents(host_port: &str) -> Result<u64> {
+    let database = "projects/fleet/databases/(default)";
+    let mut client = emulator_client(host_port, database, "owner", std::sync::Arc::default())?;
+    let request = ListDocumentsRequest {
+        parent: format!("{database}/documents"),
+        collection_id: "locks".to_owned(),
+        page_size: 100,
+        ..ListDocumentsRequest::default()
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
+    let documents = client.list_documents(request).await?.into_inner().documents;
+    let live = documents.iter().filter(|document| {
+        let expiry = document.fields.get("expiresAtMs").and_then(|it| it.value_type.as_ref());
+        !matches!(expiry, Some(ValueType::IntegerValue(at)) if i128::from(*at) + 1000 <= now.cast_signed())
+    });
+    Ok(live.count() as u64)
+}

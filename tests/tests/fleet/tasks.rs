@@ -1,0 +1,148 @@
+//! The embedded backend is for one process, so its fleet are tasks: on a paused clock, with the same
+//! work, the same record and the same invariants. And with flaws, each of which must be found.
+
+use std::time::{Duration, Instant};
+
+use syncguard::{CancellationToken, DynBackend, IsLockedRequest, LockBackend as _, TIME_TOLERANCE};
+use syncguard_tests::fleet::{Plan, key, work};
+use syncguard_tests::history::{
+    Clock, Entry, Fault, Floors, History, Invariant, Limits, Recorder, check,
+};
+use syncguard_tests::random::Random;
+use syncguard_tests::recording::Recording;
+use syncguard_tests::register::{Memory, Registers};
+use tokio::runtime::{Builder, Handle};
+use tokio::task::JoinHandle;
+
+use crate::shaky::{Flaw, Shaky};
+
+const MEMBERS: u32 = 8;
+const KEYS: u64 = 4;
+const TTL: Duration = Duration::from_millis(600);
+
+#[test]
+fn a_fleet_of_tasks_breaks_no_invariant() {
+    let (seed, started) = (Random::seed(), Instant::now());
+    println!("SYNCGUARD_SEED={seed}");
+    let history = run(seed, None, true, 120);
+    let counts = history.counts();
+    println!("memory, {:.1?}: {counts}", started.elapsed());
+    let violations = check(&history, &Limits::new());
+    assert!(violations.is_empty(), "seed {seed}: {}", violations[0]);
+    let faults = vec![(Fault::Killed, 50), (Fault::Cut, 50), (Fault::Severed, 50)];
+    let floors = Floors { answered: 8000, granted: 600, written: 500, rejected: 10, faults };
+    assert_eq!(floors.missing(&counts), [""; 0], "seed {seed}");
+}
+
+#[test]
+fn every_flaw_is_found_by_the_invariant_it_breaks() {
+    let seed = Random::seed();
+    println!("SYNCGUARD_SEED={seed}");
+    for (flaw, invariant) in [
+        (Flaw::SecondHolder, Invariant::HoldersTakeTurns),
+        (Flaw::NoTolerance, Invariant::LocksTakeTurns),
+        (Flaw::RepeatedFence, Invariant::FencesGrow),
+        (Flaw::EndlessRelease, Invariant::ReleasedOnce),
+        (Flaw::Undead, Invariant::OverForGood),
+        (Flaw::Orphans, Invariant::BackInTime),
+        (Flaw::LongLife, Invariant::BackInTime),
+        (Flaw::SlowRecovery, Invariant::BackInTime),
+        (Flaw::LeakedTasks, Invariant::NothingLeft),
+    ] {
+        finds(&run(seed, Some(flaw), true, 20), invariant, &format!("{flaw:?}, seed {seed}"));
+    }
+    // The one that is not the backend's.
+    let history = run(seed, None, false, 20);
+    finds(&history, Invariant::NoLostUpdate, &format!("a register without fences, seed {seed}"));
+}
+
+fn finds(history: &History, invariant: Invariant, what: &str) {
+    let violations = check(history, &Limits::new());
+    let Some(found) = violations.iter().find(|it| it.invariant == invariant) else {
+        let others: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        panic!("{what}: {invariant:?} was not found, but {others:?}; {}", history.counts());
+    };
+    let first = found.to_string();
+    println!("{what}: {} violations; {}", violations.len(), first.lines().next().unwrap_or(""));
+}
+
+/// A run of so many seconds, which pass in no time.
+fn run(seed: u64, flaw: Option<Flaw>, fenced: bool, seconds: u64) -> History {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let recorder = Recorder::in_memory(Clock::tokio());
+        let mut random = Random::new(seed);
+        let shaky = Shaky::new(flaw, recorder.clone(), Random::new(random.number()));
+        let registers = Registers::in_memory(Memory::new(fenced), recorder.clone());
+        let mut fleet = Fleet {
+            shaky: shaky.clone(),
+            registers: registers.clone(),
+            recorder: recorder.clone(),
+            random,
+            stop: CancellationToken::new(),
+            started: 0,
+        };
+        let mut members: Vec<_> = (0..MEMBERS).map(|_| fleet.start()).collect();
+        let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
+        while tokio::time::Instant::now() < end {
+            fleet.strike(&mut members).await;
+        }
+        fleet.stop.cancel();
+        for member in members {
+            member.await.unwrap();
+        }
+        settle(&shaky, &registers, &recorder).await;
+        recorder.history()
+    })
+}
+
+struct Fleet {
+    shaky: Shaky,
+    registers: Registers,
+    recorder: Recorder,
+    random: Random,
+    stop: CancellationToken,
+    started: u32,
+}
+
+impl Fleet {
+    fn start(&mut self) -> JoinHandle<()> {
+        let recorder = self.recorder.named(&format!("task-{}", self.started));
+        self.started += 1;
+        let registers = self.registers.recorded_by(recorder.clone());
+        let backend = Recording::new(DynBackend::new(self.shaky.clone()), recorder);
+        let plan = Plan { keys: KEYS, ttl: TTL, seed: self.random.number() };
+        let stop = self.stop.clone();
+        tokio::spawn(async move { work(&backend, &registers, &plan, &stop).await })
+    }
+
+    /// Ends somebody in the middle of something, or the service for a while.
+    async fn strike(&mut self, members: &mut [JoinHandle<()>]) {
+        tokio::time::sleep(self.random.millis(150, 500)).await;
+        if self.random.percent(50) {
+            let member = usize::try_from(self.random.below(members.len() as u64)).unwrap();
+            members[member].abort();
+            self.recorder.note(Entry::Fault(Fault::Killed));
+            members[member] = self.start();
+        } else {
+            let lasts = self.random.millis(50, 300);
+            self.shaky.take_down(lasts);
+            self.recorder.note(Entry::Fault(Fault::Severed));
+            tokio::time::sleep(lasts).await;
+            self.recorder.note(Entry::Healed);
+        }
+    }
+}
+
+async fn settle(shaky: &Shaky, registers: &Registers, recorder: &Recorder) {
+    // What was begun in the background ends with the locks it is about.
+    tokio::time::sleep(TTL + TIME_TOLERANCE + Duration::from_secs(1)).await;
+    let tasks = Handle::current().metrics().num_alive_tasks() as u64;
+    let mut live = 0;
+    for number in 0..KEYS {
+        registers.note(&key(number)).await.unwrap();
+        let request = IsLockedRequest::new(key(number)).unwrap();
+        live += u64::from(shaky.store().is_locked(request).await.unwrap());
+    }
+    recorder.note(Entry::Quiet { live, tasks, borrowed: 0 });
+}

@@ -1,0 +1,45 @@
+//! Where the stores may differ: these are all the cases.
+
+use syncguard::{ErrorCode, LockId};
+use syncguard_tests::steps::{Answer, Names, Step};
+
+use crate::script::LONG;
+use crate::stores::Stores;
+
+/// In Redis two kinds of keys would be records of others.
+#[tokio::test]
+async fn reserved_keys_are_refused_by_redis_alone() {
+    let stores = Stores::fresh().await;
+    let id = LockId::generate().unwrap();
+    let reserved = [format!("fence:{}:x", stores.prefix), format!("id:{}", id.expose())];
+    let names = Names::new(&[&reserved[0], &reserved[1]], 2);
+    let refused = Answer::Failed(ErrorCode::InvalidArgument);
+    for key in 0..2 {
+        let acquire = Step::Acquire { key, id: key, ttl: LONG };
+        let taken = Answer::Acquired(1);
+        let expected = [taken.clone(), refused.clone(), taken.clone(), taken];
+        assert_eq!(stores.all_take(acquire, &names).await, expected);
+        let (yes, locked) = (Answer::Is(true), Step::IsLocked { key });
+        let expected = [yes.clone(), refused.clone(), yes.clone(), yes];
+        assert_eq!(stores.all_take(locked, &names).await, expected);
+    }
+}
+
+/// A lock id must be fresh. Firestore finds documents by a query and keeps nobody from giving one to
+/// two of them; from then on the id is good for nothing.
+#[tokio::test]
+async fn a_lock_id_of_another_key_is_refused_where_the_store_can_tell() {
+    let stores = Stores::fresh().await;
+    let names = Names::new(&["one", "two"], 1);
+    let first = stores.all_take(Step::Acquire { key: 0, id: 0, ttl: LONG }, &names).await;
+    assert_eq!(first, vec![Answer::Acquired(1); 4]);
+    let refused = Answer::Failed(ErrorCode::InvalidArgument);
+    let second = stores.all_take(Step::Acquire { key: 1, id: 0, ttl: LONG }, &names).await;
+    let expected = [refused.clone(), refused.clone(), refused, Answer::Acquired(1)];
+    assert_eq!(second, expected);
+    let locked = stores.all_take(Step::IsLocked { key: 0 }, &names).await;
+    assert_eq!(locked, vec![Answer::Is(true); 4]);
+    // The three others have refused without a trace.
+    let released = stores.all_take(Step::Release { id: 0 }, &names).await;
+    assert_eq!(released[..3], vec![Answer::Released; 3]);
+}

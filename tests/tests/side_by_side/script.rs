@@ -1,0 +1,136 @@
+//! Steps with the one answer that all four stores must give.
+
+use std::time::{Duration, Instant};
+
+use syncguard::{NotHeld, TIME_TOLERANCE};
+use syncguard_tests::steps::{Answer, Found, Names, Step};
+
+use crate::stores::{NAMES, Stores};
+
+/// A situation.
+pub(crate) struct Script {
+    names: Names,
+    steps: Vec<(Step, Expected)>,
+}
+
+enum Expected {
+    Exactly(Answer),
+    /// It has run out: "expired" where the store remembers it, else "not found".
+    RunOut,
+}
+
+/// Long enough to stay, in milliseconds.
+pub(crate) const LONG: u64 = 600_000;
+
+/// So short that only the tolerance keeps it.
+pub(crate) const SHORT: u64 = 1;
+
+impl Script {
+    pub(crate) fn new(keys: &[&str], ids: usize) -> Self {
+        Self { names: Names::new(keys, ids), steps: Vec::new() }
+    }
+
+    fn then(mut self, step: Step, answer: Answer) -> Self {
+        self.steps.push((step, Expected::Exactly(answer)));
+        self
+    }
+
+    fn acquire(self, key: usize, id: usize, ttl: u64, answer: Answer) -> Self {
+        self.then(Step::Acquire { key, id, ttl }, answer)
+    }
+
+    pub(crate) fn takes(self, key: usize, id: usize, ttl: u64, fence: u64) -> Self {
+        self.acquire(key, id, ttl, Answer::Acquired(fence))
+    }
+
+    pub(crate) fn is_refused(self, key: usize, id: usize) -> Self {
+        self.acquire(key, id, LONG, Answer::Locked)
+    }
+
+    pub(crate) fn releases(self, id: usize) -> Self {
+        self.then(Step::Release { id }, Answer::Released)
+    }
+
+    pub(crate) fn extends(self, id: usize, ttl: u64) -> Self {
+        self.then(Step::Extend { id, ttl }, Answer::Extended)
+    }
+
+    pub(crate) fn is_locked(self, key: usize, locked: bool) -> Self {
+        self.then(Step::IsLocked { key }, Answer::Is(locked))
+    }
+
+    /// Key and lock id lead to the same lock, which lives for so many half minutes in all.
+    pub(crate) fn finds(self, key: usize, id: usize, fence: u64, half_minutes: u64) -> Self {
+        let name = syncguard::Key::new(&self.names.keys[key]).expect("a key").expose().to_owned();
+        let found = Answer::Found(Some(Found { key: name, id: Some(id), fence, half_minutes }));
+        self.then(Step::ByKey { key }, found.clone()).then(Step::ById { id }, found)
+    }
+
+    /// There is no lock, neither under the key nor under the id.
+    pub(crate) fn finds_nothing(self, key: usize, id: usize) -> Self {
+        let nothing = Answer::Found(None);
+        self.then(Step::ByKey { key }, nothing.clone()).then(Step::ById { id }, nothing)
+    }
+
+    /// The id means nothing: not for a release, not for an extend, not for a lookup.
+    pub(crate) fn knows_nothing_of(self, id: usize) -> Self {
+        let not_found = Answer::NotHeld(NotHeld::NotFound);
+        self.then(Step::Extend { id, ttl: LONG }, not_found.clone())
+            .then(Step::Release { id }, not_found)
+            .then(Step::ById { id }, Answer::Found(None))
+    }
+
+    /// What the id held has run out.
+    pub(crate) fn has_run_out(mut self, id: usize) -> Self {
+        self.steps.push((Step::Extend { id, ttl: LONG }, Expected::RunOut));
+        self.steps.push((Step::Release { id }, Expected::RunOut));
+        self.then(Step::ById { id }, Answer::Found(None))
+    }
+
+    /// All that is short runs out, tolerance included.
+    pub(crate) fn passes(self) -> Self {
+        let millis = u64::try_from(TIME_TOLERANCE.as_millis()).expect("a second") + SHORT + 50;
+        self.then(Step::Pass { millis }, Answer::Passed)
+    }
+
+    /// Plays it to all four.
+    pub(crate) async fn play(self) {
+        // On a machine that is too busy a short lock may run out too early, and it proves nothing.
+        for _ in 0..10 {
+            if self.attempt(&Stores::fresh().await).await {
+                return;
+            }
+        }
+        panic!("this machine is too busy for locks of a second");
+    }
+
+    /// Whether it was played in time.
+    async fn attempt(&self, stores: &Stores) -> bool {
+        let short = |step: &Step| {
+            matches!(step, Step::Acquire { ttl: SHORT, .. } | Step::Extend { ttl: SHORT, .. })
+        };
+        let mut run_out_at: Option<Instant> = None;
+        for (number, (step, expected)) in self.steps.iter().enumerate() {
+            if let Step::Pass { millis } = step {
+                tokio::time::sleep(Duration::from_millis(*millis)).await;
+                run_out_at = None;
+                continue;
+            }
+            if short(step) {
+                run_out_at.get_or_insert(Instant::now() + TIME_TOLERANCE);
+            }
+            let answers = stores.all_take(*step, &self.names).await;
+            if run_out_at.is_some_and(|at| at <= Instant::now()) {
+                return false;
+            }
+            for (name, answer) in NAMES.iter().zip(&answers) {
+                let right = match expected {
+                    Expected::Exactly(expected) => answer == expected,
+                    Expected::RunOut => matches!(answer, Answer::NotHeld(_)),
+                };
+                assert!(right, "{name}, step {number}, {step:?}: {answers:#?}");
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,100 @@
+//! The four stores.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
+use syncguard::memory::MemoryBackend;
+use syncguard::postgres::{PoolOptions, PostgresBackend, PostgresOptions};
+use syncguard::redis::{RedisBackend, RedisOptions};
+use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::steps::{Answer, Names, Step, take};
+
+struct Servers {
+    redis: RedisServer,
+    postgres: PostgresServer,
+    firestore: FirestoreEmulator,
+}
+
+fn servers() -> &'static Servers {
+    static SERVERS: OnceLock<Servers> = OnceLock::new();
+    SERVERS.get_or_init(|| {
+        let firestore = std::thread::spawn(FirestoreEmulator::start);
+        let postgres = PostgresServer::builder().config("max_connections = 400").start();
+        Servers {
+            redis: RedisServer::start().expect("a Redis server"),
+            postgres: postgres.expect("a PostgreSQL server"),
+            firestore: firestore.join().expect("a thread").expect("a Firestore emulator"),
+        }
+    })
+}
+
+/// The stores, in their order.
+pub(crate) const NAMES: [&str; 4] = ["memory", "redis", "postgres", "firestore"];
+
+/// Empty stores of all four kinds.
+pub(crate) struct Stores {
+    pub(crate) backends: [DynBackend; 4],
+    /// What the names of Redis' records start with.
+    pub(crate) prefix: String,
+}
+
+impl Stores {
+    pub(crate) async fn fresh() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let servers = servers();
+        let prefix = format!("side-{number}");
+        let backends = [
+            DynBackend::new(MemoryBackend::new()),
+            redis(servers, &prefix).await,
+            postgres(servers, number).await,
+            firestore(servers, number).await,
+        ];
+        for (backend, name) in backends.iter().zip(NAMES) {
+            assert_eq!(backend.capabilities().backend, name);
+            // Opens the connection, before time matters.
+            let request = IsLockedRequest::new("any").expect("a key");
+            assert!(!backend.is_locked(request).await.expect("an answer"), "{name}");
+        }
+        Self { backends, prefix }
+    }
+
+    /// What each of the four answers, asked at the same time.
+    pub(crate) async fn all_take(&self, step: Step, names: &Names) -> [Answer; 4] {
+        let [memory, redis, postgres, firestore] = &self.backends;
+        tokio::join!(
+            take(memory, step, names),
+            take(redis, step, names),
+            take(postgres, step, names),
+            take(firestore, step, names),
+        )
+        .into()
+    }
+}
+
+async fn redis(servers: &Servers, prefix: &str) -> DynBackend {
+    let options = RedisOptions::new().with_key_prefix(prefix);
+    let backend = RedisBackend::connect_with(&servers.redis.url(), options).await;
+    DynBackend::new(backend.expect("a Redis backend"))
+}
+
+async fn postgres(servers: &Servers, number: usize) -> DynBackend {
+    let (locks, fences) = (format!("locks_{number}"), format!("fences_{number}"));
+    let options = PostgresOptions::new().with_tables(&locks, &fences).expect("names");
+    let pool = PoolOptions::new().with_size(2).expect("a size");
+    let backend = PostgresBackend::connect_with(&servers.postgres.url(), options, pool).await;
+    let backend = backend.expect("a PostgreSQL backend");
+    backend.setup_schema().await.expect("tables");
+    DynBackend::new(backend)
+}
+
+async fn firestore(servers: &Servers, number: usize) -> DynBackend {
+    let options = FirestoreOptions::new().with_emulator(servers.firestore.host_port());
+    let url = format!("firestore://side-{number}");
+    let backend = FirestoreBackend::connect_with(&url, options).await;
+    DynBackend::new(backend.expect("a Firestore backend"))
+}
