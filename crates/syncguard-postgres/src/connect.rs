@@ -105,8 +105,7 @@ pub(crate) fn make_pool(
             Box::pin(async { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
         }));
     }
-    pool.build()
-        .map_err(|error| LockError::internal("no pool could be made").with_source(&error))
+    pool.build().map_err(|error| LockError::internal("no pool could be made").with_source(&error))
 }
 
 fn set_defaults(config: &mut Config, options: &PoolOptions) {

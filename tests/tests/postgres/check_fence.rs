@@ -110,16 +110,13 @@ async fn nobody_takes_over_before_the_commit() -> Result<()> {
 
     // Extends pass, also those of auto-extend.
     let extend = ExtendRequest::new(first.lock_id, MINUTE)?;
-    let extended =
-        tokio::time::timeout(Duration::from_secs(1), it.backend.extend(extend)).await??;
+    let extended = tokio::time::timeout(MINUTE, it.backend.extend(extend)).await??;
     ensure!(extended.is_extended());
 
     // Time passes it by: an expired lock is free for everybody, were it not for the transaction.
     it.tables.age(&it.admin, "key", 120_000).await;
     for _ in 0..3 {
-        let attempt = tokio::time::timeout(Duration::from_secs(1), async {
-            is_refused(&it.backend, "key").await
-        });
+        let attempt = tokio::time::timeout(MINUTE, async { is_refused(&it.backend, "key").await });
         ensure!(attempt.await?, "taken over under an open transaction");
     }
     assert_eq!(it.tables.counter(&it.admin, "key").await, 1, "a fence was used up");
@@ -164,7 +161,7 @@ async fn a_release_waits_for_the_commit() -> Result<()> {
 #[tokio::test]
 async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     let mut it = Fixture::new().await?;
-    let options = it.tables.options().with_statement_timeout(Duration::from_millis(400))?;
+    let options = it.tables.options().with_statement_timeout(Duration::from_secs(3))?;
     let hasty = PostgresBackend::new(pool(&shared().url(), 1), options);
     let lock = take(&hasty, "key").await;
     let transaction = it.user.transaction().await?;

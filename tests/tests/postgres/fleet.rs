@@ -11,7 +11,7 @@ use syncguard_postgres::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, Tables, connect, request, shared, take, waiters};
+use crate::support::{MINUTE, Tables, connect, request, session, shared, take, waiters, waits};
 use crate::typescript;
 
 /// One key and what is known of its holders.
@@ -296,14 +296,13 @@ async fn their_acquire_waits_for_an_extend_under_way() -> Result<()> {
         async move { backend.extend(ExtendRequest::new(lock_id, MINUTE)?).await }
     });
     waiters(&admin, &tables.locks, 1).await;
+    let mut client = connect(&shared().url()).await;
+    let theirs = session(&client).await;
     let acquire = tokio::spawn({
         let tables = tables.clone();
-        async move {
-            let mut client = connect(&shared().url()).await;
-            typescript::acquire(&mut client, &tables, "key", 60_000).await
-        }
+        async move { typescript::acquire(&mut client, &tables, "key", 60_000).await }
     });
-    waiters(&admin, "pg_advisory_xact_lock(hashtext($1))", 1).await;
+    waits(&admin, theirs).await;
     pin.rollback().await?;
     ensure!(extend.await??.is_extended(), "it was ours");
     ensure!(acquire.await??.is_none(), "two holders");

@@ -4,6 +4,8 @@ mod check_fence;
 mod churn;
 mod cleanup;
 mod conformance;
+mod crashes;
+mod dropped;
 mod durability;
 mod errors;
 mod faults;

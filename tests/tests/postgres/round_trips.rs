@@ -2,9 +2,11 @@
 
 #![allow(clippy::unit_arg, reason = "each step is one expression")]
 
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_postgres::{
     AcquireResult, ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest,
     PostgresBackend, PostgresOptions, ReleaseRequest,
@@ -102,14 +104,27 @@ async fn an_operation_takes_as_long_as_the_way() -> Result<()> {
     let backend = PostgresBackend::new(pool(&url_of(proxy.port()), 1), tables.options());
     each(&backend, "key", async |_, operation| operation.await).await?;
     proxy.set_latency(WAY, WAY);
-    each(&backend, "key", async |name, operation| {
-        let started = Instant::now();
-        operation.await?;
-        let took = started.elapsed();
-        assert!(took >= 2 * WAY && took < 4 * WAY, "{name} took {took:?}");
-        Ok(())
-    })
-    .await
+    // A busy machine holds one or the other up, but not always the same.
+    let fast = RefCell::new(HashSet::new());
+    for _ in 0..10 {
+        let slow = Cell::new(None);
+        each(&backend, "key", async |name, operation| {
+            let started = Instant::now();
+            operation.await?;
+            let took = started.elapsed();
+            ensure!(took >= 2 * WAY, "{name} took {took:?}");
+            if took < 4 * WAY {
+                fast.borrow_mut().insert(name.to_owned());
+            } else if !fast.borrow().contains(name) {
+                slow.set(Some((name.to_owned(), took)));
+            }
+            Ok(())
+        })
+        .await?;
+        let Some((name, took)) = slow.take() else { return Ok(()) };
+        println!("{name} took {took:?}");
+    }
+    bail!("two round trips");
 }
 
 /// A takeover of an expired row is a single round trip too.
