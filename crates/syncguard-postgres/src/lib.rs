@@ -28,7 +28,8 @@
 //! statement before. The server's clock decides, read when all waiting is over. A contended acquire
 //! takes no lock, waits for nothing and writes nothing; an interrupted operation leaves neither a
 //! transaction open nor a connection in mid-conversation. If a connection is lost before its answer
-//! came, the statement is sent once more on another one, and the lock id tells what happened.
+//! came, the statement is sent again on another one, and the lock id tells what happened; connections
+//! that died in the pool are survived that way, however many they are.
 //!
 //! # Beside the TypeScript library
 //!

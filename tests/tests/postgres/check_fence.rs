@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
 use syncguard_postgres::{
     CheckFenceError, ErrorCode, ExtendRequest, Fence, LockBackend as _, LockId, NotHeld,
-    PostgresBackend, ReleaseRequest, acquire,
+    PostgresBackend, ReleaseRequest, ReleaseResult, acquire,
 };
 
 use crate::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take};
@@ -174,6 +174,27 @@ async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     Ok(())
 }
 
+/// A release that waited until the lock had expired comes too late, as any other.
+#[tokio::test]
+async fn a_release_that_waited_too_long_is_too_late() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let options = it.tables.options().with_statement_timeout(MINUTE)?;
+    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let ttl = Duration::from_millis(300);
+    let lock = backend.acquire(request("key", ttl)).await?.acquired().context("a free key")?;
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
+    let release = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.release(ReleaseRequest::new(lock.lock_id)).await }
+    });
+    tokio::time::sleep(ttl + Duration::from_millis(1100)).await;
+    transaction.commit().await?;
+    assert_eq!(release.await??, ReleaseResult::NotHeld(NotHeld::Expired));
+    assert_eq!(take(&it.backend, "key").await.fence.get(), 2);
+    Ok(())
+}
+
 /// A takeover that is being committed when the check comes.
 #[tokio::test]
 async fn a_check_waits_for_a_takeover_under_way() -> Result<()> {
@@ -216,6 +237,14 @@ async fn stricter_transactions_fail_instead_of_seeing_the_past() -> Result<()> {
         let transaction = it.user.build_transaction().isolation_level(level).start().await?;
         it.backend.check_fence(&transaction, heir.lock_id, heir.fence).await?;
         transaction.commit().await?;
+
+        // What was extended since its first statement looks expired to it, which is safe.
+        it.tables.age(&it.admin, "key", 120_000).await;
+        let transaction = it.user.build_transaction().isolation_level(level).start().await?;
+        transaction.execute("SELECT 1", &[]).await?;
+        it.tables.age(&it.admin, "key", -120_000).await;
+        let error = it.backend.check_fence(&transaction, heir.lock_id, heir.fence).await;
+        assert_eq!(why(error.unwrap_err()), NotHeld::Expired);
     }
     Ok(())
 }

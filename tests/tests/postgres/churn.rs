@@ -1,5 +1,7 @@
 //! What is left of many locks.
 
+#![allow(clippy::cast_precision_loss, reason = "rates and ratios for a human eye")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

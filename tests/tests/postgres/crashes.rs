@@ -1,18 +1,21 @@
 //! Servers that die, stop, fall silent, and come back.
 
 use std::collections::HashMap;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_postgres::{
     AcquireResult, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest,
-    PostgresBackend, ReleaseRequest, ReleaseResult,
+    PostgresBackend, PostgresOptions, ReleaseRequest, ReleaseResult,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, Tables, connect, is_quiet, is_refused, pool, request, settles, take};
+use crate::support::{
+    MINUTE, Tables, connect, is_quiet, is_refused, pool, request, settles, shared, take, waiters,
+};
 
 /// Killed with everything that was not on disk, although the sessions asked for no durability: what
 /// was confirmed is still there, and no fence comes twice.
@@ -159,5 +162,48 @@ async fn a_restart_is_noticed_and_survived() -> Result<()> {
     // No error for the first who comes: dead connections are not handed out.
     ensure!(backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?.is_extended());
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// A process that holds one lock and waits for another is killed: the one runs out, and so does the
+/// other, should the server still grant it; no session stays behind.
+#[tokio::test]
+async fn a_killed_process_leaves_what_runs_out() -> Result<()> {
+    const CHILD: &str = "SYNCGUARD_TEST_CHILD";
+    let options = |tables: &str| {
+        PostgresOptions::new().with_tables(&format!("l_{tables}"), &format!("f_{tables}"))
+    };
+    if let Ok(child) = std::env::var(CHILD) {
+        let (url, tables) = child.split_once(' ').context("where")?;
+        let backend = PostgresBackend::new(pool(url, 2), options(tables)?);
+        let _ = take(&backend, "held").await;
+        let _ = take(&backend, "wanted").await;
+        bail!("nobody killed it");
+    }
+
+    let tables = Tables { locks: "l_killed".to_owned(), fences: "f_killed".to_owned() };
+    let backend = tables.backend(2).await;
+    let admin = connect(&shared().url()).await;
+    let mut other = connect(&shared().url()).await;
+    let turn = other.transaction().await?;
+    turn.execute("SELECT pg_advisory_xact_lock(hashtext('wanted'))", &[]).await?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["--exact", "crashes::a_killed_process_leaves_what_runs_out"])
+        .env(CHILD, format!("{} killed", shared().url()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    waiters(&admin, &tables.locks, 1).await;
+    child.kill()?;
+    child.wait()?;
+    turn.commit().await?;
+    is_quiet(&admin, &tables).await?;
+    ensure!(is_refused(&backend, "held").await, "it was held");
+    for key in ["held", "wanted"] {
+        tables.age(&admin, key, 61_000).await;
+        let lock = take(&backend, key).await;
+        let counter = tables.counter(&admin, key).await;
+        ensure!(i64::try_from(lock.fence.get())? == counter && counter <= 2, "{key}: {counter}");
+    }
     Ok(())
 }

@@ -11,7 +11,9 @@ use syncguard_postgres::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, Tables, connect, request, session, shared, take, waiters, waits};
+use crate::support::{
+    MINUTE, Tables, connect, pool, request, session, shared, take, waiters, waits,
+};
 use crate::typescript;
 
 /// One key and what is known of its holders.
@@ -246,6 +248,29 @@ async fn an_extend_that_waited_too_long_revives_nothing() -> Result<()> {
     tokio::time::sleep(Duration::from_millis(300)).await;
     turn.commit().await?;
     ensure!(extend.await?? == ExtendResult::NotHeld(NotHeld::Expired));
+    Ok(())
+}
+
+/// The same where the row is held up, and not the key: a transaction of theirs that goes nowhere.
+#[tokio::test]
+async fn an_extend_whose_row_was_held_up_for_too_long_revives_nothing() -> Result<()> {
+    let tables = Tables::fresh();
+    drop(tables.backend(1).await);
+    let options = tables.options().with_statement_timeout(MINUTE)?;
+    let backend = PostgresBackend::new(pool(&shared().url(), 2), options);
+    let ttl = Duration::from_millis(300);
+    let lock = backend.acquire(request("key", ttl)).await?.acquired().context("a free key")?;
+    let mut client = connect(&shared().url()).await;
+    let pin = client.transaction().await?;
+    pin.execute(&format!("SELECT FROM {} FOR UPDATE", tables.locks), &[]).await?;
+    let extend = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await }
+    });
+    tokio::time::sleep(ttl + Duration::from_millis(1100)).await;
+    pin.rollback().await?;
+    ensure!(extend.await?? == ExtendResult::NotHeld(NotHeld::Expired));
+    ensure!(take(&backend, "key").await.fence.get() == 2);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod faults;
 mod fleet;
 mod interop;
 mod model;
+mod options;
 mod round_trips;
 mod schema;
 mod support;

@@ -14,7 +14,7 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::FaultProxy;
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, Tables, is_refused, pool, request, shared, take, url_of};
+use crate::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take, url_of};
 
 /// Ten thousand tasks want one key over eight connections; each has its turn, one at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,6 +110,27 @@ async fn waiting_holds_no_connection() -> Result<()> {
     ensure!(backend.lookup(LookupRequest::by_key("key")?).await?.is_some());
     ensure!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     ensure!(waiting.await??.release().await?.is_released());
+    Ok(())
+}
+
+/// An attempt on a held key waits for nobody: not for the key's turn, not for its row, not for its
+/// counter.
+#[tokio::test]
+async fn contenders_wait_for_nothing() -> Result<()> {
+    let tables = Tables::fresh();
+    let backend = tables.backend(1).await;
+    let _ = take(&backend, "key").await;
+    let mut other = connect(&shared().url()).await;
+    let everything = other.transaction().await?;
+    let Tables { locks, fences } = &tables;
+    let sql = format!(
+        "SELECT pg_advisory_xact_lock(hashtext('key'));
+         SELECT FROM {locks} FOR UPDATE; SELECT FROM {fences} FOR UPDATE"
+    );
+    everything.batch_execute(&sql).await?;
+    for _ in 0..20 {
+        ensure!(is_refused(&backend, "key").await);
+    }
     Ok(())
 }
 
