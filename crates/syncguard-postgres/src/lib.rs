@@ -51,8 +51,13 @@
 //!
 //! # Upkeep
 //!
-//! [`setup_schema`] makes autovacuum come after every 1000 dead rows. Rows of the fence table are
-//! never deleted; each key costs one for ever.
+//! Every lock that comes and goes leaves a dead row. [`setup_schema`] lets autovacuum clear them away
+//! after every 1000, but autovacuum looks only once per `autovacuum_naptime`, a setting of the server
+//! and by default a minute. Where thousands of locks come and go each second, set it to one second: at
+//! 3500 a second over 1000 keys, tables and indexes then stay within 3 times the size of what lives
+//! in them (1.3 MB). With a minute, what a minute leaves is there in between (16 MB at 2000 a second).
+//!
+//! Rows of the fence table are never deleted; each key costs one for ever.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

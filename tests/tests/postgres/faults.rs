@@ -101,11 +101,12 @@ async fn connections_that_died_in_the_pool_are_survived() -> Result<()> {
     const CONNECTIONS: usize = 5;
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = PostgresBackend::new(pool(&url_of(proxy.port()), CONNECTIONS), tables.options());
     for operation in ["acquire", "contended acquire", "extend", "release", "is_locked", "lookup"] {
         // Died before they had seen a statement, and after they had seen all.
         for known in [false, true] {
+            let proxy = FaultProxy::start(shared().port())?;
+            let pool = pool(&url_of(proxy.port()), CONNECTIONS);
+            let backend = PostgresBackend::new(pool, tables.options());
             let key = format!("{operation} {known}");
             let held = take(&backend, &key).await.lock_id;
             let free = format!("{key} free");

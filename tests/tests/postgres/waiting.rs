@@ -140,7 +140,9 @@ async fn an_exhausted_pool_is_rate_limited() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
     let options = tables.options().with_pool_wait_timeout(Duration::from_millis(100))?;
-    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let pool = pool(&shared().url(), 1);
+    let backend = PostgresBackend::new(pool.clone(), options);
+    let patient = PostgresBackend::new(pool, tables.options());
     let borrowed = backend.pool().get().await?;
     for attempt in 0..2 {
         let started = Instant::now();
@@ -154,9 +156,9 @@ async fn an_exhausted_pool_is_rate_limited() -> Result<()> {
         ensure!(started.elapsed() < Duration::from_secs(4));
     }
     drop(borrowed);
-    let lock = take(&backend, "key").await;
+    let lock = take(&patient, "key").await;
     // A connection taken out of the pool is replaced.
     drop(Object::take(backend.pool().get().await?));
-    ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    ensure!(patient.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     Ok(())
 }
