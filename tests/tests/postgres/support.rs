@@ -15,13 +15,15 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
-/// The server that many tests share. Its tables with the default names exist.
+/// The server that many tests share, which does not wait for the disk. Its tables with the default
+/// names exist.
 pub(crate) fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(|| {
         // Every test has a runtime and pools of its own.
-        let server = PostgresServer::builder().config("max_connections = 400").start();
-        let server = server.expect("a PostgreSQL server");
+        let server =
+            PostgresServer::builder().config("max_connections = 400").config("fsync = off");
+        let server = server.start().expect("a PostgreSQL server");
         server.psql(&schema_sql(&PostgresOptions::new())).expect("the tables");
         server
     })
