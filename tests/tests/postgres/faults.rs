@@ -171,7 +171,10 @@ async fn connections_that_died_in_the_pool_are_survived() -> Result<()> {
 async fn sessions_are_terminated_all_the_time() -> Result<()> {
     const WORKERS: usize = 8;
     let tables = Tables::fresh();
-    let backend = tables.backend(4).await;
+    let pool = tables.backend(4).await.pool().clone();
+    let options =
+        tables.options().with_statement_timeout(MINUTE)?.with_pool_wait_timeout(MINUTE)?;
+    let backend = PostgresBackend::new(pool, options);
     let admin = connect(&shared().url()).await;
     let over = Arc::new(AtomicBool::new(false));
     let inside = Arc::new(AtomicUsize::new(0));
