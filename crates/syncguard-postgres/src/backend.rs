@@ -204,7 +204,7 @@ impl PostgresBackend {
     /// [`CheckFenceError::NotHeld`] if the lock is gone, expired or has another fence; else what
     /// PostgreSQL says. In a transaction of level `REPEATABLE READ` or `SERIALIZABLE` that is also
     /// a serialization failure (`ServiceUnavailable`) when the lock has changed hands since the
-    /// transaction's first statement.
+    /// transaction's first statement, and extends since then do not count.
     ///
     /// # Cancel safety
     ///

@@ -24,8 +24,9 @@ pub(crate) enum Remedy {
     Report,
     /// Rolled back in a conflict with another session: the same statement can succeed now.
     Repeat,
-    /// The connection is gone: the same statement can succeed on another one.
-    Reconnect,
+    /// The connection is gone: the same statement can succeed on another one. `from_pool`: it had
+    /// been idle, and may have been gone for long.
+    Reconnect { from_pool: bool },
     /// The server does not know the prepared statement any more: prepare it again.
     Prepare,
 }
@@ -69,7 +70,7 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     let remedy = match sqlstate {
         "40001" | "40P01" => Remedy::Repeat,
         "26000" | "0A000" => Remedy::Prepare,
-        "57P01" | "57P02" | "57P05" if ended => Remedy::Reconnect,
+        "57P01" | "57P02" | "57P05" if ended => Remedy::Reconnect { from_pool: false },
         _ => Remedy::Report,
     };
     // A connection that was handed out in the middle of a transaction had better go.
@@ -216,12 +217,12 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
             _ => (
                 ErrorCode::ServiceUnavailable,
                 "the connection to PostgreSQL failed",
-                Remedy::Reconnect,
+                Remedy::Reconnect { from_pool: false },
             ),
         }
     } else if error.is_closed() {
         let message = "the connection to PostgreSQL was closed";
-        (ErrorCode::ServiceUnavailable, message, Remedy::Reconnect)
+        (ErrorCode::ServiceUnavailable, message, Remedy::Reconnect { from_pool: false })
     } else {
         // The driver keeps its kinds to itself and says them in these words.
         match error.to_string().as_str() {

@@ -40,7 +40,8 @@
 //! statement before. The server's clock decides, read when all waiting is over. A contended acquire
 //! takes no lock, waits for nothing and writes nothing; an interrupted operation leaves neither a
 //! transaction open nor a connection in mid-conversation. If a connection is lost before its answer
-//! came, the statement is sent once more on another one, and the lock id tells what happened.
+//! came, the statement is sent again on another one, and the lock id tells what happened; connections
+//! that died in the pool are survived that way, however many they are.
 //!
 //! # Beside the TypeScript library
 //!
@@ -69,8 +70,13 @@
 //!
 //! # Upkeep
 //!
-//! [`setup_schema`] makes autovacuum come after every 1000 dead rows. Rows of the fence table are
-//! never deleted; each key costs one for ever.
+//! Every lock that comes and goes leaves a dead row. [`setup_schema`] lets autovacuum clear them away
+//! after every 1000, but autovacuum looks only once per `autovacuum_naptime`, a setting of the server
+//! and by default a minute. Where thousands of locks come and go each second, set it to one second: at
+//! 3500 a second over 1000 keys, tables and indexes then stay within 3 times the size of what lives
+//! in them (1.3 MB). With a minute, what a minute leaves is there in between (16 MB at 2000 a second).
+//!
+//! Rows of the fence table are never deleted; each key costs one for ever.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

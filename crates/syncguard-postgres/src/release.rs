@@ -21,12 +21,16 @@ pub(crate) async fn release(
         .query(Lane::Holder, &wanted, &inner.statements.release, &parameters)
         .await
         .map_err(|error| error.with_lock_id(request.lock_id))?;
-    let record = match &answer.row {
-        None => None,
+    let not_held = match &answer.row {
+        None => NotHeld::NotFound,
         Some(row) if column(row, 0)? => return Ok(ReleaseResult::Released),
-        Some(row) => Record::from_row(row, 1)?,
+        Some(row) => match Record::from_row(row, 1)? {
+            Some(record) => Record::not_held(Some(&record)),
+            // It expired while another session held its row up, and then it was deleted.
+            None => NotHeld::Expired,
+        },
     };
-    match (Record::not_held(record.as_ref()), answer.lost) {
+    match (not_held, answer.lost) {
         // It may be gone because the first sending released it.
         (NotHeld::NotFound, Some(lost)) => Err(lost.with_lock_id(request.lock_id)),
         (not_held, _) => Ok(ReleaseResult::NotHeld(not_held)),

@@ -39,8 +39,8 @@ pub(crate) enum Lane {
 /// The answer to a statement that answers with one row at most.
 pub(crate) struct Answer {
     pub(crate) row: Option<Row>,
-    /// The connection was lost once before this answer came, on another one; the statement may have
-    /// been carried out twice.
+    /// A connection was lost before this answer came, on another one; the statement may have been
+    /// carried out twice.
     pub(crate) lost: Option<LockError>,
 }
 
@@ -62,7 +62,10 @@ impl Session {
     }
 
     /// Carries out a statement: again after a conflict with other sessions, which left nothing
-    /// behind, and once more on another connection if the first one is lost.
+    /// behind, and again on another connection if one is lost.
+    ///
+    /// Connections die unnoticed while they wait in the pool, all of them at once if a firewall
+    /// forgets them or the server moves; so each of them may fail, and then a new one once.
     pub(crate) async fn query(
         &self,
         lane: Lane,
@@ -71,18 +74,25 @@ impl Session {
         parameters: &[Param<'_>],
     ) -> Result<Answer, LockError> {
         const CONFLICTS: u32 = 5;
-        let mut conflicts = 0;
-        let mut lost = None;
+        let last_start = Instant::now() + self.statement;
+        let (mut conflicts, mut new_ones_lost) = (0, 0);
+        let mut lost: Option<LockError> = None;
         loop {
-            match self.send(lane, wanted, statement, parameters).await {
+            let failure = match self.send(lane, wanted, statement, parameters).await {
                 Ok(row) => return Ok(Answer { row, lost }),
-                Err(failure) if failure.remedy == Remedy::Repeat && conflicts < CONFLICTS => {
-                    conflicts += 1;
+                Err(failure) => failure,
+            };
+            match failure.remedy {
+                Remedy::Repeat if conflicts < CONFLICTS => conflicts += 1,
+                Remedy::Reconnect { from_pool }
+                    if (from_pool || new_ones_lost == 0) && Instant::now() < last_start =>
+                {
+                    new_ones_lost += u32::from(!from_pool);
+                    if lost.is_none() && failure.error.is_outcome_unknown() {
+                        lost = Some(failure.error);
+                    }
                 }
-                Err(failure) if failure.remedy == Remedy::Reconnect && lost.is_none() => {
-                    lost = Some(failure.error);
-                }
-                Err(failure) => return Err(error::in_doubt(failure.error, lost.as_ref())),
+                _ => return Err(error::in_doubt(failure.error, lost.as_ref())),
             }
         }
     }
@@ -109,6 +119,9 @@ impl Session {
         if let Err(Failure { remedy: Remedy::Prepare, .. }) = result {
             connection.forget(statement);
             result = self.run(&connection, wanted, statement, parameters, answer_ends).await;
+        }
+        if let Err(Failure { remedy: Remedy::Reconnect { from_pool }, .. }) = &mut result {
+            *from_pool = connection.was_used_before();
         }
         match &result {
             Ok(_) | Err(Failure { connection_is_clean: true, .. }) => connection.give_back(),
@@ -176,6 +189,11 @@ pub(crate) struct Connection(Option<Client>);
 impl Connection {
     pub(crate) fn client(&self) -> Result<&Client, LockError> {
         self.0.as_ref().ok_or_else(|| LockError::internal("a connection was used after its return"))
+    }
+
+    /// Whether it has been in the pool since it was opened.
+    fn was_used_before(&self) -> bool {
+        self.0.as_ref().is_some_and(|client| Object::metrics(client).recycled.is_some())
     }
 
     pub(crate) fn give_back(mut self) {

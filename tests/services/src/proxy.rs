@@ -112,6 +112,14 @@ impl FaultProxy {
         }
     }
 
+    /// As a firewall that forgets connections: of those that are open, each is closed when the client
+    /// sends something again, and the server gets none of it.
+    pub fn forget(&self) {
+        for connection in self.shared.open_connections() {
+            connection.forget();
+        }
+    }
+
     /// What has gone through until now.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
 use syncguard_postgres::{
     CheckFenceError, ErrorCode, ExtendRequest, Fence, LockBackend as _, LockId, NotHeld,
-    PostgresBackend, ReleaseRequest, acquire,
+    PostgresBackend, ReleaseRequest, ReleaseResult, acquire,
 };
 
 use crate::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take};
@@ -110,16 +110,13 @@ async fn nobody_takes_over_before_the_commit() -> Result<()> {
 
     // Extends pass, also those of auto-extend.
     let extend = ExtendRequest::new(first.lock_id, MINUTE)?;
-    let extended =
-        tokio::time::timeout(Duration::from_secs(1), it.backend.extend(extend)).await??;
+    let extended = tokio::time::timeout(MINUTE, it.backend.extend(extend)).await??;
     ensure!(extended.is_extended());
 
     // Time passes it by: an expired lock is free for everybody, were it not for the transaction.
     it.tables.age(&it.admin, "key", 120_000).await;
     for _ in 0..3 {
-        let attempt = tokio::time::timeout(Duration::from_secs(1), async {
-            is_refused(&it.backend, "key").await
-        });
+        let attempt = tokio::time::timeout(MINUTE, async { is_refused(&it.backend, "key").await });
         ensure!(attempt.await?, "taken over under an open transaction");
     }
     assert_eq!(it.tables.counter(&it.admin, "key").await, 1, "a fence was used up");
@@ -164,7 +161,7 @@ async fn a_release_waits_for_the_commit() -> Result<()> {
 #[tokio::test]
 async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     let mut it = Fixture::new().await?;
-    let options = it.tables.options().with_statement_timeout(Duration::from_millis(400))?;
+    let options = it.tables.options().with_statement_timeout(Duration::from_secs(3))?;
     let hasty = PostgresBackend::new(pool(&shared().url(), 1), options);
     let lock = take(&hasty, "key").await;
     let transaction = it.user.transaction().await?;
@@ -174,6 +171,27 @@ async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     ensure!(!error.is_outcome_unknown(), "{error}");
     transaction.rollback().await?;
     ensure!(hasty.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// A release that waited until the lock had expired comes too late, as any other.
+#[tokio::test]
+async fn a_release_that_waited_too_long_is_too_late() -> Result<()> {
+    let mut it = Fixture::new().await?;
+    let options = it.tables.options().with_statement_timeout(MINUTE)?;
+    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let ttl = Duration::from_millis(300);
+    let lock = backend.acquire(request("key", ttl)).await?.acquired().context("a free key")?;
+    let transaction = it.user.transaction().await?;
+    it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
+    let release = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.release(ReleaseRequest::new(lock.lock_id)).await }
+    });
+    tokio::time::sleep(ttl + Duration::from_millis(1100)).await;
+    transaction.commit().await?;
+    assert_eq!(release.await??, ReleaseResult::NotHeld(NotHeld::Expired));
+    assert_eq!(take(&it.backend, "key").await.fence.get(), 2);
     Ok(())
 }
 
@@ -219,6 +237,14 @@ async fn stricter_transactions_fail_instead_of_seeing_the_past() -> Result<()> {
         let transaction = it.user.build_transaction().isolation_level(level).start().await?;
         it.backend.check_fence(&transaction, heir.lock_id, heir.fence).await?;
         transaction.commit().await?;
+
+        // What was extended since its first statement looks expired to it, which is safe.
+        it.tables.age(&it.admin, "key", 120_000).await;
+        let transaction = it.user.build_transaction().isolation_level(level).start().await?;
+        transaction.execute("SELECT 1", &[]).await?;
+        it.tables.age(&it.admin, "key", -120_000).await;
+        let error = it.backend.check_fence(&transaction, heir.lock_id, heir.fence).await;
+        assert_eq!(why(error.unwrap_err()), NotHeld::Expired);
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! What is left of many locks.
 
+#![allow(clippy::cast_precision_loss, reason = "rates and ratios for a human eye")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::support::{MINUTE, Tables, connect, request};
 
 const KEYS: usize = 1000;
+const TASKS: usize = 20;
 
 /// The tables stay small while locks come and go. `SYNCGUARD_CHURN` sets the number of cycles, for the
 /// million of the issue; `SYNCGUARD_NAPTIME` how often autovacuum looks, by default each second.
@@ -31,16 +34,17 @@ async fn tables_stay_small_under_churn() -> Result<()> {
     let started = Instant::now();
     let done = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
-    for task in 0..16 {
+    for task in 0..TASKS {
         let (backend, done) = (backend.clone(), Arc::clone(&done));
         tasks.spawn(async move {
+            let mut turn = 0;
             loop {
-                let number = done.fetch_add(1, Ordering::Relaxed);
-                if number >= cycles {
+                if done.fetch_add(1, Ordering::Relaxed) >= cycles {
                     return anyhow::Ok(());
                 }
-                // Far from each other, so that nobody meets anybody.
-                let key = format!("key {}", (number / 16 + task * KEYS / 16) % KEYS);
+                // Everybody has keys of their own.
+                turn = (turn + 1) % (KEYS / TASKS);
+                let key = format!("key {}", task * (KEYS / TASKS) + turn);
                 let lock = backend.acquire(request(&key, MINUTE)).await?;
                 let lock = lock.acquired().context("a key of its own")?;
                 ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());

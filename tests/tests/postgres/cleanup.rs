@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{IsLockedRequest, LockBackend as _, PostgresBackend};
 
-use crate::support::{Tables, connect, pool, shared, take};
+use crate::support::{MINUTE, Tables, connect, pool, shared, take};
 
 async fn rows(admin: &Client, tables: &Tables) -> i64 {
     let sql = format!("SELECT count(*) FROM {}", tables.locks);
@@ -17,14 +17,16 @@ async fn rows(admin: &Client, tables: &Tables) -> i64 {
 async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
-    let options = tables.options().with_cleanup_in_is_locked(true);
+    // It waits for nobody, or it would wait for half a minute.
+    let options =
+        tables.options().with_cleanup_in_is_locked(true).with_statement_timeout(MINUTE)?;
     let backend = PostgresBackend::new(pool(&shared().url(), 2), options);
     let idle = PostgresBackend::new(pool(&shared().url(), 1), tables.options());
     let mut admin = connect(&shared().url()).await;
     let _ = take(&backend, "key").await;
 
-    // Live; expired, and too little to be cleared away; half a second from each border at least.
-    for (age, live) in [(0, true), (59_500, true), (2_000, false)] {
+    // Live; expired, and for 1.8 seconds to come too little to be cleared away.
+    for (age, live) in [(0, true), (50_000, true), (11_200, false)] {
         tables.age(&admin, "key", age).await;
         assert_eq!(backend.is_locked(IsLockedRequest::new("key")?).await?, live);
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -40,13 +42,19 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     let pin = admin.transaction().await?;
     pin.execute(&format!("SELECT FROM {} FOR KEY SHARE", tables.locks), &[]).await?;
     assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    ensure!(backend.pool().status().available == backend.pool().status().size, "it waits");
+    for round in 0.. {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let status = backend.pool().status();
+        if status.available == status.size {
+            break;
+        }
+        ensure!(round < 200, "it waits");
+    }
     pin.rollback().await?;
     assert_eq!(rows(&admin, &tables).await, 1);
 
     assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);
-    for _ in 0..100 {
+    for _ in 0..1000 {
         if rows(&admin, &tables).await == 0 {
             break;
         }

@@ -37,7 +37,7 @@ async fn unprepared_through_pgbouncer() {
 
 async fn passes(harness: impl Harness) {
     // Not more: a case that waits for an expiry needs its answers in time.
-    const AT_ONCE: usize = 5;
+    const AT_ONCE: usize = 3;
     let (harness, slots) = (Arc::new(harness), Arc::new(Semaphore::new(AT_ONCE)));
     let mut running = JoinSet::new();
     for case in cases() {

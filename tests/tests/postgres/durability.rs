@@ -16,11 +16,12 @@ async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend
 
 #[tokio::test]
 async fn an_ordinary_server_is_good_enough() -> Result<()> {
+    let server = PostgresServer::start()?;
     let tables = Tables::fresh();
     // Before and after the tables are made.
-    let backend = strictly(&shared().url(), tables.options()).await?;
+    let backend = strictly(&server.url(), tables.options()).await?;
     backend.setup_schema().await?;
-    let backend = strictly(&shared().url(), tables.options()).await?;
+    let backend = strictly(&server.url(), tables.options()).await?;
     assert_eq!(backend.durability().await?.risks, []);
     let lock = take(&backend, "key").await;
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
@@ -29,9 +30,10 @@ async fn an_ordinary_server_is_good_enough() -> Result<()> {
 
 #[tokio::test]
 async fn unlogged_tables_are_reported_and_refused() -> Result<()> {
-    let admin = connect(&shared().url()).await;
+    let server = PostgresServer::start()?;
+    let admin = connect(&server.url()).await;
     let tables = Tables::fresh();
-    let lax = tables.backend(1).await;
+    let lax = tables.backend_at(&server.url(), 1).await;
     let both = [
         (&tables.fences, DurabilityRisk::UnloggedFenceTable),
         (&tables.locks, DurabilityRisk::UnloggedLockTable),
@@ -39,12 +41,12 @@ async fn unlogged_tables_are_reported_and_refused() -> Result<()> {
     for (table, risk) in both {
         admin.batch_execute(&format!("ALTER TABLE {table} SET UNLOGGED")).await?;
         assert_eq!(lax.durability().await?.risks, [risk]);
-        let error = strictly(&shared().url(), tables.options()).await.unwrap_err();
+        let error = strictly(&server.url(), tables.options()).await.unwrap_err();
         ensure!(error.to_string().contains("unlogged"), "{error}");
 
         // Over a pool of the user's it is the first acquire that finds out.
         let options = tables.options().with_strict_durability(true);
-        let strict = PostgresBackend::new(pool(&shared().url(), 1), options);
+        let strict = PostgresBackend::new(pool(&server.url(), 1), options);
         let error = strict.acquire(request("key", MINUTE)).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
         assert_eq!(tables.counter(&admin, "key").await, 0);

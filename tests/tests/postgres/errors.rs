@@ -13,7 +13,8 @@ use syncguard_test_services::proxy::FaultProxy;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    MINUTE, Tables, connect, is_refused, pool, request, shared, take, url_of, waiters,
+    MINUTE, Tables, connect, is_refused, pool, request, session, shared, take, url_of, waiters,
+    waits,
 };
 
 const KEY: &str = "a-very-private-key";
@@ -138,21 +139,21 @@ async fn lock_and_statement_timeouts() -> Result<()> {
     turn.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&KEY]).await?;
     let admin = connect(&shared().url()).await;
 
-    // Ours.
-    let options = tables.options().with_statement_timeout(Duration::from_millis(400))?;
+    // Ours, which ends the statement while there is still time to say so.
+    let options = tables.options().with_statement_timeout(Duration::from_secs(3))?;
     let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
     let started = Instant::now();
     expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
-    let took = started.elapsed();
-    ensure!((Duration::from_millis(200)..Duration::from_millis(390)).contains(&took), "{took:?}");
+    ensure!(started.elapsed() >= Duration::from_millis(1500), "{:?}", started.elapsed());
     ensure!(backend.pool().status().size == 1, "the connection is still good");
 
     // The role's own.
     let url = with_settings("-c lock_timeout=50ms");
-    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    let options = tables.options().with_statement_timeout(MINUTE)?;
+    let backend = PostgresBackend::new(pool(&url, 1), options);
     let started = Instant::now();
     expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
-    ensure!(started.elapsed() < Duration::from_secs(1));
+    ensure!(started.elapsed() < Duration::from_secs(20));
     let url = with_settings("-c statement_timeout=50ms");
     let backend = PostgresBackend::new(pool(&url, 1), tables.options());
     expect(&acquire_error(&backend).await, ErrorCode::NetworkTimeout, false);
@@ -220,17 +221,26 @@ async fn strict_isolation_is_no_error() -> Result<()> {
     Ok(())
 }
 
-/// A real deadlock, in which we may be the victim: sent again, the statement succeeds.
+/// A real deadlock, in which we are the victim: sent again, the statement succeeds.
 #[tokio::test]
 async fn a_deadlock_is_tried_again() -> Result<()> {
     let tables = Tables::fresh();
+    drop(tables.backend(1).await);
     let url = with_settings("-c deadlock_timeout=10ms");
-    let backend = tables.backend_at(&url, 1).await;
+    let options = tables.options().with_statement_timeout(MINUTE)?;
+    let backend = PostgresBackend::new(pool(&url, 1), options);
     let admin = connect(&shared().url()).await;
     let _ = take(&backend, KEY).await;
     tables.age(&admin, KEY, 120_000).await;
-    // They have the row and want the turn; we have the turn and want the row.
-    let mut other = connect(&with_settings("-c deadlock_timeout=60s")).await;
+
+    // A third session has the turn, we wait for it, and the other, which has the row, queues up
+    // behind us. When our turn comes we want the row: we close the circle, and we alone look for it.
+    let turn = "SELECT pg_advisory_xact_lock(hashtext($1))";
+    let mut third = connect(&shared().url()).await;
+    let first = third.transaction().await?;
+    first.execute(turn, &[&KEY]).await?;
+    let mut other = connect(&with_settings("-c deadlock_timeout=1h")).await;
+    let session = session(&other).await;
     let transaction = other.transaction().await?;
     transaction.execute(&format!("SELECT FROM {} FOR UPDATE", tables.locks), &[]).await?;
     let acquire = tokio::spawn({
@@ -238,7 +248,11 @@ async fn a_deadlock_is_tried_again() -> Result<()> {
         async move { backend.acquire(request(KEY, MINUTE)).await }
     });
     waiters(&admin, &tables.locks, 1).await;
-    transaction.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&KEY]).await?;
+    let (queued, ()) = tokio::join!(transaction.execute(turn, &[&KEY]), async {
+        waits(&admin, session).await;
+        first.commit().await.expect("the turn is over");
+    });
+    queued?;
     transaction.commit().await?;
     let lock = acquire.await??.acquired().expect("it had expired");
     assert_eq!(lock.fence.get(), 2);

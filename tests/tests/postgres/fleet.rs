@@ -11,7 +11,9 @@ use syncguard_postgres::{
 };
 use tokio::task::JoinSet;
 
-use crate::support::{MINUTE, Tables, connect, request, shared, take, waiters};
+use crate::support::{
+    MINUTE, Tables, connect, pool, request, session, shared, take, waiters, waits,
+};
 use crate::typescript;
 
 /// One key and what is known of its holders.
@@ -249,6 +251,29 @@ async fn an_extend_that_waited_too_long_revives_nothing() -> Result<()> {
     Ok(())
 }
 
+/// The same where the row is held up, and not the key: a transaction of theirs that goes nowhere.
+#[tokio::test]
+async fn an_extend_whose_row_was_held_up_for_too_long_revives_nothing() -> Result<()> {
+    let tables = Tables::fresh();
+    drop(tables.backend(1).await);
+    let options = tables.options().with_statement_timeout(MINUTE)?;
+    let backend = PostgresBackend::new(pool(&shared().url(), 2), options);
+    let ttl = Duration::from_millis(300);
+    let lock = backend.acquire(request("key", ttl)).await?.acquired().context("a free key")?;
+    let mut client = connect(&shared().url()).await;
+    let pin = client.transaction().await?;
+    pin.execute(&format!("SELECT FROM {} FOR UPDATE", tables.locks), &[]).await?;
+    let extend = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await }
+    });
+    tokio::time::sleep(ttl + Duration::from_millis(1100)).await;
+    pin.rollback().await?;
+    ensure!(extend.await?? == ExtendResult::NotHeld(NotHeld::Expired));
+    ensure!(take(&backend, "key").await.fence.get() == 2);
+    Ok(())
+}
+
 /// What would break without the advisory lock in our extend: they have read the expired row, we
 /// extend it, they overwrite it. The old expiry passes between our decision and our commit.
 #[tokio::test]
@@ -296,14 +321,13 @@ async fn their_acquire_waits_for_an_extend_under_way() -> Result<()> {
         async move { backend.extend(ExtendRequest::new(lock_id, MINUTE)?).await }
     });
     waiters(&admin, &tables.locks, 1).await;
+    let mut client = connect(&shared().url()).await;
+    let theirs = session(&client).await;
     let acquire = tokio::spawn({
         let tables = tables.clone();
-        async move {
-            let mut client = connect(&shared().url()).await;
-            typescript::acquire(&mut client, &tables, "key", 60_000).await
-        }
+        async move { typescript::acquire(&mut client, &tables, "key", 60_000).await }
     });
-    waiters(&admin, "pg_advisory_xact_lock(hashtext($1))", 1).await;
+    waits(&admin, theirs).await;
     pin.rollback().await?;
     ensure!(extend.await??.is_extended(), "it was ours");
     ensure!(acquire.await??.is_none(), "two holders");

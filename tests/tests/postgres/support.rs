@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use syncguard_postgres::deadpool_postgres::{
     Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
 };
@@ -14,13 +15,15 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
-/// The server that many tests share. Its tables with the default names exist.
+/// The server that many tests share, which does not wait for the disk. Its tables with the default
+/// names exist.
 pub(crate) fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(|| {
         // Every test has a runtime and pools of its own.
-        let server = PostgresServer::builder().config("max_connections = 400").start();
-        let server = server.expect("a PostgreSQL server");
+        let server =
+            PostgresServer::builder().config("max_connections = 400").config("fsync = off");
+        let server = server.start().expect("a PostgreSQL server");
         server.psql(&schema_sql(&PostgresOptions::new())).expect("the tables");
         server
     })
@@ -64,11 +67,11 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Names that nothing else in this process has.
+    /// Names that nothing else in this process has, nor contains: sessions are found by them.
     pub(crate) fn fresh() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { locks: format!("locks_{number}"), fences: format!("fences_{number}") }
+        Self { locks: format!("locks_{number:04}"), fences: format!("fences_{number:04}") }
     }
 
     pub(crate) fn options(&self) -> PostgresOptions {
@@ -122,16 +125,63 @@ pub(crate) async fn is_refused(backend: &PostgresBackend, key: &str) -> bool {
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// Waits until as many sessions wait for another one's lock.
-pub(crate) async fn waiters(client: &Client, table_or_query: &str, count: i64) {
+/// Waits until as many sessions wait for another one's lock in a statement about this table.
+pub(crate) async fn waiters(client: &Client, table: &str, count: i64) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1::text || '%' AND pid <> pg_backend_pid()";
-    for _ in 0..500 {
-        let waiting: i64 = client.query_one(sql, &[&table_or_query]).await.expect("a count").get(0);
+    for _ in 0..TRIES {
+        let waiting: i64 = client.query_one(sql, &[&table]).await.expect("a count").get(0);
         if waiting >= count {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("{count} sessions were to wait");
+}
+
+/// The session of a connection.
+pub(crate) async fn session(client: &Client) -> i32 {
+    client.query_one("SELECT pg_backend_pid()", &[]).await.expect("a number").get(0)
+}
+
+/// Waits until this session waits for another one's lock.
+pub(crate) async fn waits(client: &Client, session: i32) {
+    let sql = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = $1";
+    for _ in 0..TRIES {
+        if client.query_opt(sql, &[&session]).await.expect("an answer").is_some() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the session was to wait");
+}
+
+/// Of 5 ms or more: only a machine that stands still takes longer.
+const TRIES: usize = 4000;
+
+/// Waits until nothing is locked in these tables.
+pub(crate) async fn settles(admin: &Client, tables: &Tables) -> Result<()> {
+    let sql = format!("SELECT count(*) FROM {}", tables.locks);
+    for _ in 0..1000 {
+        if admin.query_one(&sql, &[]).await?.get::<_, i64>(0) == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bail!("a lock was left behind");
+}
+
+/// No session of ours is in the middle of anything.
+pub(crate) async fn is_quiet(admin: &Client, tables: &Tables) -> Result<()> {
+    let sql = "SELECT state || ': ' || query FROM pg_stat_activity
+        WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle'
+          AND query LIKE '%' || $1::text || '%'";
+    for _ in 0..1000 {
+        if admin.query(sql, &[&tables.locks]).await?.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let row = admin.query_one(sql, &[&tables.locks]).await?;
+    bail!("{}", row.get::<_, String>(0));
 }

@@ -10,8 +10,13 @@ turn AS MATERIALIZED (
   SELECT pg_advisory_xact_lock(hashtext(l.key)) FROM settings, stored AS l
   WHERE l.expires_at_ms > l.now_ms - {tolerance} AND {intact}
 ),
+-- The row, once nobody else holds it up. The time is read when all waiting is over.
+held AS MATERIALIZED (
+  SELECT l.key FROM {locks} AS l, turn WHERE l.lock_id = $1
+  FOR NO KEY UPDATE OF l
+),
 clock AS MATERIALIZED (
-  SELECT {now} AS now_ms FROM turn
+  SELECT {now} AS now_ms FROM held
 ),
 extended AS (
   UPDATE {locks} AS l SET expires_at_ms = clock.now_ms + $2 FROM clock

@@ -20,6 +20,10 @@ pub(super) struct Connection {
     answered: AtomicBool,
     /// Bytes of the current reply that the client was sent.
     reply: AtomicUsize,
+    /// Whether a reply is being cut; what the client says to the part it gets is swallowed.
+    cut: AtomicBool,
+    /// Whether it is closed as soon as the client says something.
+    forgotten: AtomicBool,
     /// Whether the direction to the client was ended; what the server still says is swallowed.
     half_closed: AtomicBool,
 }
@@ -39,6 +43,8 @@ impl Connection {
             server,
             answered: AtomicBool::new(true),
             reply: AtomicUsize::new(0),
+            cut: AtomicBool::new(false),
+            forgotten: AtomicBool::new(false),
             half_closed: AtomicBool::new(false),
         });
         shared.register(&connection);
@@ -59,6 +65,10 @@ impl Connection {
         let _ = self.server.shutdown(Shutdown::Both);
     }
 
+    pub(super) fn forget(&self) {
+        self.forgotten.store(true, Ordering::SeqCst);
+    }
+
     pub(super) fn half_close(&self) {
         self.half_closed.store(true, Ordering::SeqCst);
         let _ = self.client.shutdown(Shutdown::Write);
@@ -76,6 +86,9 @@ impl Connection {
 
     fn read_client(&self, requests: &Sender<Chunk>) -> io::Result<()> {
         read(&self.client, |bytes| {
+            if self.forgotten.load(Ordering::SeqCst) {
+                return self.close();
+            }
             if self.answered.swap(false, Ordering::SeqCst) {
                 lock(&self.shared.counters).flights += 1;
                 self.reply.store(0, Ordering::SeqCst);
@@ -84,7 +97,7 @@ impl Connection {
                 let faults = lock(&self.shared.faults);
                 (faults.to_server, faults.frozen)
             };
-            if !frozen {
+            if !frozen && !self.cut.load(Ordering::SeqCst) {
                 lock(&self.shared.counters).bytes_to_server += bytes.len() as u64;
                 pass_on(requests, latency, bytes);
             }
@@ -118,13 +131,17 @@ impl Connection {
                 continue;
             }
             let sent = self.reply.load(Ordering::SeqCst);
-            let cut = lock(&self.shared.faults).cut(sent, bytes.len());
-            self.send_to_client(&bytes[..cut.unwrap_or(bytes.len())])?;
-            if cut.is_some() {
-                lock(&self.shared.counters).cuts += 1;
-                self.close();
-                return Ok(());
-            }
+            let Some(cut) = lock(&self.shared.faults).cut(sent, bytes.len()) else {
+                self.send_to_client(&bytes)?;
+                continue;
+            };
+            // All before the write: who reads these bytes finds the cut counted, and can send
+            // nothing more.
+            self.cut.store(true, Ordering::SeqCst);
+            lock(&self.shared.counters).cuts += 1;
+            self.send_to_client(&bytes[..cut])?;
+            self.close();
+            return Ok(());
         }
         self.client.shutdown(Shutdown::Write)
     }

@@ -229,3 +229,20 @@ fn the_port_is_free_after_a_drop() {
     drop(proxy);
     assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
 }
+
+#[test]
+fn forgets_connections_and_accepts_new_ones() {
+    let (port, received) = echo_server();
+    let proxy = FaultProxy::start(port).unwrap();
+    let mut clients = [Client::connect(&proxy), Client::connect(&proxy)];
+    for client in &mut clients {
+        assert_eq!(client.ask("one\n"), "one\n");
+    }
+    proxy.forget();
+    for client in &mut clients {
+        client.send("lost\n");
+        assert_eq!(client.rest(), "");
+    }
+    assert_eq!(Client::connect(&proxy).ask("two\n"), "two\n");
+    assert_eq!(*lock(&received), 3);
+}

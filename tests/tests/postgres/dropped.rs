@@ -1,0 +1,100 @@
+//! Callers that leave.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::{
+    ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, ReleaseRequest,
+};
+
+use crate::support::{MINUTE, Tables, connect, is_quiet, request, settles, shared, take};
+
+/// Futures are dropped after every number of polls they can take, at once and when the answer may be
+/// on its way, over a pool of one connection: the next user of that connection finds it clean.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_future_leaves_a_clean_connection() -> Result<()> {
+    const OPERATIONS: usize = 5;
+    let tables = Tables::fresh();
+    let backend = tables.backend(1).await;
+    let admin = connect(&shared().url()).await;
+    for linger in [Duration::ZERO, Duration::from_millis(1)] {
+        for polls in 0.. {
+            ensure!(polls < 100, "they never end");
+            let mut all_ended = true;
+            for operation in 0..OPERATIONS {
+                let id = take(&backend, "held").await.lock_id;
+                let (key, release) = (IsLockedRequest::new("held")?, ReleaseRequest::new(id));
+                let extend = ExtendRequest::new(id, MINUTE)?;
+                let ended = match operation {
+                    0 => poll_times(backend.acquire(request("key", MINUTE)), polls, linger).await,
+                    1 => poll_times(backend.release(release), polls, linger).await,
+                    2 => poll_times(backend.extend(extend), polls, linger).await,
+                    3 => poll_times(backend.is_locked(key), polls, linger).await,
+                    _ => {
+                        poll_times(backend.lookup(LookupRequest::by_lock_id(id)), polls, linger)
+                            .await
+                    }
+                };
+                ensure!(polls > 0 || !ended);
+                all_ended &= ended;
+                // The very next statement on the connection, from outside of the library.
+                let client = backend.pool().get().await?;
+                let sql = "SELECT pg_current_xact_id_if_assigned()::text,
+                    now() < statement_timestamp() - interval '1 s'";
+                let row = client.query_one(sql, &[]).await?;
+                let clean = row.get::<_, Option<&str>>(0).is_none() && !row.get::<_, bool>(1);
+                ensure!(clean, "{operation} after {polls} polls: in a transaction");
+                drop(client);
+                let _ = backend.release(ReleaseRequest::new(id)).await?;
+                if ended && operation == 0 {
+                    admin.batch_execute(&format!("DELETE FROM {}", tables.locks)).await?;
+                }
+                settles(&admin, &tables).await?;
+            }
+            if all_ended {
+                println!("all have ended after {polls} polls");
+                break;
+            }
+        }
+    }
+    is_quiet(&admin, &tables).await?;
+    ensure!(backend.pool().status().size == 1);
+    Ok(())
+}
+
+/// Polls a future whenever it asks for it, so many times at most, and then drops it. Whether it had
+/// ended.
+async fn poll_times(future: impl Future, polls: usize, linger: Duration) -> bool {
+    let mut future = Box::pin(future);
+    let mut left = polls;
+    let ended = std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(false);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending if left == 0 => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    let ended = ended.await;
+    tokio::time::sleep(linger).await;
+    ended
+}
+
+/// An acquire that is given up while it waits for a connection is never sent.
+#[tokio::test]
+async fn what_was_not_sent_when_it_was_dropped_is_never_sent() -> Result<()> {
+    let tables = Tables::fresh();
+    let backend = tables.backend(1).await;
+    let admin = connect(&shared().url()).await;
+    let busy = backend.pool().get().await?;
+    ensure!(!poll_times(backend.acquire(request("key", MINUTE)), 1, Duration::ZERO).await);
+    drop(busy);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    ensure!(tables.counter(&admin, "key").await == 0, "it was sent");
+    ensure!(backend.pool().status().available == 1);
+    Ok(())
+}

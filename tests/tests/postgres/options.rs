@@ -1,0 +1,78 @@
+//! That settings do what they say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::{
+    ErrorCode, LockConfig, LockError, PoolOptions, PostgresBackend, PostgresOptions,
+    ReleaseErrorHandler, ReleaseSource, acquire,
+};
+use syncguard_test_services::postgres::PostgresServer;
+use tokio::sync::mpsc;
+
+use crate::support::{MINUTE, Tables, connect, pool, shared};
+
+#[test]
+fn absurd_settings_are_refused() {
+    let instant = Duration::from_micros(999);
+    let options = PostgresOptions::new;
+    let refused: [Result<(), LockError>; 6] = [
+        options().with_pool_wait_timeout(instant).map(drop),
+        options().with_statement_timeout(instant).map(drop),
+        options().with_dispose_timeout(instant).map(drop),
+        options().with_tables("same", "Same").map(drop),
+        PoolOptions::new().with_connect_timeout(instant).map(drop),
+        PoolOptions::new().with_size(0).map(drop),
+    ];
+    for result in refused {
+        assert_eq!(result.unwrap_err().code(), ErrorCode::InvalidArgument);
+    }
+}
+
+/// A release that nobody waits for, and that cannot be done: the handler hears of it, after the
+/// dispose timeout at the latest.
+#[tokio::test]
+async fn failed_releases_are_heard_of() -> Result<()> {
+    let tables = Tables::fresh();
+    drop(tables.backend(1).await);
+    let (said, mut heard) = mpsc::unbounded_channel();
+    let handler = ReleaseErrorHandler::new(move |error, context| {
+        let _ = said.send((error.clone(), context.source));
+    });
+    let options = tables
+        .options()
+        .with_on_release_error(handler)
+        .with_statement_timeout(2 * MINUTE)?
+        .with_dispose_timeout(Duration::from_millis(100))?;
+    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let mut admin = connect(&shared().url()).await;
+
+    // It would wait for a minute.
+    let guard = acquire(&backend, LockConfig::new("slow")).await?;
+    let pin = admin.transaction().await?;
+    pin.execute(&format!("SELECT FROM {} FOR KEY SHARE", tables.locks), &[]).await?;
+    drop(guard);
+    let (error, source) =
+        tokio::time::timeout(MINUTE / 2, heard.recv()).await?.context("an error")?;
+    assert_eq!((error.code(), source), (ErrorCode::NetworkTimeout, ReleaseSource::Drop));
+    pin.rollback().await?;
+
+    let guard = acquire(&backend, LockConfig::new("closed")).await?;
+    backend.pool().close();
+    drop(guard);
+    let (error, source) = heard.recv().await.context("an error")?;
+    assert_eq!((error.code(), source), (ErrorCode::ServiceUnavailable, ReleaseSource::Drop));
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_private_is_shown() -> Result<()> {
+    let tables = Tables::fresh();
+    let (options, pool_options) = (tables.options(), PoolOptions::new().with_size(2)?);
+    let text = format!("{options:?} {pool_options:?}");
+    let backend = PostgresBackend::connect_with(&shared().url(), options, pool_options).await?;
+    let text = format!("{text} {backend:?} {:?}", Arc::new(backend.clone()));
+    ensure!(!text.contains(PostgresServer::PASSWORD), "{text}");
+    Ok(())
+}
