@@ -41,6 +41,7 @@
 //! |---|---|
 //! | acquire | 2: read lock and counter, commit both |
 //! | acquire of a held key | 1, and nothing is written |
+//! | acquire that loses a race | 3: read, commit in vain, read |
 //! | release, extend | 1 for a lock this backend took or extended last, else 2: query, commit |
 //! | `is_locked`, lookup by key, lookup by lock id | 1 |
 //!
@@ -54,18 +55,21 @@
 //! Instead, each operation reads, decides, and sends one atomic commit with a precondition on **every**
 //! document that the decision was based on: unchanged since it was read, or still absent. A commit
 //! that succeeds is therefore what a transaction would have been: had anything else come between, a
-//! precondition would have failed, because every write moves a document's update time, and never back.
-//! Acquire states both the lock and its counter: a lock that was taken and released in between is as
-//! absent as before, but the counter has moved. If a precondition fails nothing was written, and the
-//! operation starts over, after a pause, within
-//! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
-//! [operation timeout](FirestoreOptions::with_operation_timeout). Nothing is left open by a caller that
-//! goes away.
+//! precondition would have failed, because every change moves a document's update time, and never
+//! back. Acquire states both the lock and its counter: a lock that was taken and released in between is
+//! as absent as before, but the counter has moved. Nothing is left open by a caller that goes away.
 //!
-//! For a lock of its own the backend remembers the document and its update time. Release and extend
-//! then are a single commit on the condition that the document is still that version; so lock id and
-//! expiry are still the remembered ones, and the check is the same as after a query. If the condition
-//! fails they fall back on the query.
+//! If a precondition fails nothing was written, and the operation reads again. An acquire that finds
+//! that somebody else got the lock meanwhile answers `Locked`, even if it is free again: contention is
+//! no error however hot the key is, and how long to wait is the caller's choice. Any other conflict
+//! is tried again, after a pause, within
+//! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
+//! [operation timeout](FirestoreOptions::with_operation_timeout); after that it is `ServiceUnavailable`.
+//!
+//! For a lock of its own the backend remembers the document, its update time and its expiry. While the
+//! lock is live by them, release and extend are a single commit on the condition that the document is
+//! still that version; so lock id and expiry are still the remembered ones, and the check is the same as
+//! after a query. If the condition fails, or the lock is not live as far as is known, the query decides.
 //!
 //! # Beside the TypeScript library
 //!
@@ -79,8 +83,13 @@
 //! `a/b/c` it stores in a subcollection, so such a key is **not** shared with it.
 //!
 //! Lock ids are found by query, without a limit. Should several documents carry one lock id, that is
-//! warned about; expired ones are deleted, and while two are live, operations by that id answer
-//! `Internal` and touch neither.
+//! warned about; release and extend delete the expired ones, and while two are live, operations by
+//! that id answer `Internal` and touch neither. A backend that remembers where its own lock is asks
+//! nobody: it ends or extends that one, and no other.
+//!
+//! A lock id must never be used for a second key. The backend that took the first lock refuses that with
+//! `InvalidArgument` while the lock is live and remembered; another one would need a query to tell, and
+//! does not.
 //!
 //! # What the database needs
 //!
@@ -91,9 +100,10 @@
 //!   possible only with a timestamp field, which these documents do not have; expired locks are
 //!   overwritten by the next holder, and deleted by
 //!   [`with_cleanup_in_is_locked`](FirestoreOptions::with_cleanup_in_is_locked).
-//! - The IAM role **`roles/datastore.user`** for the clients. Of its permissions,
-//!   `datastore.entities.get`, `.list`, `.create`, `.update` and `.delete` and `datastore.databases.get`
-//!   are used. Security rules do not apply to it, and should deny both collections to mobile and web clients.
+//! - The IAM role **`roles/datastore.user`** for the clients. Of its permissions these are used:
+//!   `datastore.entities.get` and `.list` for reads and queries, `.create`, `.update` and `.delete` for
+//!   commits. Transactions would need `datastore.databases.get` as well; there are none. Security rules
+//!   do not apply to such clients, and should deny both collections to mobile and web clients.
 //!
 //! Each key costs a counter document for ever. Firestore bills reads, writes and deletes: a cycle of
 //! acquire and release is two reads, two writes and a delete. A document takes about one sustained

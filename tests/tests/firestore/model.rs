@@ -10,12 +10,12 @@ use syncguard_firestore::{
     LockBackend, LockId, LockInfo, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult,
 };
 use syncguard_memory::MemoryBackend;
-use tokio::task::JoinSet;
+use tokio::runtime::Builder;
 
-use crate::support::{backend_with, fresh, options};
+use crate::support::{backend_with, fresh, hand_clock, options};
 
 /// What is done, with keys and lock ids out of small numbers of them. A lock id belongs to one key:
-/// here nothing keeps a caller from using it for two, as nothing does in TypeScript.
+/// only a backend that remembers the other one can tell.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Acquire {
@@ -71,7 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-async fn take_step<B>(backend: &B, step: Step, ids: &[LockId], ttl: Duration) -> Answer
+async fn take_step<B>(backend: &B, step: Step, ids: &[LockId]) -> Answer
 where
     B: LockBackend<Fence = Fence>,
 {
@@ -85,7 +85,7 @@ where
     };
     let answer = match step {
         Step::Acquire { key, id } => {
-            let request = AcquireRequest::new(KEYS[key], ttl).unwrap().with_lock_id(ids[id]);
+            let request = AcquireRequest::new(KEYS[key], TTL).unwrap().with_lock_id(ids[id]);
             backend.acquire(request).await.map(|result| match result {
                 AcquireResult::Acquired(lock) => Answer::Acquired(lock.fence),
                 AcquireResult::Locked => Answer::Locked,
@@ -98,7 +98,7 @@ where
             })
         }
         Step::Extend { id } => {
-            let request = ExtendRequest::new(ids[id], ttl).unwrap();
+            let request = ExtendRequest::new(ids[id], TTL).unwrap();
             backend.extend(request).await.map(|result| match result {
                 ExtendResult::Extended { .. } => Answer::Done,
                 ExtendResult::NotHeld(reason) => Answer::NotHeld(reason),
@@ -110,41 +110,57 @@ where
         }
         Step::ByKey { key } => lookup(LookupRequest::by_key(KEYS[key]).unwrap()).await,
         Step::ById { id } => lookup(LookupRequest::by_lock_id(ids[id])).await,
-        Step::Pass => {
-            tokio::time::sleep(ttl + Duration::from_millis(1010)).await;
-            Ok(Answer::Passed)
-        }
+        Step::Pass => Ok(Answer::Passed),
     };
     answer.unwrap_or_else(|error| Answer::Failed(error.code()))
 }
 
-/// Takes the steps on both, each on a store of its own.
-async fn compare(steps: Vec<Step>, ttl: Duration) {
-    let memory = MemoryBackend::new();
+/// Nothing runs out between two steps.
+const TTL: Duration = Duration::from_secs(600);
+
+/// Lets every lock run out, the tolerance included.
+const OVER: Duration = Duration::from_millis(601_001);
+
+/// What the embedded backend answers, on a paused clock of its own.
+fn expected(steps: &[Step], ids: &[LockId]) -> Vec<Answer> {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let memory = MemoryBackend::new();
+        let mut answers = Vec::new();
+        for step in steps {
+            if matches!(step, Step::Pass) {
+                tokio::time::advance(OVER).await;
+            }
+            answers.push(take_step(&memory, *step, ids).await);
+        }
+        answers
+    })
+}
+
+/// Takes the steps on the emulator, on a store of its own.
+async fn compare(steps: Vec<Step>, ids: Vec<LockId>, expected: Vec<Answer>) {
     // Half of the time nothing is remembered, and everything looked up.
     let url = fresh();
     let remembered = if url.ends_with(['0', '2', '4', '6', '8']) { 0 } else { 6 };
-    let firestore = backend_with(&url, options().with_remembered_locks(remembered)).await;
-    let ids: Vec<LockId> = (0..KEYS.len() * IDS * 3).map(|_| LockId::generate().unwrap()).collect();
-    for (number, step) in steps.iter().enumerate() {
-        let (expected, answer) = if matches!(step, Step::Pass) {
-            tokio::join!(
-                take_step(&memory, *step, &ids, ttl),
-                take_step(&firestore, *step, &ids, ttl)
-            )
-        } else {
-            (
-                take_step(&memory, *step, &ids, ttl).await,
-                take_step(&firestore, *step, &ids, ttl).await,
-            )
-        };
+    let (clock, hand) = hand_clock();
+    let options = options().with_remembered_locks(remembered).with_clock(clock);
+    let firestore = backend_with(&url, options).await;
+    for (number, (step, expected)) in steps.iter().zip(expected).enumerate() {
+        if matches!(step, Step::Pass) {
+            hand.advance(u64::try_from(OVER.as_millis()).unwrap());
+        }
+        let answer = take_step(&firestore, *step, &ids).await;
         // An expired lock stays in Firestore, and is forgotten by the embedded backend in a while.
         let same = match (&expected, &answer) {
             (Answer::NotHeld(_), Answer::NotHeld(_)) => true,
-            (expected, answer) => expected == answer,
+            (expected, answer) => *expected == *answer,
         };
         assert!(same, "step {number} of {steps:?}: {answer:?} instead of {expected:?}");
     }
+}
+
+fn lock_ids() -> Vec<LockId> {
+    (0..KEYS.len() * IDS * 3).map(|_| LockId::generate().unwrap()).collect()
 }
 
 #[test]
@@ -154,14 +170,16 @@ fn random_sequences_have_the_same_answers() {
     let sequences = prop::collection::vec(step(), 1..40);
     TestRunner::new(config)
         .run(&sequences, |steps| {
-            runtime.block_on(compare(steps, Duration::from_secs(600)));
+            let ids = lock_ids();
+            let expected = expected(&steps, &ids);
+            runtime.block_on(compare(steps, ids, expected));
             Ok(())
         })
         .unwrap();
 }
 
-#[tokio::test]
-async fn sequences_with_expiry_have_the_same_answers() {
+#[test]
+fn sequences_with_expiry_have_the_same_answers() {
     let mut runner = TestRunner::deterministic();
     // A lock id that ran out is not used again: the embedded backend still knows it for a while.
     let part = |part: usize| {
@@ -182,13 +200,11 @@ async fn sequences_with_expiry_have_the_same_answers() {
     let pass = || vec![Step::Pass];
     let sequences = (part(0), part(1), part(2))
         .prop_map(move |(first, second, third)| [first, pass(), second, pass(), third].concat());
-    let mut tasks = JoinSet::new();
-    for _ in 0..40 {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for _ in 0..60 {
         let steps = sequences.new_tree(&mut runner).unwrap().current();
-        // Long enough that nothing runs out between two steps.
-        tasks.spawn(compare(steps, Duration::from_secs(3)));
-    }
-    while let Some(result) = tasks.join_next().await {
-        result.unwrap();
+        let ids = lock_ids();
+        let expected = expected(&steps, &ids);
+        runtime.block_on(compare(steps, ids, expected));
     }
 }
