@@ -16,8 +16,9 @@ use crate::memo::Known;
 /// One read and one commit; the commit's preconditions cover everything the decision was based on.
 ///
 /// After a commit that lost against another writer, the next read tells why. If somebody else got the
-/// lock meanwhile, that is contention, whether or not he still holds it: whoever wants to wait does
-/// so outside, with his own patience. Anything else is tried again.
+/// lock meanwhile, that is contention, whether or not he still holds it. The read that told is paid
+/// for, so if the key is free again it is tried for a few times more; but whoever wants to wait does so
+/// outside, with his own patience, and never sees an error because others were faster.
 ///
 /// Once the caller is `gone` no commit is sent any more: what is not taken need not be given back.
 pub(crate) async fn acquire(
@@ -30,7 +31,7 @@ pub(crate) async fn acquire(
     let other_lock = inner.memo.name_of(request.lock_id).filter(|name| *name != names.lock);
     let sought = Sought { request: &request, names: &names, other_lock: other_lock.as_deref() };
     let mut attempts = inner.attempts();
-    let mut first_seen = None;
+    let mut races = Races::default();
     // Once the retries are used up: what is said if the last read explains nothing.
     let mut last_word = None;
     loop {
@@ -45,8 +46,10 @@ pub(crate) async fn acquire(
                 }
             },
         };
-        let before = *first_seen.get_or_insert(free.last_fence);
-        if free.last_fence > before && attempts.lost().is_none() {
+        races.look(free.last_fence);
+        // If a commit of ours may have been carried out, nobody knows whose fences these are.
+        let bound = if last_word.is_some() { 1 } else { Races::BOUND };
+        if races.lost >= bound && attempts.lost().is_none() {
             return Ok(AcquireResult::Locked);
         }
         if let Some(error) = last_word {
@@ -61,6 +64,24 @@ pub(crate) async fn acquire(
             Ok(()) => {}
             Err(error) if beaten => last_word = Some(error),
             Err(error) => return Err(error),
+        }
+    }
+}
+
+/// How often somebody else got the lock between two looks at it.
+#[derive(Default)]
+struct Races {
+    lost: u32,
+    last_fence: Option<Fence>,
+}
+
+impl Races {
+    /// So many are contention.
+    const BOUND: u32 = 4;
+
+    fn look(&mut self, last_fence: Fence) {
+        if self.last_fence.replace(last_fence).is_some_and(|before| before < last_fence) {
+            self.lost += 1;
         }
     }
 }

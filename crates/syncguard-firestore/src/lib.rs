@@ -41,7 +41,7 @@
 //! |---|---|
 //! | acquire | 2: read lock and counter, commit both |
 //! | acquire of a held key | 1, and nothing is written |
-//! | acquire that loses a race | 3: read, commit in vain, read |
+//! | acquire that loses a race | 3 or more: read, commit in vain, read, … |
 //! | release, extend | 1 for a lock this backend took or extended last, else 2: query, commit |
 //! | `is_locked`, lookup by key, lookup by lock id | 1 |
 //!
@@ -59,12 +59,11 @@
 //! back. Acquire states both the lock and its counter: a lock that was taken and released in between is
 //! as absent as before, but the counter has moved. Nothing is left open by a caller that goes away.
 //!
-//! If a precondition fails nothing was written, and the operation reads again. An acquire that finds
-//! that somebody else got the lock meanwhile answers `Locked`, even if it is free again: contention is
-//! no error however hot the key is, and how long to wait is the caller's choice. Any other conflict
-//! is tried again, after a pause, within
+//! If a precondition fails nothing was written, and the operation starts over, after a pause, within
 //! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
 //! [operation timeout](FirestoreOptions::with_operation_timeout); after that it is `ServiceUnavailable`.
+//! But contention is no error, however hot the key is: an acquire that was beaten by others who got
+//! the lock, four times or until its retries were used up, answers `Locked`.
 //!
 //! For a lock of its own the backend remembers the document, its update time and its expiry. While the
 //! lock is live by them, release and extend are a single commit on the condition that the document is

@@ -6,6 +6,7 @@
 //! `-- --quick` takes a fifth of the time.
 
 mod bare;
+mod calls;
 mod cycles;
 #[path = "../../tests/firestore/support.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
@@ -63,7 +64,7 @@ async fn run(slices: usize) -> Result<Json> {
         let measured = situation(&clients, workers, one_key, slices).await?;
         table.extend(report(&measured, workers, one_key)?);
     }
-    Ok(json!({ "cycles": table }))
+    Ok(json!({ "cycles": table, "calls": calls::per_operation().await? }))
 }
 
 /// The slices of each way, round by round.
@@ -109,7 +110,8 @@ fn report(measured: &[(Way, Vec<Slice>)], workers: usize, one_key: bool) -> Resu
         cycles.sort_by(f64::total_cmp);
         let quantile = |q: f64| cycles[((cycles.len() - 1) as f64 * q) as usize];
         let per_second = median(slices.iter().map(Slice::per_second));
-        let calls = slices.iter().map(|slice| slice.calls).sum::<u64>() as f64 / cycles.len() as f64;
+        let calls =
+            slices.iter().map(|slice| slice.calls).sum::<u64>() as f64 / cycles.len() as f64;
         let (p50, p99) = (quantile(0.5), quantile(0.99));
         println!("  {:<34} {per_second:>9.1} {p50:>9.2} {p99:>9.2} {calls:>11.2}", way.name());
         table.push(json!({

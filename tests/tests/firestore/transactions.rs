@@ -51,7 +51,7 @@ const TIME: Duration = Duration::from_secs(4);
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// How often each of the two has to have had its turn.
-const TURNS: u32 = 10;
+const TURNS: u32 = 6;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_two_holders_never_a_repeated_fence() -> Result<()> {
