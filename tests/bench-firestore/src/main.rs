@@ -133,7 +133,7 @@ fn report(measured: &[(Way, Vec<Slice>)], workers: usize, one_key: bool) -> Resu
 fn ratio(measured: &[(Way, Vec<Slice>)], other: Way) -> f64 {
     let of = |way: Way| {
         let slices = measured.iter().find(|(found, _)| *found == way);
-        slices.map_or(&[][..], |(_, slices)| slices).iter().map(Slice::per_second)
+        slices.map_or::<&[Slice], _>(&[], |(_, slices)| slices).iter().map(Slice::per_second)
     };
     if of(Way::Ours).len() == of(other).len() {
         median(of(Way::Ours).zip(of(other)).map(|(ours, other)| ours / other))
