@@ -27,7 +27,7 @@ use crate::cycles::{Client, Slice, Way};
 const SITUATIONS: [(usize, bool); 4] = [(1, false), (1, true), (16, false), (16, true)];
 
 const SLICE: Duration = Duration::from_millis(250);
-const SLICES: usize = 25;
+const SLICES: usize = 15;
 
 /// Side by side, transactions wait for each other for seconds: one long slice has to do.
 const LONG_SLICE: Duration = Duration::from_secs(5);
