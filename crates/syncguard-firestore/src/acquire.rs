@@ -9,11 +9,16 @@ use syncguard_core::{
 use crate::attempts::Attempts;
 use crate::backend::Inner;
 use crate::document::{Counter, Record, put};
-use crate::error::Fault;
+use crate::error::{Again, Fault};
 use crate::layout::Names;
 use crate::memo::Known;
 
 /// One read and one commit; the commit's preconditions cover everything the decision was based on.
+///
+/// After a commit that lost against another writer, the next read tells why. If somebody else got the
+/// lock meanwhile, that is contention, whether or not he still holds it. The read that told is paid
+/// for, so if the key is free again it is tried for a few times more; but whoever wants to wait does so
+/// outside, with his own patience, and never sees an error because others were faster.
 ///
 /// Once the caller is `gone` no commit is sent any more: what is not taken need not be given back.
 pub(crate) async fn acquire(
@@ -23,69 +28,127 @@ pub(crate) async fn acquire(
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let names = inner.layout.names(&request.key).map_err(subject)?;
+    let other_lock = inner.memo.name_of(request.lock_id).filter(|name| *name != names.lock);
+    let sought = Sought { request: &request, names: &names, other_lock: other_lock.as_deref() };
     let mut attempts = inner.attempts();
+    let mut races = Races::default();
+    // Once the retries are used up: what is said if the last read explains nothing.
+    let mut last_word = None;
     loop {
-        match once(&inner, &request, &names, &attempts, &gone).await {
-            Ok(result) => return Ok(result),
-            Err(fault) => attempts.again(fault).await.map_err(subject)?,
+        let free = match look(&inner, &sought, &attempts, &gone).await {
+            Ok(Look::Decided(result)) => return Ok(result),
+            Ok(Look::Free(free)) => free,
+            Err(fault) => match last_word {
+                Some(error) => return Err(error),
+                None => {
+                    attempts.again(fault).await.map_err(subject)?;
+                    continue;
+                }
+            },
+        };
+        races.look(free.last_fence);
+        // If a commit of ours may have been carried out, nobody knows whose fences these are.
+        let bound = if last_word.is_some() { 1 } else { Races::BOUND };
+        if races.lost >= bound && attempts.lost().is_none() {
+            return Ok(AcquireResult::Locked);
+        }
+        if let Some(error) = last_word {
+            return Err(error);
+        }
+        let fault = match take(&inner, &sought, &attempts, free, &gone).await {
+            Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
+            Err(fault) => fault,
+        };
+        let beaten = fault.again == Again::Conflict;
+        match attempts.again(fault).await.map_err(subject) {
+            Ok(()) => {}
+            Err(error) if beaten => last_word = Some(error),
+            Err(error) => return Err(error),
         }
     }
 }
 
-async fn once(
+/// How often somebody else got the lock between two looks at it.
+#[derive(Default)]
+struct Races {
+    lost: u32,
+    last_fence: Option<Fence>,
+}
+
+impl Races {
+    /// So many are contention.
+    const BOUND: u32 = 4;
+
+    fn look(&mut self, last_fence: Fence) {
+        if self.last_fence.replace(last_fence).is_some_and(|before| before < last_fence) {
+            self.lost += 1;
+        }
+    }
+}
+
+/// What is asked for, and where that is.
+struct Sought<'a> {
+    request: &'a AcquireRequest,
+    names: &'a Names,
+    /// The document of another key that has had this lock id.
+    other_lock: Option<&'a str>,
+}
+
+/// What a read says.
+enum Look {
+    Decided(AcquireResult),
+    Free(Free),
+}
+
+/// A key that can be taken.
+struct Free {
+    lock: Option<Record>,
+    counter: Option<Counter>,
+    /// The highest fence that is known of the key.
+    last_fence: Fence,
+    now: Timestamp,
+}
+
+async fn look(
     inner: &Inner,
-    request: &AcquireRequest,
-    names: &Names,
+    sought: &Sought<'_>,
     attempts: &Attempts,
     gone: &CancellationToken,
-) -> Result<AcquireResult, Fault> {
+) -> Result<Look, Fault> {
     cancel::check(Some(gone))?;
-    let documents = [names.lock.as_str(), names.fence.as_str()];
-    let [lock, counter] =
-        inner.client.read(&inner.layout, documents, attempts.call_deadline()).await?;
+    let (names, request) = (sought.names, sought.request);
+    let (lock, fence) = (names.lock.as_str(), names.fence.as_str());
+    let deadline = attempts.call_deadline();
+    let (lock, counter, other) = match sought.other_lock {
+        None => {
+            let [lock, counter] = inner.client.read(&inner.layout, [lock, fence], deadline).await?;
+            (lock, counter, None)
+        }
+        Some(other) => {
+            let all = [lock, fence, other];
+            let [lock, counter, other] = inner.client.read(&inner.layout, all, deadline).await?;
+            (lock, counter, other)
+        }
+    };
     let lock = lock.map(Record::read).transpose()?;
     let now = inner.now()?;
     if let Some(held) = lock.as_ref().filter(|lock| lock.is_live(now)) {
         if held.lock_id == request.lock_id {
             // Ours already: the answer to an earlier commit was lost.
-            return Ok(granted(inner, request, held));
+            return Ok(Look::Decided(granted(inner, request, held)));
         }
         inner.check_clock()?;
-        return Ok(AcquireResult::Locked);
+        return Ok(Look::Decided(AcquireResult::Locked));
+    }
+    // What cannot be read is no lock of ours.
+    let other = other.and_then(|other| Record::read(other).ok());
+    if other.is_some_and(|other| other.lock_id == request.lock_id && other.is_live(now)) {
+        return Err(LockError::invalid_argument("the lock of another key has this lock id").into());
     }
     inner.check_clock()?;
     let counter = counter.map(Counter::read).transpose()?;
-    let fence = next_fence(lock.as_ref(), counter.as_ref(), request)?;
-    let expires_at = now.plus(request.ttl)?;
-    cancel::check(Some(gone))?;
-    take(inner, request, names, attempts, (lock, counter), (now, expires_at), fence).await?;
-    fence.warn_near_limit("firestore", &request.key);
-    Ok(AcquireResult::Acquired(Acquired::new(request.lock_id, expires_at, fence)))
-}
-
-/// The lock and the counter together, or neither, if both are as they were read.
-///
-/// Both preconditions are needed. With the lock's alone, a lock that was taken and released since
-/// the read is as absent as before, but its fence has been used.
-async fn take(
-    inner: &Inner,
-    request: &AcquireRequest,
-    names: &Names,
-    attempts: &Attempts,
-    seen: (Option<Record>, Option<Counter>),
-    times: (Timestamp, Timestamp),
-    fence: Fence,
-) -> Result<(), Fault> {
-    let (key, lock_id) = (&request.key, request.lock_id);
-    let lock = Record::document(names.lock.clone(), key, lock_id, times, fence);
-    let counter = Counter::document(names.fence.clone(), key, fence);
-    let writes = vec![
-        put(lock, seen.0.map(|lock| lock.version)),
-        put(counter, seen.1.map(|counter| counter.version)),
-    ];
-    let answer = inner.commit(writes, attempts).await?;
-    inner.remember(lock_id, names.lock.clone(), answer, times.1);
-    Ok(())
+    let last_fence = last_fence(lock.as_ref(), counter.as_ref(), request);
+    Ok(Look::Free(Free { lock, counter, last_fence, now }))
 }
 
 fn granted(inner: &Inner, request: &AcquireRequest, held: &Record) -> AcquireResult {
@@ -94,12 +157,8 @@ fn granted(inner: &Inner, request: &AcquireRequest, held: &Record) -> AcquireRes
     AcquireResult::Acquired(Acquired::new(request.lock_id, held.expires_at, held.fence))
 }
 
-/// One above everything that is known of the key.
-fn next_fence(
-    lock: Option<&Record>,
-    counter: Option<&Counter>,
-    request: &AcquireRequest,
-) -> Result<Fence, LockError> {
+/// The highest fence that is known of the key.
+fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, request: &AcquireRequest) -> Fence {
     let counted = counter.map_or(Fence::ZERO, |counter| counter.last);
     let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
     if carried > counted {
@@ -108,5 +167,34 @@ fn next_fence(
             "the fence counter of this key is behind its last lock: was it deleted, by a TTL policy?"
         );
     }
-    counted.max(carried).next()
+    counted.max(carried)
+}
+
+/// The lock and the counter together, or neither, if both are as they were read.
+///
+/// Both preconditions are needed. With the lock's alone, a lock that was taken and released since
+/// the read is as absent as before, but its fence has been used.
+async fn take(
+    inner: &Inner,
+    sought: &Sought<'_>,
+    attempts: &Attempts,
+    free: Free,
+    gone: &CancellationToken,
+) -> Result<Acquired, Fault> {
+    let Sought { request, names, .. } = sought;
+    let (key, lock_id) = (&request.key, request.lock_id);
+    let fence = free.last_fence.next()?;
+    let expires_at = free.now.plus(request.ttl)?;
+    cancel::check(Some(gone))?;
+    let times = (free.now, expires_at);
+    let lock = Record::document(names.lock.clone(), key, lock_id, times, fence);
+    let counter = Counter::document(names.fence.clone(), key, fence);
+    let writes = vec![
+        put(lock, free.lock.map(|lock| lock.version)),
+        put(counter, free.counter.map(|counter| counter.version)),
+    ];
+    let answer = inner.commit(writes, attempts).await?;
+    inner.remember(lock_id, names.lock.clone(), answer, expires_at);
+    fence.warn_near_limit("firestore", key);
+    Ok(Acquired::new(lock_id, expires_at, fence))
 }

@@ -151,15 +151,19 @@ impl Gauge {
     /// How fast what is known becomes less sure: 1 ms per second, twice as fast as NTP slews a clock.
     const AGEING: u128 = 1000;
 
+    /// A response that has just come.
     pub(crate) fn take(&self, sent: &Sent, server: &prost_types::Timestamp) {
-        let Some(sample) = sent.sample(server, Instant::now()) else { return };
+        self.take_at(sent, server, Instant::now());
+    }
+
+    fn take_at(&self, sent: &Sent, server: &prost_types::Timestamp, now: Instant) {
+        let Some(sample) = sent.sample(server, now) else { return };
         let mut state = self.state();
         let sample = match state.known.take() {
             Some(known) => narrowed(&known, sample),
             None => sample,
         };
         let drift = ClockDrift { lowest: sample.lowest, highest: sample.highest };
-        let now = sample.at;
         state.known = Some(sample);
         let level = drift.level();
         let quiet = state.logged.is_some_and(|(logged, at)| {
@@ -234,20 +238,18 @@ mod tests {
     /// A response after `round_trip` ms from a server whose clock reads `server`, to a client whose
     /// clock read `client` when it asked; all in ms.
     fn respond(gauge: &Gauge, client: u64, round_trip: u64, server: i64) -> ClockDrift {
-        let now = Instant::now();
-        let at = now.checked_sub(Duration::from_millis(round_trip)).unwrap_or(now);
+        let at = Instant::now();
         let sent = Sent { wall: UNIX_EPOCH + Duration::from_millis(client), at };
         let nanos = i32::try_from(server % 1000).unwrap() * 1_000_000;
-        gauge.take(&sent, &prost_types::Timestamp { seconds: server / 1000, nanos });
+        let server = prost_types::Timestamp { seconds: server / 1000, nanos };
+        gauge.take_at(&sent, &server, at + Duration::from_millis(round_trip));
         gauge.drift().unwrap()
     }
 
     #[test]
     fn the_drift_is_bounded_by_the_round_trip() {
         let drift = respond(&Gauge::default(), 10_000, 100, 9_000);
-        let (lowest, highest) = drift.bounds_millis();
-        assert_eq!(lowest, 1000);
-        assert!((1100..1200).contains(&highest), "{highest}");
+        assert_eq!(drift.bounds_millis(), (1000, 1100));
         assert_eq!(drift.at_least(), Duration::from_secs(1));
     }
 
@@ -280,11 +282,14 @@ mod tests {
         for (server, level) in [
             (10_000, DriftLevel::Fine),
             (9_801, DriftLevel::Fine),
-            (9_799, DriftLevel::Warn),
+            (9_800, DriftLevel::Warn),
             (9_501, DriftLevel::Warn),
-            (9_499, DriftLevel::Block),
-            (10_250, DriftLevel::Warn),
-            (10_550, DriftLevel::Block),
+            (9_500, DriftLevel::Block),
+            // Behind it, the round trip of 5 ms is to the client's credit.
+            (10_204, DriftLevel::Fine),
+            (10_205, DriftLevel::Warn),
+            (10_504, DriftLevel::Warn),
+            (10_505, DriftLevel::Block),
         ] {
             assert_eq!(respond(&Gauge::default(), 10_000, 5, server).level(), level, "{server}");
         }

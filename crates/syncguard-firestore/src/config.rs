@@ -134,14 +134,15 @@ impl FirestoreOptions {
 
     /// How often an operation starts over because another client wrote the same documents between
     /// its read and its write, after pauses that grow to 400 ms. Default: 24. After that, or when the
-    /// operation timeout comes first, it fails with `ServiceUnavailable`.
+    /// operation timeout comes first, it fails with `ServiceUnavailable`. An acquire that was beaten by
+    /// somebody who got the lock answers `Locked` instead, after four times at the latest.
     pub fn with_conflict_retries(mut self, retries: u32) -> Self {
         self.conflict_retries = retries;
         self
     }
 
     /// For how many of its own locks the backend remembers where they are, which saves release and
-    /// extend a call each. Default: 8192, some 200 bytes each. 0 turns it off.
+    /// extend a call each. Default: 8192, some 200 bytes and a key each. 0 turns it off.
     pub fn with_remembered_locks(mut self, locks: usize) -> Self {
         self.remembered_locks = locks;
         self

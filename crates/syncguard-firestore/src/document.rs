@@ -23,10 +23,18 @@ const FENCE: &str = "fence";
 const KEY_DEBUG: &str = "keyDebug";
 
 /// One state of one document: whoever writes on this condition has seen the newest.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Version {
     pub(crate) name: String,
     pub(crate) updated: prost_types::Timestamp,
+}
+
+impl Version {
+    /// Whether it is the same document at a later time.
+    pub(crate) fn is_later_than(&self, other: &Self) -> bool {
+        let time = |version: &Self| (version.updated.seconds, version.updated.nanos);
+        self.name == other.name && time(self) > time(other)
+    }
 }
 
 /// A stored lock.

@@ -50,6 +50,7 @@
 //! |---|---|
 //! | acquire | 2: read lock and counter, commit both |
 //! | acquire of a held key | 1, and nothing is written |
+//! | acquire that loses a race | 3 or more: read, commit in vain, read, … |
 //! | release, extend | 1 for a lock this backend took or extended last, else 2: query, commit |
 //! | `is_locked`, lookup by key, lookup by lock id | 1 |
 //!
@@ -63,18 +64,20 @@
 //! Instead, each operation reads, decides, and sends one atomic commit with a precondition on **every**
 //! document that the decision was based on: unchanged since it was read, or still absent. A commit
 //! that succeeds is therefore what a transaction would have been: had anything else come between, a
-//! precondition would have failed, because every write moves a document's update time, and never back.
-//! Acquire states both the lock and its counter: a lock that was taken and released in between is as
-//! absent as before, but the counter has moved. If a precondition fails nothing was written, and the
-//! operation starts over, after a pause, within
-//! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
-//! [operation timeout](FirestoreOptions::with_operation_timeout). Nothing is left open by a caller that
-//! goes away.
+//! precondition would have failed, because every change moves a document's update time, and never
+//! back. Acquire states both the lock and its counter: a lock that was taken and released in between is
+//! as absent as before, but the counter has moved. Nothing is left open by a caller that goes away.
 //!
-//! For a lock of its own the backend remembers the document and its update time. Release and extend
-//! then are a single commit on the condition that the document is still that version; so lock id and
-//! expiry are still the remembered ones, and the check is the same as after a query. If the condition
-//! fails they fall back on the query.
+//! If a precondition fails nothing was written, and the operation starts over, after a pause, within
+//! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
+//! [operation timeout](FirestoreOptions::with_operation_timeout); after that it is `ServiceUnavailable`.
+//! But contention is no error, however hot the key is: an acquire that was beaten by others who got
+//! the lock, four times or until its retries were used up, answers `Locked`.
+//!
+//! For a lock of its own the backend remembers the document, its update time and its expiry. While the
+//! lock is live by them, release and extend are a single commit on the condition that the document is
+//! still that version; so lock id and expiry are still the remembered ones, and the check is the same as
+//! after a query. If the condition fails, or the lock is not live as far as is known, the query decides.
 //!
 //! # Beside the TypeScript library
 //!
@@ -88,8 +91,13 @@
 //! `a/b/c` it stores in a subcollection, so such a key is **not** shared with it.
 //!
 //! Lock ids are found by query, without a limit. Should several documents carry one lock id, that is
-//! warned about; expired ones are deleted, and while two are live, operations by that id answer
-//! `Internal` and touch neither.
+//! warned about; release and extend delete the expired ones, and while two are live, operations by
+//! that id answer `Internal` and touch neither. A backend that remembers where its own lock is asks
+//! nobody: it ends or extends that one, and no other.
+//!
+//! A lock id must never be used for a second key. The backend that took the first lock refuses that with
+//! `InvalidArgument` while the lock is live and remembered; another one would need a query to tell, and
+//! does not.
 //!
 //! # In logs
 //!
@@ -105,9 +113,10 @@
 //!   possible only with a timestamp field, which these documents do not have; expired locks are
 //!   overwritten by the next holder, and deleted by
 //!   [`with_cleanup_in_is_locked`](FirestoreOptions::with_cleanup_in_is_locked).
-//! - The IAM role **`roles/datastore.user`** for the clients. Of its permissions,
-//!   `datastore.entities.get`, `.list`, `.create`, `.update` and `.delete` and `datastore.databases.get`
-//!   are used. Security rules do not apply to it, and should deny both collections to mobile and web clients.
+//! - The IAM role **`roles/datastore.user`** for the clients. Of its permissions these are used:
+//!   `datastore.entities.get` and `.list` for reads and queries, `.create`, `.update` and `.delete` for
+//!   commits. Transactions would need `datastore.databases.get` as well; there are none. Security rules
+//!   do not apply to such clients, and should deny both collections to mobile and web clients.
 //!
 //! Each key costs a counter document for ever. Firestore bills reads, writes and deletes: a cycle of
 //! acquire and release is two reads, two writes and a delete. A document takes about one sustained
@@ -116,8 +125,9 @@
 //! # What the crate costs
 //!
 //! 179 crates, and a minute and a half of CPU time for a first debug build, most of it for aws-lc and
-//! the generated interface of Firestore. TLS is rustls with aws-lc-rs and Mozilla's root certificates, as
-//! in the other backends; neither OpenSSL nor ring is compiled.
+//! the generated interface of Firestore. TLS is rustls with aws-lc-rs, as in the other backends; neither
+//! OpenSSL nor ring is compiled. Firestore is checked against Mozilla's root certificates, which are
+//! compiled in; servers that issue access tokens, against those of the system.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

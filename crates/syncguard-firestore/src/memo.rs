@@ -8,24 +8,24 @@ use syncguard_core::{LockId, Timestamp};
 use crate::document::Version;
 
 /// Where a lock was when it was last written, and until when it lives if nobody else has written it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) version: Version,
     pub(crate) expires_at: Timestamp,
 }
 
 /// A bounded memory. What falls out of it costs a query, and what is out of date a failed commit
-/// before that: never a wrong answer, because every write states the version it is about.
+/// before that: never a wrong answer, because every write states the version it is about. A version
+/// does not come back: Firestore's commit times only grow, over deletion and creation too.
 ///
 /// Two generations instead of a queue: when the younger one is full, the older one is forgotten as a
 /// whole. Constant work, and at least the last `capacity / 2` locks are there.
-#[derive(Debug)]
 pub(crate) struct Memo {
     generation: usize,
     locks: Mutex<Generations>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Generations {
     younger: HashMap<LockId, Known>,
     older: HashMap<LockId, Known>,
@@ -41,22 +41,38 @@ impl Memo {
             return;
         }
         let mut locks = self.locks();
-        locks.older.remove(&lock_id);
-        if locks.younger.len() >= self.generation && !locks.younger.contains_key(&lock_id) {
+        // Two extends side by side may be heard of in the other order.
+        let known = match locks.remove(lock_id) {
+            Some(before) if before.version.is_later_than(&known.version) => before,
+            _ => known,
+        };
+        if locks.younger.len() >= self.generation {
             locks.older = std::mem::take(&mut locks.younger);
         }
         locks.younger.insert(lock_id, known);
     }
 
+    /// The name of the document that was last known to hold the lock with this id.
+    pub(crate) fn name_of(&self, lock_id: LockId) -> Option<String> {
+        let locks = self.locks();
+        let known = locks.younger.get(&lock_id).or_else(|| locks.older.get(&lock_id));
+        known.map(|known| known.version.name.clone())
+    }
+
     /// What is known, which is not known any more from now on: whoever asks is about to change it.
     pub(crate) fn take(&self, lock_id: LockId) -> Option<Known> {
-        let mut locks = self.locks();
-        let younger = locks.younger.remove(&lock_id);
-        younger.or_else(|| locks.older.remove(&lock_id))
+        self.locks().remove(lock_id)
     }
 
     fn locks(&self) -> MutexGuard<'_, Generations> {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generations {
+    fn remove(&mut self, lock_id: LockId) -> Option<Known> {
+        let younger = self.younger.remove(&lock_id);
+        younger.or_else(|| self.older.remove(&lock_id))
     }
 }
 
@@ -65,9 +81,13 @@ mod tests {
     use super::*;
 
     fn known() -> Known {
-        let updated = gcloud_sdk::prost_types::Timestamp::default();
+        known_at("x", 0, 0)
+    }
+
+    fn known_at(name: &str, seconds: i64, nanos: i32) -> Known {
+        let updated = gcloud_sdk::prost_types::Timestamp { seconds, nanos };
         Known {
-            version: Version { name: "x".to_owned(), updated },
+            version: Version { name: name.to_owned(), updated },
             expires_at: Timestamp::from_millis(1).unwrap(),
         }
     }
@@ -101,6 +121,27 @@ mod tests {
         }
         assert!(memo.take(ids[0]).is_some() && memo.take(ids[0]).is_none());
         assert!(memo.take(ids[1]).is_some() && memo.take(ids[1]).is_none());
+    }
+
+    #[test]
+    fn the_latest_version_of_a_document_stays() {
+        let memo = Memo::new(10);
+        let id = ids(1)[0];
+        for (name, seconds, nanos, latest) in [
+            ("x", 5, 1000, (5, 1000)),
+            ("x", 4, 9000, (5, 1000)),
+            ("x", 5, 0, (5, 1000)),
+            ("x", 5, 2000, (5, 2000)),
+            // Of two documents, the one that was written last as far as this process knows.
+            ("y", 1, 0, (1, 0)),
+        ] {
+            memo.remember(id, known_at(name, seconds, nanos));
+            assert_eq!(memo.name_of(id).as_deref(), Some(name));
+            let known = memo.take(id).unwrap().version;
+            assert_eq!((known.updated.seconds, known.updated.nanos), latest);
+            assert!(memo.name_of(id).is_none());
+            memo.remember(id, known_at(name, latest.0, latest.1));
+        }
     }
 
     #[test]

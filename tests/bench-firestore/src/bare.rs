@@ -1,6 +1,9 @@
-//! The floor: the same bytes as the backend sends, without a look at what they mean.
+//! The floor: the same bytes as the backend sends, its time limits included, without a look at what
+//! the answers mean.
 
 use anyhow::Result;
+use syncguard_firestore::FirestoreOptions;
+use syncguard_firestore::gcloud_sdk::RequestTimeouts;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::precondition::ConditionType;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
@@ -9,7 +12,7 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, CommitResponse, Precondition, Write,
 };
 use syncguard_firestore::gcloud_sdk::prost_types::Timestamp;
-use syncguard_firestore::gcloud_sdk::tonic::Status;
+use syncguard_firestore::gcloud_sdk::tonic::{Request, Status};
 
 use crate::support::{Raw, document, text};
 
@@ -59,7 +62,8 @@ impl Bare {
             ..BatchGetDocumentsRequest::default()
         };
         let mut found = [None, None];
-        let mut answers = self.0.client.clone().batch_get_documents(request).await?.into_inner();
+        let mut client = self.0.client.clone();
+        let mut answers = client.batch_get_documents(limited(request)).await?.into_inner();
         while let Some(answer) = answers.message().await? {
             if let Some(Found::Found(document)) = answer.result {
                 found[usize::from(document.name == names[1])] = document.update_time;
@@ -71,8 +75,15 @@ impl Bare {
     async fn commit(&self, writes: Vec<Write>) -> Result<CommitResponse, Status> {
         let database = self.0.database.clone();
         let request = CommitRequest { database, writes, ..CommitRequest::default() };
-        self.0.client.clone().commit(request).await.map(|answer| answer.into_inner())
+        self.0.client.clone().commit(limited(request)).await.map(|answer| answer.into_inner())
     }
+}
+
+fn limited<M>(message: M) -> Request<M> {
+    let limit = RequestTimeouts::new().with_total(FirestoreOptions::DEFAULT_REQUEST_TIMEOUT);
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(limit);
+    request
 }
 
 fn write(operation: Operation, condition: ConditionType) -> Write {

@@ -25,31 +25,24 @@ pub(crate) enum Way {
     Bare,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Figures {
-    pub(crate) per_second: f64,
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) calls: f64,
+/// Cycles of some workers for a while.
+#[derive(Default)]
+pub(crate) struct Slice {
+    /// How long each cycle took, in ms, the waiting for others on one key included.
+    pub(crate) cycles: Vec<f64>,
+    pub(crate) seconds: f64,
+    pub(crate) calls: u64,
 }
 
-impl Figures {
-    pub(crate) fn median(mut rounds: Vec<Self>) -> Self {
-        rounds.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
-        rounds[rounds.len() / 2]
+impl Slice {
+    pub(crate) fn per_second(&self) -> f64 {
+        self.cycles.len() as f64 / self.seconds
     }
-}
-
-enum Client {
-    Ours(FirestoreBackend),
-    Transactions(Transactional),
-    Bare(Bare),
 }
 
 impl Way {
-    pub(crate) fn all() -> [Self; 4] {
-        [Self::Ours, Self::OursForgetful, Self::Transactions, Self::Bare]
-    }
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Ours, Self::OursForgetful, Self::Bare, Self::Transactions];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -59,31 +52,48 @@ impl Way {
             Self::Bare => "the bare calls",
         }
     }
+}
 
-    /// Cycles for a while. A cycle's time includes the waiting for others on one key.
+/// A client that locks one way, with a connection of its own.
+pub(crate) struct Client {
+    raw: Raw,
+    locks: Locks,
+}
+
+enum Locks {
+    Ours(FirestoreBackend),
+    Transactions(Transactional),
+    Bare(Bare),
+}
+
+impl Client {
+    /// Connected, so that the first cycle measured is one like the others.
+    pub(crate) async fn new(way: Way, url: &str) -> Result<Arc<Self>> {
+        let raw = Raw::new(url);
+        let options = FirestoreOptions::new();
+        let locks = match way {
+            Way::Ours => Locks::Ours(raw.backend(url, &options)),
+            Way::OursForgetful => Locks::Ours(raw.backend(url, &options.with_remembered_locks(0))),
+            Way::Transactions => Locks::Transactions(Transactional(raw.clone())),
+            Way::Bare => Locks::Bare(Bare(raw.clone())),
+        };
+        let client = Arc::new(Self { raw, locks });
+        client.cycle("warm").await?;
+        Ok(client)
+    }
+
     pub(crate) async fn measure(
-        self,
-        url: &str,
+        self: &Arc<Self>,
         workers: usize,
         one_key: bool,
         time: Duration,
-    ) -> Result<Figures> {
-        let raw = Raw::new(url);
-        let client = Arc::new(match self {
-            Self::Ours => Client::Ours(raw.backend(url, &FirestoreOptions::new())),
-            Self::OursForgetful => {
-                Client::Ours(raw.backend(url, &FirestoreOptions::new().with_remembered_locks(0)))
-            }
-            Self::Transactions => Client::Transactions(Transactional(raw.clone())),
-            Self::Bare => Client::Bare(Bare(raw.clone())),
-        });
-        client.cycle("warm").await?;
-        raw.calls();
+    ) -> Result<Slice> {
+        self.raw.calls();
         let started = Instant::now();
         let runtime = tokio::runtime::Handle::current();
         let tasks: Vec<_> = (0..workers)
             .map(|worker| {
-                let client = Arc::clone(&client);
+                let client = Arc::clone(self);
                 let key = if one_key { "hot".to_owned() } else { format!("k{worker}") };
                 let runtime = runtime.clone();
                 tokio::task::spawn_blocking(move || {
@@ -104,20 +114,10 @@ impl Way {
         for task in tasks {
             cycles.extend(task.await??);
         }
-        let elapsed = started.elapsed().as_secs_f64();
-        ensure!(!cycles.is_empty(), "{self:?}: not one cycle");
-        cycles.sort_by(f64::total_cmp);
-        let quantile = |q: f64| cycles[((cycles.len() - 1) as f64 * q) as usize];
-        Ok(Figures {
-            per_second: cycles.len() as f64 / elapsed,
-            p50: quantile(0.5),
-            p99: quantile(0.99),
-            calls: raw.calls() as f64 / cycles.len() as f64,
-        })
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Slice { cycles, seconds, calls: self.raw.calls() })
     }
-}
 
-impl Client {
     /// Takes the key, waiting for it for ten seconds at most, and gives it back.
     async fn cycle(&self, key: &str) -> Result<bool> {
         let started = Instant::now();
@@ -131,15 +131,15 @@ impl Client {
     }
 
     async fn attempt(&self, key: &str) -> Result<bool> {
-        match self {
-            Self::Ours(backend) => {
+        match &self.locks {
+            Locks::Ours(backend) => {
                 let Some(held) = backend.acquire(request(key, 60_000)).await?.acquired() else {
                     return Ok(false);
                 };
                 ensure!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
                 Ok(true)
             }
-            Self::Transactions(client) => {
+            Locks::Transactions(client) => {
                 let id = LockId::generate()?;
                 match client.acquire(key, id, 60_000).await {
                     Ok(None) => return Ok(false),
@@ -150,7 +150,7 @@ impl Client {
                 while client.release(id).await.is_err() {}
                 Ok(true)
             }
-            Self::Bare(client) => client.cycle(key).await,
+            Locks::Bare(client) => client.cycle(key).await,
         }
     }
 }

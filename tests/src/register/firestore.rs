@@ -34,6 +34,7 @@ pub(super) struct Firestore {
 /// Firestore's own client on an emulator. It adds its calls to the count.
 ///
 /// It calls with this token, which the emulator takes for the administrator's if it is "owner".
+/// Without one, its credentials are asked for and never come.
 ///
 /// # Errors
 ///
@@ -41,13 +42,16 @@ pub(super) struct Firestore {
 pub fn emulator_client(
     host_port: &str,
     database: &str,
-    token: &str,
+    token: Option<&str>,
     calls: Arc<AtomicU64>,
 ) -> Result<FirestoreClient<GoogleAuthMiddleware>> {
     let endpoint = Endpoint::from_shared(format!("http://{host_port}"))?;
-    let mut token = HeaderValue::from_str(&format!("Bearer {token}"))?;
-    // As the library that makes the real ones marks them.
-    token.set_sensitive(true);
+    let mut token =
+        token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose()?;
+    if let Some(token) = &mut token {
+        // As the library that makes the real ones marks them.
+        token.set_sensitive(true);
+    }
     let caller = Caller { tag: EntityTag::new(), token, calls };
     let headers = GoogleAuthHeaders::from(Credentials::from(caller));
     let database = Some(database.to_owned());
@@ -59,7 +63,7 @@ impl Firestore {
     pub(super) fn connect(url: &str) -> Result<Self> {
         let Emulated { host_port, project } = Emulated::parse(url)?;
         let database = format!("projects/{project}/databases/(default)");
-        let client = emulator_client(host_port, &database, "owner", Arc::default())?;
+        let client = emulator_client(host_port, &database, Some("owner"), Arc::default())?;
         Ok(Self { client, database })
     }
 
@@ -152,7 +156,7 @@ fn is_conflict(code: Code) -> bool {
 #[derive(Debug)]
 struct Caller {
     tag: EntityTag,
-    token: HeaderValue,
+    token: Option<HeaderValue>,
     calls: Arc<AtomicU64>,
 }
 
@@ -162,7 +166,8 @@ impl CredentialsProvider for Caller {
         _: Extensions,
     ) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        let data = HeaderMap::from_iter([(header::AUTHORIZATION, self.token.clone())]);
+        let Some(token) = self.token.clone() else { return std::future::pending().await };
+        let data = HeaderMap::from_iter([(header::AUTHORIZATION, token)]);
         Ok(CacheableResource::New { entity_tag: self.tag.clone(), data })
     }
 

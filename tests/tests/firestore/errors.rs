@@ -137,8 +137,6 @@ async fn a_conflict_is_tried_again_and_a_fault_is_not() -> Result<()> {
         gateway.set(COMMIT, code, ALWAYS);
         backend.acquire(request("k", 1000)).await.unwrap_err();
         assert_eq!(ALWAYS - gateway.clear(), 1 + again, "{code:?}");
-        // What is still cleaned up after it does not count.
-        tokio::time::sleep(Duration::from_millis(20)).await;
         if again > 0 {
             gateway.set(COMMIT, code, again);
             let key = format!("k-{code:?}");
@@ -179,7 +177,7 @@ async fn a_commit_whose_answer_is_lost_is_found_out_about() -> Result<()> {
     assert!(error.is_outcome_unknown(), "{error:?}");
     let failed = Instant::now();
     while direct.is_locked(IsLockedRequest::new("k")?).await? {
-        assert!(failed.elapsed() < Duration::from_secs(2), "an orphan");
+        assert!(failed.elapsed() < Duration::from_secs(20), "an orphan");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(())

@@ -8,60 +8,54 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use syncguard_firestore::{
     ErrorCode, ExtendRequest, FirestoreBackend, FirestoreOptions, IsLockedRequest,
-    LockBackend as _, LockError, LookupRequest, ReleaseRequest,
+    LockBackend as _, LockError, LockId, LookupRequest, ReleaseRequest,
 };
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 
 use crate::support::{
-    Raw, alone, backend, backend_with, fresh, options, options_at, request, shared, take,
+    Raw, backend, backend_with, eventually, fresh, options, options_at, request, shared, take,
+    warm_up,
 };
 
 /// The request timeout of the tests that wait for it.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Within which a lock that nobody holds has to be gone: long before its TTL is over.
+const ORPHANED: Duration = Duration::from_secs(20);
+
 fn impatient(options: FirestoreOptions) -> FirestoreOptions {
     options.with_request_timeout(SOON).with_operation_timeout(2 * SOON)
 }
 
-/// The emulator's first answers take their time.
-async fn warm_up(port: u16) -> Result<()> {
-    let patient = options_at(port)
-        .with_operation_timeout(Duration::from_secs(30))
-        .with_request_timeout(Duration::from_secs(30));
-    let backend = backend_with(&fresh(), patient).await;
-    let lock = take(&backend, "k", 60_000).await;
-    backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?;
-    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    Ok(())
-}
-
 /// Every operation on a server that cannot answer: what they fail with, and that they do in time.
-async fn all_fail(
-    backend: &FirestoreBackend,
-    id: syncguard_firestore::LockId,
-) -> Result<Vec<LockError>> {
-    let mut errors = Vec::new();
+async fn all_fail(backend: &FirestoreBackend, id: LockId) -> Result<Vec<LockError>> {
     let started = Instant::now();
-    errors.extend(backend.acquire(request("other", 1000)).await.err());
-    errors.extend(backend.extend(ExtendRequest::new(id, SOON)?).await.err());
-    errors.extend(backend.is_locked(IsLockedRequest::new("k")?).await.err());
-    errors.extend(backend.lookup(LookupRequest::by_key("k")?).await.err());
-    errors.extend(backend.lookup(LookupRequest::by_lock_id(id)).await.err());
-    errors.extend(backend.release(ReleaseRequest::new(id)).await.err());
+    let (acquire, extend, is_locked, by_key, by_id, release) = tokio::join!(
+        backend.acquire(request("other", 60_000)),
+        backend.extend(ExtendRequest::new(id, SOON)?),
+        backend.is_locked(IsLockedRequest::new("k")?),
+        backend.lookup(LookupRequest::by_key("k")?),
+        backend.lookup(LookupRequest::by_lock_id(id)),
+        backend.release(ReleaseRequest::new(id)),
+    );
+    // Twice the request timeout is the operation timeout; the rest is for a busy machine.
+    assert!(started.elapsed() < 2 * SOON + Duration::from_secs(10), "{:?}", started.elapsed());
+    let errors = [acquire.err(), extend.err(), is_locked.err(), by_key.err(), by_id.err()];
+    let errors: Vec<_> = errors.into_iter().chain([release.err()]).flatten().collect();
     assert_eq!(errors.len(), 6, "{errors:?}");
-    assert!(started.elapsed() < 6 * 2 * SOON + SOON, "{:?}", started.elapsed());
     Ok(errors)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_dies_and_comes_back() -> Result<()> {
-    let _alone = alone().await;
     let mut emulator = FirestoreEmulator::start()?;
-    warm_up(emulator.port()).await?;
+    warm_up(emulator.port()).await;
     let url = fresh();
+    let patient = backend_with(&url, options_at(emulator.port())).await;
     let backend = backend_with(&url, impatient(options_at(emulator.port()))).await;
-    let held = take(&backend, "k", 60_000).await;
+    let held = take(&patient, "k", 60_000).await;
+    remembers(&backend, "k", held.lock_id).await;
 
     emulator.pause()?;
     for error in all_fail(&backend, held.lock_id).await? {
@@ -70,12 +64,12 @@ async fn a_server_that_stops_dies_and_comes_back() -> Result<()> {
     emulator.resume()?;
     // What was on its way may still arrive: the key has at most one holder, and is soon free.
     let freed = Instant::now();
-    while backend.is_locked(IsLockedRequest::new("other")?).await.unwrap_or(true) {
-        assert!(freed.elapsed() < Duration::from_secs(5), "an orphan");
+    while patient.is_locked(IsLockedRequest::new("other")?).await? {
+        assert!(freed.elapsed() < ORPHANED, "an orphan");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let _ = backend.release(ReleaseRequest::new(held.lock_id)).await?;
-    let _next = take(&backend, "k", 60_000).await;
+    let _ = patient.release(ReleaseRequest::new(held.lock_id)).await?;
+    let _next = take(&patient, "k", 60_000).await;
 
     emulator.kill()?;
     for error in all_fail(&backend, held.lock_id).await? {
@@ -88,22 +82,21 @@ async fn a_server_that_stops_dies_and_comes_back() -> Result<()> {
         match backend.acquire(request("k", 60_000)).await {
             Ok(result) => break result.acquired().context("an empty emulator")?,
             // Its first answers take longer than we wait.
-            Err(error) => assert!(back.elapsed() < Duration::from_secs(10), "{error:?}"),
+            Err(error) => assert!(back.elapsed() < Duration::from_secs(60), "{error:?}"),
         }
     };
-    assert!(backend.release(ReleaseRequest::new(healed.lock_id)).await?.is_released());
+    assert!(patient.release(ReleaseRequest::new(healed.lock_id)).await?.is_released());
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_network_is_bounded_and_forgotten() -> Result<()> {
-    let _alone = alone().await;
     let proxy = FaultProxy::start(shared().port())?;
-    warm_up(shared().port()).await?;
     let url = fresh();
     let through = backend_with(&url, impatient(options_at(proxy.port()))).await;
     let direct = backend(&url).await;
-    let held = take(&through, "k", 60_000).await;
+    let held = take(&direct, "k", 60_000).await;
+    remembers(&through, "k", held.lock_id).await;
     proxy.freeze(true);
     for error in all_fail(&through, held.lock_id).await? {
         assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
@@ -112,7 +105,7 @@ async fn a_silent_network_is_bounded_and_forgotten() -> Result<()> {
     proxy.sever();
     let healed = Instant::now();
     while through.is_locked(IsLockedRequest::new("k")?).await.is_err() {
-        assert!(healed.elapsed() < Duration::from_secs(2), "no new connection");
+        assert!(healed.elapsed() < Duration::from_secs(20), "no new connection");
     }
     assert!(!direct.is_locked(IsLockedRequest::new("other")?).await?, "an orphan");
     proxy.refuse();
@@ -123,12 +116,29 @@ async fn a_silent_network_is_bounded_and_forgotten() -> Result<()> {
     Ok(())
 }
 
+/// A metadata server that is not there, say.
+#[tokio::test]
+async fn credentials_that_never_come_are_bounded() -> Result<()> {
+    let url = fresh();
+    let silent = Raw::without_credentials(&url);
+    let backend = silent.backend(&url, &impatient(FirestoreOptions::new()));
+    for error in all_fail(&backend, LockId::generate()?).await? {
+        assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
+        assert!(!error.is_outcome_unknown(), "{error:?}");
+    }
+    Ok(())
+}
+
+/// Connects an impatient backend, and lets it know where a lock is.
+async fn remembers(backend: &FirestoreBackend, key: &str, id: LockId) {
+    let again = async || backend.acquire(request(key, 60_000).with_lock_id(id)).await;
+    eventually("connected", async || again().await.is_ok_and(|lock| lock.is_acquired())).await;
+}
+
 /// The reply to the read, to the commit, and what lies between, cut after any number of bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_is_asked_for_again() -> Result<()> {
-    let _alone = alone().await;
     let proxy = FaultProxy::start(shared().port())?;
-    warm_up(shared().port()).await?;
     let url = fresh();
     let (raw, direct) = (Raw::new(&url), backend(&url).await);
     let (mut fences, mut cuts, mut unknown) = (0, 0, 0);
@@ -163,7 +173,7 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
                 assert!(error.is_retryable(), "{error:?}");
                 let freed = Instant::now();
                 while direct.is_locked(IsLockedRequest::new(key)?).await? {
-                    assert!(freed.elapsed() < Duration::from_secs(2), "an orphan, {error:?}");
+                    assert!(freed.elapsed() < ORPHANED, "an orphan, {error:?}");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             }
@@ -228,14 +238,13 @@ async fn whoever_leaves_at_any_moment_leaves_nothing() -> Result<()> {
                     if let Some(next) = other.acquire(request(&key, 60_000)).await?.acquired() {
                         break next;
                     }
-                    assert!(left.elapsed() < Duration::from_secs(2), "an orphan after {polls}");
+                    assert!(left.elapsed() < ORPHANED, "an orphan after {polls}");
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 };
                 assert!(other.release(ReleaseRequest::new(next.lock_id)).await?.is_released());
             }
         }
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(raw.ids("locks").await.is_empty());
+    eventually("all gone", async || raw.ids("locks").await.is_empty()).await;
     Ok(())
 }

@@ -9,6 +9,7 @@ mod keys;
 mod model;
 mod operations;
 mod progress;
+mod remembered;
 mod support;
 mod takeover;
 mod transactional;

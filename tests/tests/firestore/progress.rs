@@ -1,38 +1,41 @@
 //! Many at once: everybody gets on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use syncguard_firestore::{
-    AcquisitionOptions, Backoff, FirestoreBackend, Jitter, LockBackend as _, LockConfig,
-    ReleaseRequest, lock,
+    AcquisitionOptions, Backoff, FirestoreBackend, FirestoreOptions, Jitter, LockBackend as _,
+    LockConfig, ReleaseRequest, lock,
 };
 use tokio::task::JoinSet;
 
-use crate::support::{alone, backend, fresh, request, take};
+use crate::support::{alone, backend, backend_with, fresh, options, request};
 
 const WORKERS: usize = 16;
-const TIME: Duration = Duration::from_secs(4);
 
-/// Cycles of acquire and release for a while; how many each worker did, and the longest time that
-/// passed without any.
+/// How long they work at least, and how long at most.
+const TIME: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Cycles of acquire and release until everybody had so many turns.
 async fn cycle(
     backend: &FirestoreBackend,
+    turns_each: u32,
     key_of: impl Fn(usize) -> String,
-) -> Result<(Vec<u32>, Duration)> {
-    // The emulator's first answers take their time.
-    let warm = take(backend, "warm", 60_000).await;
-    assert!(backend.release(ReleaseRequest::new(warm.lock_id)).await?.is_released());
+) -> Result<Progress> {
     let started = Instant::now();
     let last_turn = Arc::new(AtomicU64::new(0));
+    let content = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for worker in 0..WORKERS {
         let (backend, key, last_turn) = (backend.clone(), key_of(worker), Arc::clone(&last_turn));
+        let content = Arc::clone(&content);
         tasks.spawn(async move {
             let (mut turns, mut longest) = (0, 0);
-            while started.elapsed() < TIME {
+            while started.elapsed() < TIME || content.load(Ordering::SeqCst) < WORKERS {
+                ensure!(started.elapsed() < LIMIT, "{turns} turns of one worker in {LIMIT:?}");
                 let Some(held) = backend.acquire(request(&key, 60_000)).await?.acquired() else {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     continue;
@@ -40,42 +43,50 @@ async fn cycle(
                 let now = u64::try_from(started.elapsed().as_millis())?;
                 longest = longest.max(now - last_turn.swap(now, Ordering::SeqCst).min(now));
                 turns += 1;
+                if turns == turns_each {
+                    content.fetch_add(1, Ordering::SeqCst);
+                }
                 assert!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
             }
-            anyhow::Ok((turns, Duration::from_millis(longest)))
+            anyhow::Ok((turns, longest))
         });
     }
-    let results = tasks.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
-    let longest = results.iter().map(|(_, longest)| *longest).max().unwrap_or_default();
-    Ok((results.into_iter().map(|(turns, _)| turns).collect(), longest))
+    let workers = tasks.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
+    let (turns, pauses): (Vec<u32>, Vec<u64>) = workers.into_iter().unzip();
+    let per_second = f64::from(turns.iter().sum::<u32>()) / started.elapsed().as_secs_f64();
+    let longest = Duration::from_millis(pauses.into_iter().max().unwrap_or_default());
+    println!("{per_second:.0} cycles a second, {turns:?}, longest pause {longest:?}");
+    Ok(Progress { per_second, longest })
+}
+
+struct Progress {
+    per_second: f64,
+    /// The longest time that passed without anybody's turn.
+    longest: Duration,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_on_keys_of_their_own() -> Result<()> {
     let _alone = alone().await;
     let backend = backend(&fresh()).await;
-    let (turns, longest) = cycle(&backend, |worker| format!("k{worker}")).await?;
-    println!(
-        "{} cycles in {TIME:?}, {turns:?}, longest pause {longest:?}",
-        turns.iter().sum::<u32>()
-    );
-    // In transactions it was 6 a second, for all of them.
-    assert!(turns.iter().all(|turns| *turns >= 10), "{turns:?}");
-    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    let progress = cycle(&backend, 10, |worker| format!("k{worker}")).await?;
+    // It is some 800. In transactions it was 6, which wait for each other for two seconds.
+    assert!(progress.per_second > 30.0);
+    assert!(progress.longest < Duration::from_secs(2), "{:?}", progress.longest);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_on_one_key() -> Result<()> {
     let _alone = alone().await;
-    let backend = backend(&fresh()).await;
-    let (turns, longest) = cycle(&backend, |_| "hot".to_owned()).await?;
-    println!(
-        "{} cycles in {TIME:?}, {turns:?}, longest pause {longest:?}",
-        turns.iter().sum::<u32>()
-    );
-    assert!(turns.iter().sum::<u32>() >= 40, "{turns:?}");
-    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    // Whoever is beaten hears that the lock is taken: nobody sees an error, tried again or not.
+    for retries in [FirestoreOptions::DEFAULT_CONFLICT_RETRIES, 0] {
+        let backend = backend_with(&fresh(), options().with_conflict_retries(retries)).await;
+        let progress = cycle(&backend, 1, |_| "hot".to_owned()).await?;
+        // It is some 130. In transactions it was 0.3.
+        assert!(progress.per_second > 5.0);
+        assert!(progress.longest < Duration::from_secs(2), "{:?}", progress.longest);
+    }
     Ok(())
 }
 
@@ -90,7 +101,7 @@ async fn two_hundred_get_their_turn() -> Result<()> {
         .with_retry_delay(Duration::from_secs(1))
         .with_jitter(Jitter::Full)
         .with_backoff(Backoff::Fixed)
-        .with_timeout(Duration::from_secs(60));
+        .with_timeout(Duration::from_secs(240));
     let started = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {

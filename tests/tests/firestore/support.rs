@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use syncguard_firestore::gcloud_sdk::GoogleAuthMiddleware;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
@@ -12,9 +12,11 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::write::Operation;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
     CommitRequest, Document, GetDocumentRequest, ListDocumentsRequest, Value, Write,
 };
+use syncguard_firestore::gcloud_sdk::prost_types::Timestamp;
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
 use syncguard_firestore::{
     AcquireRequest, AcquireResult, Acquired, FirestoreBackend, FirestoreOptions, LockBackend as _,
+    LookupRequest, ReleaseRequest,
 };
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_tests::register::emulator_client;
@@ -22,7 +24,60 @@ use syncguard_tests::register::emulator_client;
 /// An emulator that many tests share. It keeps what it was given, so projects must not clash.
 pub(crate) fn shared() -> &'static FirestoreEmulator {
     static EMULATOR: OnceLock<FirestoreEmulator> = OnceLock::new();
-    EMULATOR.get_or_init(|| FirestoreEmulator::start().expect("a Firestore emulator"))
+    EMULATOR.get_or_init(|| {
+        let emulator = FirestoreEmulator::start().expect("a Firestore emulator");
+        // On a thread of its own, because this is called from within runtimes.
+        let port = emulator.port();
+        let warming = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(warm_up(port));
+        });
+        warming.join().expect("a warm emulator");
+        emulator
+    })
+}
+
+/// Java's first answers take seconds on a busy machine. No test is about those.
+pub(crate) async fn warm_up(port: u16) {
+    let minute = Duration::from_secs(60);
+    let patient = options_at(port).with_operation_timeout(minute).with_request_timeout(minute);
+    for remembered in [0, 10] {
+        let backend =
+            backend_with("firestore://warm", patient.clone().with_remembered_locks(remembered));
+        let backend = backend.await;
+        for _ in 0..20 {
+            let lock = take(&backend, "k", 60_000).await;
+            let found = backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await;
+            assert!(found.expect("an answer").is_some());
+            let released = backend.release(ReleaseRequest::new(lock.lock_id)).await;
+            assert!(released.expect("an answer").is_released());
+        }
+    }
+}
+
+/// What has to be the case soon, and on a busy machine a little later.
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so().await {
+        assert!(started.elapsed() < Duration::from_secs(20), "not {what} after 20 s");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A clock that moves when it is told to, and the hand that moves it.
+pub(crate) fn hand_clock() -> (impl Fn() -> SystemTime + Clone + Send + Sync, HandOfClock) {
+    let millis = Arc::new(AtomicU64::new(1_800_000_000_000));
+    let hand = HandOfClock(Arc::clone(&millis));
+    let now = move || SystemTime::UNIX_EPOCH + Duration::from_millis(millis.load(Ordering::SeqCst));
+    (now, hand)
+}
+
+pub(crate) struct HandOfClock(Arc<AtomicU64>);
+
+impl HandOfClock {
+    pub(crate) fn advance(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
 }
 
 /// For tests that count how much is done in a time: one of them at once.
@@ -84,15 +139,20 @@ impl Raw {
     }
 
     pub(crate) fn at(url: &str, port: u16) -> Self {
-        Self::build(url, port, "owner")
+        Self::build(url, port, Some("owner"))
     }
 
     /// With another token than the administrator's.
     pub(crate) fn with_token(url: &str, token: &str) -> Self {
-        Self::build(url, shared().port(), token)
+        Self::build(url, shared().port(), Some(token))
     }
 
-    fn build(url: &str, port: u16, token: &str) -> Self {
+    /// A client whose credentials are asked for and never come.
+    pub(crate) fn without_credentials(url: &str) -> Self {
+        Self::build(url, shared().port(), None)
+    }
+
+    fn build(url: &str, port: u16, token: Option<&str>) -> Self {
         let project = url.strip_prefix("firestore://").expect("a URL");
         let database = format!("projects/{project}/databases/(default)");
         let calls = Arc::default();
@@ -124,6 +184,14 @@ impl Raw {
         self.commit(vec![write], Vec::new()).await.expect("a commit");
     }
 
+    /// Deletes a document, whatever it was.
+    pub(crate) async fn delete(&self, path: &str) {
+        let operation = Some(Operation::Delete(self.name(path)));
+        self.commit(vec![Write { operation, ..Write::default() }], Vec::new())
+            .await
+            .expect("a commit");
+    }
+
     pub(crate) async fn commit(
         &self,
         writes: Vec<Write>,
@@ -135,10 +203,18 @@ impl Raw {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Option<HashMap<String, ValueType>> {
+        self.document(path).await.map(fields)
+    }
+
+    pub(crate) async fn update_time(&self, path: &str) -> Option<Timestamp> {
+        self.document(path).await.and_then(|document| document.update_time)
+    }
+
+    async fn document(&self, path: &str) -> Option<Document> {
         let name = self.name(path);
         let request = GetDocumentRequest { name, ..GetDocumentRequest::default() };
         match self.client.clone().get_document(request).await {
-            Ok(document) => Some(fields(document.into_inner())),
+            Ok(document) => Some(document.into_inner()),
             Err(status) if status.code() == Code::NotFound => None,
             Err(status) => panic!("{status}"),
         }

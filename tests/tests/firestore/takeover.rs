@@ -4,12 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use syncguard_firestore::{
-    AcquireResult, ExtendRequest, FirestoreOptions, LockBackend as _, LookupRequest, NotHeld,
-    ReleaseRequest, ReleaseResult,
+    AcquireResult, ErrorCode, ExtendRequest, FirestoreOptions, LockBackend as _, LookupRequest,
+    NotHeld, ReleaseRequest, ReleaseResult,
 };
 
 use crate::gateway::Gateway;
-use crate::support::{backend, backend_with, fresh, options, options_at, request, take};
+use crate::support::{Raw, backend, backend_with, fresh, options, options_at, request, take};
 
 /// To it everything has expired that lives for less than two minutes.
 fn ahead(options: FirestoreOptions) -> FirestoreOptions {
@@ -35,20 +35,93 @@ async fn an_extend_in_flight_beats_a_contender() -> Result<()> {
     Ok(())
 }
 
-/// Without a precondition on the counter, the contender would repeat a fence.
+/// Without a precondition on the counter, the contender would repeat a fence. If nothing may be tried
+/// again, it is contention that somebody else had the lock meanwhile, and no error.
 #[tokio::test]
 async fn a_lock_taken_and_released_meanwhile_is_noticed() -> Result<()> {
+    for retries in [24, 0] {
+        let (gateway, url) = (Gateway::start(), fresh());
+        let other = backend(&url).await;
+        let through = options_at(gateway.port).with_conflict_retries(retries);
+        let slow = backend_with(&url, through).await;
+        let (there, go_on) = gateway.hold("Commit");
+        let taking = {
+            let slow = slow.clone();
+            tokio::spawn(async move { slow.acquire(request("k", 60_000)).await })
+        };
+        there.notified().await;
+        let quick = take(&other, "k", 60_000).await;
+        assert!(other.release(ReleaseRequest::new(quick.lock_id)).await?.is_released());
+        go_on.notify_one();
+        let next = match taking.await??.acquired() {
+            Some(next) if retries > 0 => next,
+            answer => {
+                assert_eq!((answer, retries), (None, 0));
+                take(&slow, "k", 60_000).await
+            }
+        };
+        assert_eq!((quick.fence.get(), next.fence.get()), (1, 2));
+    }
+    Ok(())
+}
+
+/// A contender that is always beaten gives up soon, though the key is free whenever it looks.
+#[tokio::test]
+async fn who_is_always_beaten_hears_of_contention() -> Result<()> {
     let (gateway, url) = (Gateway::start(), fresh());
-    let other = backend(&url).await;
+    let quick = backend(&url).await;
     let slow = backend_with(&url, options_at(gateway.port)).await;
-    let (there, go_on) = gateway.hold("Commit");
+    let mut hold = gateway.hold("Commit");
     let taking = tokio::spawn(async move { slow.acquire(request("k", 60_000)).await });
-    there.notified().await;
-    let quick = take(&other, "k", 60_000).await;
-    assert!(other.release(ReleaseRequest::new(quick.lock_id)).await?.is_released());
-    go_on.notify_one();
-    let slow = taking.await??.acquired().context("free again")?;
-    assert_eq!((quick.fence.get(), slow.fence.get()), (1, 2));
+    let mut beaten = 0;
+    while !taking.is_finished() {
+        let (there, go_on) = hold;
+        tokio::select! {
+            () = there.notified() => {}
+            () = until(|| taking.is_finished()) => break,
+        }
+        let lock = take(&quick, "k", 60_000).await;
+        assert!(quick.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        beaten += 1;
+        hold = gateway.hold("Commit");
+        go_on.notify_one();
+    }
+    assert_eq!((taking.await??, beaten), (AcquireResult::Locked, 4));
+    Ok(())
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// An expired lock that was cleared away meanwhile was nobody's: no contention.
+#[tokio::test]
+async fn a_lock_cleared_away_meanwhile_is_taken() -> Result<()> {
+    for retries in [24, 0] {
+        let (gateway, url) = (Gateway::start(), fresh());
+        let raw = Raw::new(&url);
+        let through = ahead(options_at(gateway.port).with_conflict_retries(retries));
+        let slow = backend_with(&url, through).await;
+        let first = take(&backend(&url).await, "k", 60_000).await;
+        let (there, go_on) = gateway.hold("Commit");
+        let taking = tokio::spawn(async move { slow.acquire(request("k", 60_000)).await });
+        there.notified().await;
+        raw.delete("locks/k").await;
+        go_on.notify_one();
+        match taking.await? {
+            Ok(result) => {
+                let next = result.acquired().context("free")?;
+                assert_eq!((first.fence.get(), next.fence.get()), (1, 2));
+                assert!(retries > 0);
+            }
+            Err(error) => {
+                assert_eq!((error.code(), retries), (ErrorCode::ServiceUnavailable, 0));
+                assert!(error.is_retryable() && !error.is_outcome_unknown());
+            }
+        }
+    }
     Ok(())
 }
 

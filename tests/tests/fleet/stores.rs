@@ -110,7 +110,8 @@ impl Store {
 
 async fn live_documents(host_port: &str) -> Result<u64> {
     let database = "projects/fleet/databases/(default)";
-    let mut client = emulator_client(host_port, database, "owner", std::sync::Arc::default())?;
+    let mut client =
+        emulator_client(host_port, database, Some("owner"), std::sync::Arc::default())?;
     let request = ListDocumentsRequest {
         parent: format!("{database}/documents"),
         collection_id: "locks".to_owned(),

@@ -1,0 +1,170 @@
+//! What a backend remembers of its own locks: it saves calls, and changes no answer.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use syncguard_firestore::{
+    AcquireResult, ErrorCode, ExtendRequest, FirestoreOptions, LockBackend as _, LockId, NotHeld,
+    ReleaseResult,
+};
+
+use crate::operations::{copy_of, extend, release};
+use crate::support::{Raw, backend, backend_with, fresh, hand_clock, options, request, take};
+
+#[tokio::test]
+async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let (ours, other) = (raw.backend(&url, &FirestoreOptions::new()), backend(&url).await);
+
+    // Extended elsewhere: both of ours work, and the first of them finds out.
+    let lock = take(&ours, "k", 60_000).await;
+    assert!(extend(&other, lock.lock_id).await?);
+    raw.calls();
+    assert!(extend(&ours, lock.lock_id).await?);
+    assert_eq!(raw.calls(), 3, "a commit in vain, a query, a commit");
+    assert!(extend(&ours, lock.lock_id).await?);
+    assert_eq!(raw.calls(), 1);
+
+    // Released elsewhere, and taken by somebody: ours touches nothing.
+    assert!(release(&other, lock.lock_id).await?.is_released());
+    let next = take(&other, "k", 60_000).await;
+    assert!(!extend(&ours, lock.lock_id).await?);
+    assert_eq!(release(&ours, lock.lock_id).await?, ReleaseResult::NotHeld(NotHeld::NotFound));
+    assert!(release(&other, next.lock_id).await?.is_released());
+
+    // Nobody's update time comes twice, so what is remembered names one state of one document.
+    let lock = take(&ours, "k", 60_000).await;
+    assert!(release(&other, lock.lock_id).await?.is_released());
+    let again = request("k", 60_000).with_lock_id(lock.lock_id);
+    assert!(other.acquire(again).await?.is_acquired());
+    raw.calls();
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+    assert_eq!(raw.calls(), 3, "a commit in vain, a query, a commit");
+    Ok(())
+}
+
+/// What is remembered counts for as long as the lock is live by the clock, to the millisecond.
+#[tokio::test]
+async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
+    const EXPIRED: ReleaseResult = ReleaseResult::NotHeld(NotHeld::Expired);
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let (clock, hand) = hand_clock();
+    let ours = raw.backend(&url, &FirestoreOptions::new().with_clock(clock.clone()));
+    let other = backend_with(&url, options().with_clock(clock)).await;
+
+    // Live until one second after its expiry: one call, without a query.
+    let lock = take(&ours, "k", 5000).await;
+    hand.advance(5999);
+    raw.calls();
+    assert!(extend(&ours, lock.lock_id).await?);
+    hand.advance(60_999);
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+    assert_eq!(raw.calls(), 2);
+
+    // Not a millisecond longer: a query finds it expired, and nothing is written.
+    let lock = take(&ours, "k", 5000).await;
+    hand.advance(6000);
+    let stored = raw.get("locks/k").await;
+    raw.calls();
+    assert!(!extend(&ours, lock.lock_id).await?);
+    assert_eq!(release(&ours, lock.lock_id).await?, EXPIRED);
+    assert_eq!(raw.calls(), 2);
+    assert_eq!(raw.get("locks/k").await, stored);
+
+    // Over as far as we know, and extended elsewhere: it is ours all the same.
+    let lock = take(&ours, "k", 5000).await;
+    assert!(extend(&other, lock.lock_id).await?);
+    hand.advance(6000);
+    assert!(release(&ours, lock.lock_id).await?.is_released());
+
+    // Live as far as we know, and shortened elsewhere: it is over.
+    let lock = take(&ours, "k", 60_000).await;
+    let shorter = ExtendRequest::new(lock.lock_id, Duration::from_millis(1))?;
+    assert!(other.extend(shorter).await?.is_extended());
+    hand.advance(1001);
+    assert!(!extend(&ours, lock.lock_id).await?);
+    assert_eq!(release(&ours, lock.lock_id).await?, EXPIRED);
+
+    // Expired and taken by somebody else: the successor stays.
+    let lock = take(&ours, "k", 5000).await;
+    hand.advance(6000);
+    let next = take(&other, "k", 60_000).await;
+    assert!(!extend(&ours, lock.lock_id).await?);
+    assert!(!release(&ours, lock.lock_id).await?.is_released());
+    assert!(release(&other, next.lock_id).await?.is_released());
+    Ok(())
+}
+
+/// The memory rests on it: a version that came back could be of another lock.
+#[tokio::test]
+async fn update_times_of_a_document_only_grow() -> Result<()> {
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let mut last = None;
+    for turn in 0..100 {
+        raw.set("locks/k", copy_of(LockId::generate()?, turn)).await;
+        let updated = raw.update_time("locks/k").await;
+        let time = updated.map(|updated| (updated.seconds, updated.nanos));
+        assert!(time > last, "{time:?} after {last:?}");
+        last = time;
+        if turn % 2 == 0 {
+            raw.delete("locks/k").await;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_releases_side_by_side_one_succeeds() -> Result<()> {
+    let url = fresh();
+    let (ours, other) = (backend(&url).await, backend(&url).await);
+    for turn in 0..30 {
+        let lock = take(&ours, "k", 60_000).await;
+        // Two that may use what is remembered, and one that has to look.
+        let (first, extended, second, third) = tokio::join!(
+            release(&ours, lock.lock_id),
+            extend(&ours, lock.lock_id),
+            release(&ours, lock.lock_id),
+            release(&other, lock.lock_id),
+        );
+        extended?;
+        let released = [first?, second?, third?];
+        let released = released.iter().filter(|result| result.is_released()).count();
+        assert_eq!(released, 1, "turn {turn}");
+        assert!(!extend(&ours, lock.lock_id).await?, "turn {turn}");
+        assert_eq!(take(&other, "k", 1).await.fence.get(), 2 * turn + 2);
+        Raw::new(&url).delete("locks/k").await;
+    }
+    Ok(())
+}
+
+/// A lock id names one lock. A backend that knows its lock under another key tells.
+#[tokio::test]
+async fn a_lock_id_is_not_taken_for_a_second_key() -> Result<()> {
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let (ours, other) = (raw.backend(&url, &FirestoreOptions::new()), backend(&url).await);
+    let lock = take(&ours, "a", 60_000).await;
+    let second = || request("b", 60_000).with_lock_id(lock.lock_id);
+    raw.calls();
+    let error = ours.acquire(second()).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+    assert_eq!(raw.calls(), 1, "one read of all that matters");
+    assert_eq!(
+        (raw.ids("locks").await, raw.ids("fence_counters").await.len()),
+        (vec!["a".to_owned()], 1)
+    );
+    // The same request for its own key is answered as ever.
+    let same = ours.acquire(request("a", 60_000).with_lock_id(lock.lock_id)).await?;
+    assert_eq!(same.acquired().map(|same| same.fence), Some(lock.fence));
+
+    // Contention comes first, and what is remembered wrongly refuses nothing.
+    let held = take(&other, "b", 60_000).await;
+    assert_eq!(ours.acquire(second()).await?, AcquireResult::Locked);
+    assert!(release(&other, held.lock_id).await?.is_released());
+    assert!(release(&other, lock.lock_id).await?.is_released());
+    assert!(ours.acquire(second()).await?.is_acquired());
+    Ok(())
+}
