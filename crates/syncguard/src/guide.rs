@@ -3,7 +3,7 @@
 //! Read the first three in order; the others when their subject comes up.
 #![doc = include_str!("guide/index.md")]
 
-/// A file of Rust as a block of the page. It is compiled, and if it is a test, run, where it lives.
+/// A file of Rust as a block of the page. It is compiled and run where it lives.
 macro_rules! shown {
     ($title:literal, $path:literal) => {
         concat!("\n", $title, "\n\n```no_run\n", include_str!($path), "```\n")
@@ -21,6 +21,9 @@ pub mod getting_started {}
 pub mod concepts {}
 
 #[doc = include_str!("guide/fencing.md")]
+#[doc = shown!("## PostgreSQL: `fenced_write_postgres`", "../examples/fenced_write_postgres.rs")]
+#[doc = shown!("## Redis: `fenced_write_redis`", "../examples/fenced_write_redis.rs")]
+#[doc = shown!("## Firestore: `fenced_write_firestore`", "../examples/fenced_write_firestore.rs")]
 pub mod fencing {}
 
 #[doc = include_str!("guide/long_work.md")]
