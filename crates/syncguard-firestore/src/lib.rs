@@ -104,6 +104,11 @@
 //! 179 crates, and a minute and a half of CPU time for a first debug build, most of it for aws-lc and
 //! the generated interface of Firestore. TLS is rustls with aws-lc-rs and Mozilla's root certificates, as
 //! in the other backends; neither OpenSSL nor ring is compiled.
+//!
+//! # More
+//!
+//! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, a fenced
+//! write for Firestore, the checklist for production, and alerts.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

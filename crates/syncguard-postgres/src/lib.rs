@@ -52,6 +52,11 @@
 //!
 //! [`setup_schema`] makes autovacuum come after every 1000 dead rows. Rows of the fence table are
 //! never deleted; each key costs one for ever.
+//!
+//! # More
+//!
+//! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, fenced
+//! writes for PostgreSQL, the checklist for production, and alerts.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -57,3 +57,8 @@ pub mod testing {}
 
 #[doc = include_str!("guide/design.md")]
 pub mod design {}
+
+/// So that what people try first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub mod readme {}
