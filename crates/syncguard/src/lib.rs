@@ -36,9 +36,9 @@
     all(
         feature = "firestore",
         feature = "memory",
+        feature = "opentelemetry",
         feature = "postgres",
         feature = "redis",
-        feature = "serde",
         feature = "tls"
     ),
     doc = include_str!("guide/index.md")
@@ -47,14 +47,13 @@
     not(all(
         feature = "firestore",
         feature = "memory",
+        feature = "opentelemetry",
         feature = "postgres",
         feature = "redis",
-        feature = "serde",
         feature = "tls"
     )),
     doc = "\nIs part of this documentation when it is built with all features, as on docs.rs."
 )]
-
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod connect;
@@ -63,9 +62,9 @@ mod connect;
     any(doc, doctest),
     feature = "firestore",
     feature = "memory",
+    feature = "opentelemetry",
     feature = "postgres",
     feature = "redis",
-    feature = "serde",
     feature = "tls"
 ))]
 pub mod guide;

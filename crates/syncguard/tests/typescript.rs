@@ -53,6 +53,7 @@ fn every_row_links_to_a_counterpart_or_says_why_there_is_none() {
 
 #[test]
 fn tables_are_told_from_text() {
-    let page = "| a | b |\n|---|---|\n| TypeScript | Rust |\n|---|---|\n| `x` | [`X`] |\n\n| `y` | z |\n";
+    let page =
+        "| a | b |\n|---|---|\n| TypeScript | Rust |\n|---|---|\n| `x` | [`X`] |\n\n| `y` | z |\n";
     assert_eq!(rows(page), [("`x`", "[`X`]")]);
 }
