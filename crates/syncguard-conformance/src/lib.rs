@@ -2,7 +2,8 @@
 //!
 //! Whoever teaches SyncGuard a new store implements [`LockBackend`](syncguard_core::LockBackend) and
 //! proves it here: more than a hundred [cases](cases()), each a named rule with the test that proves
-//! it, in eleven [groups](Group). The backends of SyncGuard itself run the same suite.
+//! it, in eleven [groups](Group). The backends of SyncGuard itself run the same suite. How to write a
+//! backend is in the guide of the `syncguard` crate.
 //!
 //! ```toml
 //! [dev-dependencies]

@@ -20,6 +20,8 @@
 //!   [`make_storage_key`], [`make_fence_key`] and [`is_live`] are there for them, and the
 //!   `syncguard-conformance` crate proves the result.
 //!
+//! The guide for both is in the documentation of the `syncguard` crate, in its module `guide`.
+//!
 //! What may be relied on, on every backend:
 //!
 //! - At most one holder per key at a time, by the store's clock.

@@ -128,6 +128,11 @@
 //! the generated interface of Firestore. TLS is rustls with aws-lc-rs, as in the other backends; neither
 //! OpenSSL nor ring is compiled. Firestore is checked against Mozilla's root certificates, which are
 //! compiled in; servers that issue access tokens, against those of the system.
+//!
+//! # More
+//!
+//! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, a fenced
+//! write for Firestore, the checklist for production, and alerts.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -45,6 +45,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The guide in the documentation of the `syncguard` crate (its module `guide`) has a page on testing your
+//! own code this way.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -77,6 +77,11 @@
 //! in them (1.3 MB). With a minute, what a minute leaves is there in between (16 MB at 2000 a second).
 //!
 //! Rows of the fence table are never deleted; each key costs one for ever.
+//!
+//! # More
+//!
+//! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, fenced
+//! writes for PostgreSQL, the checklist for production, and alerts.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

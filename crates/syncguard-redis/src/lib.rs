@@ -95,6 +95,11 @@
 //! the counter never. Names of up to 1000 bytes are as they read; longer ones are hashed. It is what
 //! the TypeScript library stores, and both share their locks. Two kinds of keys would be records of
 //! others and are refused: `fence:app:…` and `id:` followed by 22 base64url characters.
+//!
+//! # More
+//!
+//! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, a fenced
+//! write for Redis, the checklist for production, and alerts.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -39,10 +39,44 @@
 //! - `serde`: the types that are safe to print can be serialised.
 //!
 //! Everything of [`syncguard_core`] is re-exported here.
-
+//!
+//! # The guide
+#![cfg_attr(
+    all(
+        feature = "firestore",
+        feature = "memory",
+        feature = "opentelemetry",
+        feature = "postgres",
+        feature = "redis",
+        feature = "tls"
+    ),
+    doc = include_str!("guide/index.md")
+)]
+#![cfg_attr(
+    not(all(
+        feature = "firestore",
+        feature = "memory",
+        feature = "opentelemetry",
+        feature = "postgres",
+        feature = "redis",
+        feature = "tls"
+    )),
+    doc = "\nIs part of this documentation when it is built with all features, as on docs.rs."
+)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod connect;
+// It is text, and it speaks of everything: only for rustdoc, and only where everything is there.
+#[cfg(all(
+    any(doc, doctest),
+    feature = "firestore",
+    feature = "memory",
+    feature = "opentelemetry",
+    feature = "postgres",
+    feature = "redis",
+    feature = "tls"
+))]
+pub mod guide;
 
 pub use syncguard_core::*;
 

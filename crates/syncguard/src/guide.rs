@@ -1,0 +1,64 @@
+//! The guide: one page a subject, every Rust snippet compiled.
+//!
+//! Read the first three in order; the others when their subject comes up.
+#![doc = include_str!("guide/index.md")]
+
+/// A file of Rust as a block of the page. It is compiled and run where it lives.
+macro_rules! shown {
+    ($title:literal, $path:literal) => {
+        concat!("\n", $title, "\n\n```no_run\n", include_str!($path), "```\n")
+    };
+}
+
+// So that the pages can call things by the names that a program uses.
+#[allow(unused_imports, reason = "for links in the text alone")]
+use crate::*;
+
+#[doc = include_str!("guide/getting_started.md")]
+pub mod getting_started {}
+
+#[doc = include_str!("guide/concepts.md")]
+pub mod concepts {}
+
+#[doc = include_str!("guide/fencing.md")]
+#[doc = shown!("## PostgreSQL: `fenced_write_postgres`", "../examples/fenced_write_postgres.rs")]
+#[doc = shown!("## Redis: `fenced_write_redis`", "../examples/fenced_write_redis.rs")]
+#[doc = shown!("## Firestore: `fenced_write_firestore`", "../examples/fenced_write_firestore.rs")]
+pub mod fencing {}
+
+#[doc = include_str!("guide/long_work.md")]
+pub mod long_work {}
+
+#[doc = include_str!("guide/errors.md")]
+pub mod errors {}
+
+#[doc = include_str!("guide/cancellation.md")]
+pub mod cancellation {}
+
+#[doc = include_str!("guide/choosing.md")]
+pub mod choosing {}
+
+#[doc = include_str!("guide/production.md")]
+pub mod production {}
+
+#[doc = include_str!("guide/custom_backend.md")]
+#[doc = shown!("", "../examples/custom_store.rs")]
+pub mod custom_backend {}
+
+#[doc = include_str!("guide/from_typescript.md")]
+pub mod from_typescript {}
+
+#[doc = include_str!("guide/testing.md")]
+#[doc = shown!("## Somebody else holds the lock", "../tests/own_code/busy.rs")]
+#[doc = shown!("## The holder crashes", "../tests/own_code/crash.rs")]
+#[doc = shown!("## The lock is lost", "../tests/own_code/loss.rs")]
+#[doc = shown!("## The store is down", "../tests/own_code/failing_store.rs")]
+pub mod testing {}
+
+#[doc = include_str!("guide/design.md")]
+pub mod design {}
+
+/// So that what people try first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub mod readme {}

@@ -1,0 +1,17 @@
+use std::time::Duration;
+use syncguard::{LockError, memory::MemoryBackend, try_lock};
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_worker_blocks_nobody_for_long() -> Result<(), LockError> {
+    let backend = MemoryBackend::new();
+    let crashed = try_lock(&backend, "job").await?.expect("nobody has it");
+    std::mem::forget(crashed); // nobody releases it
+
+    // The TTL of 30 s is over, the tolerance of 1 s is not.
+    tokio::time::advance(Duration::from_millis(30_900)).await;
+    assert!(try_lock(&backend, "job").await?.is_none());
+
+    tokio::time::advance(Duration::from_millis(100)).await;
+    assert!(try_lock(&backend, "job").await?.is_some());
+    Ok(())
+}

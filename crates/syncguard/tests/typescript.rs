@@ -1,0 +1,59 @@
+//! The guide's page "From TypeScript" names everything, and gives each name a counterpart.
+//!
+//! That the counterparts exist is checked by rustdoc, because each of them is a link.
+
+use std::collections::BTreeSet;
+
+const PAGE: &str = include_str!("../src/guide/from_typescript.md");
+const NAMES: &str = include_str!("fixtures/typescript-names.txt");
+
+/// How a cell says that there is no counterpart.
+const NOT_NEEDED: &str = "not needed, because ";
+
+/// The rows of the tables with the columns TypeScript and Rust.
+fn rows(page: &str) -> Vec<(&str, &str)> {
+    let mut rows = Vec::new();
+    let mut inside = false;
+    for line in page.lines() {
+        let cells = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |"));
+        match cells.and_then(|cells| cells.split_once(" | ")) {
+            Some(("TypeScript", "Rust")) => inside = true,
+            Some(row) if inside => rows.push(row),
+            _ => inside &= line.starts_with('|'),
+        }
+    }
+    rows
+}
+
+fn names() -> BTreeSet<&'static str> {
+    NAMES.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+#[test]
+fn every_name_has_one_row_and_there_are_no_others() {
+    let in_page: Vec<&str> = rows(PAGE).iter().map(|(name, _)| name.trim_matches('`')).collect();
+    let once: BTreeSet<&str> = in_page.iter().copied().collect();
+    assert_eq!(in_page.len(), once.len(), "a name has two rows");
+    let missing: Vec<_> = names().difference(&once).copied().collect();
+    let unknown: Vec<_> = once.difference(&names()).copied().collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing {missing:?}, unknown {unknown:?}");
+    assert!(once.len() > 100, "only {} rows were read", once.len());
+}
+
+#[test]
+fn every_row_links_to_a_counterpart_or_says_why_there_is_none() {
+    for (name, rust) in rows(PAGE) {
+        let says_why = rust.strip_prefix(NOT_NEEDED).is_some_and(|why| !why.trim().is_empty());
+        assert!(rust.contains("[`") || says_why, "{name}: {rust}");
+        // A name in backticks without a link would not be checked by rustdoc.
+        let unlinked = rust.contains("::") && !rust.contains("[`");
+        assert!(!unlinked, "{name}: {rust}");
+    }
+}
+
+#[test]
+fn tables_are_told_from_text() {
+    let page =
+        "| a | b |\n|---|---|\n| TypeScript | Rust |\n|---|---|\n| `x` | [`X`] |\n\n| `y` | z |\n";
+    assert_eq!(rows(page), [("`x`", "[`X`]")]);
+}
