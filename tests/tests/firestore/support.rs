@@ -143,6 +143,7 @@ impl Raw {
     }
 
     /// With another token than the administrator's.
+    #[allow(dead_code, reason = "the canary uses it, which shares this file")]
     pub(crate) fn with_token(url: &str, token: &str) -> Self {
         Self::build(url, shared().port(), Some(token))
     }

@@ -32,13 +32,13 @@ async fn a_lock_id_of_another_key_is_refused_where_the_store_can_tell() {
     let stores = Stores::fresh().await;
     let names = Names::new(&["one", "two"], 1);
     let first = stores.all_take(Step::Acquire { key: 0, id: 0, ttl: LONG }, &names).await;
-    assert_eq!(first, vec![Answer::Acquired(1); 4]);
+    assert_eq!(first.to_vec(), vec![Answer::Acquired(1); 4]);
     let refused = Answer::Failed(ErrorCode::InvalidArgument);
     let second = stores.all_take(Step::Acquire { key: 1, id: 0, ttl: LONG }, &names).await;
     let expected = [refused.clone(), refused.clone(), refused, Answer::Acquired(1)];
     assert_eq!(second, expected);
     let locked = stores.all_take(Step::IsLocked { key: 0 }, &names).await;
-    assert_eq!(locked, vec![Answer::Is(true); 4]);
+    assert_eq!(locked.to_vec(), vec![Answer::Is(true); 4]);
     // The three others have refused without a trace.
     let released = stores.all_take(Step::Release { id: 0 }, &names).await;
     assert_eq!(released[..3], vec![Answer::Released; 3]);
