@@ -31,7 +31,7 @@ async fn the_postgres_backend_says_nothing() {
     let port = server.port();
     let url = format!("postgres://canary:{password}@127.0.0.1:{port}/postgres");
     let connect = async |url: &str, options: PostgresOptions| {
-        let connect = PoolOptions::new().with_size(3).expect("a size");
+        let connect = PoolOptions::new().with_size(6).expect("a size");
         let connect = connect.with_connect_timeout(Duration::from_secs(2)).expect("a timeout");
         PostgresBackend::connect_with(url, options, connect).await
     };
@@ -50,7 +50,7 @@ async fn the_postgres_backend_says_nothing() {
             .with_cleanup_in_is_locked(true);
         handles.push(connect(&url, options).await.expect("a backend"));
     }
-    suite(Postgres { server: Arc::clone(&server), handles: Handles::new(handles) }, 5).await;
+    suite(Postgres { server: Arc::clone(&server), handles: Handles::new(handles) }, 12).await;
     let backend = watched(net, backend);
     locks(&backend).await;
 
@@ -104,11 +104,11 @@ async fn check_fences(backend: &PostgresBackend) {
 
 /// What the driver says of the user's own statements, it would say of ours.
 async fn a_parameter_in_plain_sight_is_caught(backend: &PostgresBackend) {
-    let (net, parameter) = (Net::default(), secret());
-    net.add(&parameter);
+    let (net, parameter) = (Net::default(), LockId::generate().expect("randomness"));
+    net.add(parameter.expose());
     let client = backend.pool().get().await.expect("a connection");
     client
-        .query_one("SELECT $1::text", &[&parameter])
+        .query_one("SELECT $1::text", &[&parameter.expose()])
         .with_subscriber(Registry::default().with(net.clone()))
         .await
         .expect("a row");
