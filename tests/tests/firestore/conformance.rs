@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use syncguard_conformance::{Erased, Group, Harness, Shared, cases, run, run_all_limited};
+use syncguard_conformance::{Case, Erased, Group, Harness, Shared, cases, run};
 use syncguard_firestore::{Fence, FirestoreBackend, Key};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::support::{Raw, alone, backend_with, fresh, options, text};
@@ -49,21 +50,41 @@ groups! {
 }
 
 async fn group_passes(group: Group) {
-    let harness = Arc::new(Firestore::new());
+    let of_group = cases().iter().filter(|case| case.group == group);
+    all_pass(Firestore::new(), of_group.collect()).await;
+}
+
+async fn passes(harness: impl Harness) {
+    let _alone = alone().await;
+    all_pass(harness, cases().iter().collect()).await;
+}
+
+async fn all_pass(harness: impl Harness, cases: Vec<&'static Case>) {
+    assert!(!cases.is_empty(), "there is nothing to pass");
+    let (harness, slots) = (Arc::new(harness), Arc::new(Semaphore::new(AT_ONCE)));
     let mut tasks = JoinSet::new();
-    for case in cases().iter().filter(|case| case.group == group) {
-        let harness = Arc::clone(&harness);
-        tasks.spawn(async move { run(case.name, &*harness).await });
+    for case in cases {
+        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
+        tasks.spawn(async move {
+            let _slot = slots.acquire().await;
+            (case, run(case.name, &*harness).await)
+        });
     }
-    assert!(!tasks.is_empty(), "{group} has no case");
-    let failures: Vec<String> = tasks
-        .join_all()
-        .await
-        .into_iter()
-        .filter_map(|result| result.err().map(|failure| failure.to_string()))
-        .collect();
+    let mut failures = Vec::new();
+    for (case, result) in tasks.join_all().await {
+        let Err(failure) = result else { continue };
+        // Beside nine others, on a machine that builds something else, time may run out. A backend
+        // that hangs or forgets does so alone as well.
+        let was_slow = SLOW.iter().any(|slow| failure.message().contains(slow));
+        let failure = if was_slow { run(case.name, &*harness).await.err() } else { Some(failure) };
+        failures.extend(failure.map(|failure| failure.to_string()));
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+/// What a case says that ran out of time: of the suite's 30 s for each, of the tolerance to look at,
+/// of the 2 s for what goes on in the background.
+const SLOW: [&str; 3] = ["it was not done after", "too slow to say anything", "after 2 s"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arc() {
@@ -78,12 +99,6 @@ async fn dyn_backend() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_memory_of_locks() {
     passes(Firestore { remembered: 0, ..Firestore::new() }).await;
-}
-
-async fn passes(harness: impl Harness) {
-    let _alone = alone().await;
-    let report = run_all_limited(harness, AT_ONCE).await;
-    assert!(report.is_success(), "{report}");
 }
 
 struct Firestore {

@@ -92,9 +92,12 @@ pub(crate) fn fresh() -> String {
     format!("firestore://test-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Options for an emulator at this address.
+/// Options for an emulator at this address, patient with a busy machine.
 pub(crate) fn options_at(port: u16) -> FirestoreOptions {
-    FirestoreOptions::new().with_emulator(format!("127.0.0.1:{port}"))
+    FirestoreOptions::new()
+        .with_emulator(format!("127.0.0.1:{port}"))
+        .with_request_timeout(Duration::from_secs(20))
+        .with_operation_timeout(Duration::from_secs(40))
 }
 
 /// Options for the shared emulator.
