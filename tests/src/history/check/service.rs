@@ -17,7 +17,7 @@ pub(super) fn orphans_go(history: &History, locks: &[Lock<'_>], limits: &Limits)
         let window = |lock| could_live(lock, &ends, limits).map(|it| (it, lock));
         let mut windows: Vec<((u64, u64), &Lock<'_>)> = of_key.iter().filter_map(window).collect();
         windows.sort_by_key(|(window, _)| *window);
-        let mut latest = 0;
+        let mut latest = 0_u64;
         // The latest end among the windows up to each.
         let until: Vec<u64> = windows
             .iter()
