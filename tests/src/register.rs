@@ -44,7 +44,7 @@ enum Store {
     Memory(Memory),
     Redis(redis::Redis),
     Postgres(postgres::Postgres),
-    Firestore(firestore::Firestore),
+    Firestore(Box<firestore::Firestore>),
 }
 
 impl std::fmt::Debug for Registers {
@@ -70,7 +70,7 @@ impl Registers {
         let store = match scheme {
             "redis" => Store::Redis(redis::Redis::connect(url).await?),
             "postgres" => Store::Postgres(postgres::Postgres::connect(url).await?),
-            _ => Store::Firestore(firestore::Firestore::connect(url)?),
+            _ => Store::Firestore(Box::new(firestore::Firestore::connect(url)?)),
         };
         Ok(Self { store, recorder })
     }

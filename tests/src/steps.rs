@@ -207,7 +207,6 @@ pub struct Mix {
 
 impl Mix {
     /// One step.
-    #[must_use]
     pub fn step(&self) -> BoxedStrategy<Step> {
         let (keys, ids, tied) = (self.keys, self.ids, self.ids_have_keys);
         let (key, id) = (move || 0..keys, move || 0..ids);
@@ -232,7 +231,6 @@ impl Mix {
     }
 
     /// Up to 39 steps.
-    #[must_use]
     pub fn steps(&self) -> BoxedStrategy<Vec<Step>> {
         prop::collection::vec(self.step(), 1..40).boxed()
     }
@@ -240,7 +238,6 @@ impl Mix {
     /// Three parts, with all locks running out in between. There must be three times as many lock ids
     /// as in the mix: one that has run out is not taken again, as stores remember it for various
     /// times.
-    #[must_use]
     pub fn with_expiry(&self) -> BoxedStrategy<Vec<Step>> {
         let ids = self.ids;
         let part = move |part: usize, step: BoxedStrategy<Step>| {

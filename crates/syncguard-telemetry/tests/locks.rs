@@ -83,7 +83,7 @@ async fn a_wait_in_vain_says_how_it_ended() {
     let (given_up, ()) =
         tokio::join!(acquire(&backend, config.with_cancellation(token.clone())), async {
             sleep(limit).await;
-            token.cancel()
+            token.cancel();
         },);
     assert_eq!(given_up.unwrap_err().code(), ErrorCode::Aborted);
     assert_eq!(last(&seen, &handle).await, "wait fail !Aborted attempts=2 150ms");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
 use common::{KEY, Store, TTL, request, take};
@@ -128,6 +128,6 @@ struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0 += &format!("{field}={value:?} ");
+        write!(self.0, "{field}={value:?} ").unwrap();
     }
 }

@@ -127,7 +127,9 @@ impl<'a> Lock<'a> {
             }
         }
         spans.push((from, until));
-        spans.iter_mut().for_each(|(_, until)| *until = given_up.min(*until));
+        for (_, until) in &mut spans {
+            *until = given_up.min(*until);
+        }
         spans.retain(|(from, until)| from < until);
         spans
     }

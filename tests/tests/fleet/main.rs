@@ -1,6 +1,8 @@
 //! Fleets under locks, while processes are killed and stopped and the way to the store breaks; and
 //! the eight invariants over what they recorded.
 
+#![allow(clippy::print_stdout, reason = "figures and seeds for a human eye")]
+
 mod chaos;
 mod processes;
 mod shaky;

@@ -47,8 +47,8 @@ fn floors() -> Floors {
 fn fleets_of_processes_break_no_invariant() {
     let seed = Random::seed();
     println!("SYNCGUARD_SEED={seed}");
-    let stores: [(&str, fn() -> Result<Server>); 3] = [
-        ("redis", Server::redis),
+    let stores = [
+        ("redis", Server::redis as fn() -> Result<Server>),
         ("postgres", Server::postgres),
         ("firestore", Server::firestore),
     ];

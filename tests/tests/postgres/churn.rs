@@ -1,6 +1,10 @@
 //! What is left of many locks.
 
-#![allow(clippy::cast_precision_loss, reason = "rates and ratios for a human eye")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "rates and ratios for a human eye"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -17,7 +17,7 @@ fn repeated(of_key: &[Lock<'_>]) -> Vec<Violation> {
     for lock in of_key {
         let mut own: Option<(u64, &Operation)> = None;
         for operation in lock.acquires.iter().chain(&lock.sightings) {
-            let (Some(Answer::Acquired { fence, .. }) | Some(Answer::Found { fence, .. })) =
+            let Some(Answer::Acquired { fence, .. } | Answer::Found { fence, .. }) =
                 operation.answer()
             else {
                 continue;

@@ -92,8 +92,8 @@ impl<'a> Register<'a> {
         let mut by_answer = self.accepted.clone();
         by_answer.sort_by_key(|(operation, ..)| answered(operation));
         let mut earlier = by_answer.into_iter().peekable();
-        let (mut fences, mut values): (Option<(&Operation, u64)>, Option<(&Operation, u64)>) =
-            (None, None);
+        let mut fences: Option<(&Operation, u64)> = None;
+        let mut values: Option<(&Operation, u64)> = None;
         let mut pairs = Vec::new();
         for (operation, fence, value) in &self.accepted {
             let before = |(other, ..): &(&Operation, u64, u64)| {
