@@ -1,6 +1,7 @@
 //! Programs that write to one log, so that the order of its lines is the order of what happened.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,10 @@ impl Stage {
 
     /// The lines that are complete.
     pub(crate) fn lines(&self) -> Result<Vec<String>> {
-        let text = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let text = match fs::read_to_string(self.folder.path().join("log")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            text => text?,
+        };
         let (complete, _) = text.rsplit_once('\n').unwrap_or_default();
         Ok(complete.lines().map(str::to_owned).collect())
     }

@@ -32,12 +32,12 @@ fn impatient(options: FirestoreOptions) -> FirestoreOptions {
 async fn all_fail(backend: &FirestoreBackend, id: LockId) -> Result<Vec<LockError>> {
     let started = Instant::now();
     let (acquire, extend, is_locked, by_key, by_id, release) = tokio::join!(
-        backend.acquire(request("other", 60_000)),
-        backend.extend(ExtendRequest::new(id, SOON)?),
-        backend.is_locked(IsLockedRequest::new("k")?),
-        backend.lookup(LookupRequest::by_key("k")?),
-        backend.lookup(LookupRequest::by_lock_id(id)),
-        backend.release(ReleaseRequest::new(id)),
+        Box::pin(backend.acquire(request("other", 60_000))),
+        Box::pin(backend.extend(ExtendRequest::new(id, SOON)?)),
+        Box::pin(backend.is_locked(IsLockedRequest::new("k")?)),
+        Box::pin(backend.lookup(LookupRequest::by_key("k")?)),
+        Box::pin(backend.lookup(LookupRequest::by_lock_id(id))),
+        Box::pin(backend.release(ReleaseRequest::new(id))),
     );
     // Twice the request timeout is the operation timeout; the rest is for a busy machine.
     assert!(started.elapsed() < 2 * SOON + Duration::from_secs(10), "{:?}", started.elapsed());

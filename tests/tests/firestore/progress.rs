@@ -1,5 +1,7 @@
 //! Many at once: everybody gets on.
 
+#![allow(clippy::print_stdout, reason = "rates for a human eye")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
