@@ -20,8 +20,8 @@ const LEAKS: &[(&str, Leak)] = &[
     ("escaped", |_, secret| tracing::trace!("found \\\"{}\\\"", secret.escape_debug())),
     ("a list of bytes", |_, secret| tracing::trace!(found = ?secret.as_bytes())),
     ("hex", |_, secret| {
-        let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
-        tracing::trace!("found {hex}");
+        let hex: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        tracing::trace!("found {}", hex.concat());
     }),
     ("a part of it", |_, secret| tracing::trace!("found {}…", &secret[2..20])),
     ("in the midst of others", |_, secret| tracing::trace!("/a/b-{secret}_c?d={secret}")),

@@ -124,13 +124,13 @@ async fn all_keys<B: LockBackend<Fence = syncguard::Fence>>(backend: &B, names: 
 async fn two_spellings_of_the_same_characters_are_one_key() {
     Script::new(&["caf\u{e9}/\u{1e69}", "cafe\u{301}/s\u{323}\u{307}", "cafe/s"], 3)
         .takes(0, 0, LONG, 1)
-        .is_refused(1, 1)
-        .is_locked(1, true)
+        .meets_a_lock(1, 1)
+        .sees(1, true)
         .finds(1, 0, 1, 20)
         .takes(2, 2, LONG, 1)
         .releases(0)
         .takes(1, 1, LONG, 2)
-        .is_locked(0, true)
+        .sees(0, true)
         .finds(0, 1, 2, 20)
         .play()
         .await;

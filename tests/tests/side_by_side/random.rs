@@ -1,5 +1,7 @@
 //! Random sequences.
 
+#![allow(clippy::print_stdout, reason = "the seed, to run them again")]
+
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};

@@ -43,7 +43,7 @@ impl Script {
         self.acquire(key, id, ttl, Answer::Acquired(fence))
     }
 
-    pub(crate) fn is_refused(self, key: usize, id: usize) -> Self {
+    pub(crate) fn meets_a_lock(self, key: usize, id: usize) -> Self {
         self.acquire(key, id, LONG, Answer::Locked)
     }
 
@@ -55,7 +55,7 @@ impl Script {
         self.then(Step::Extend { id, ttl }, Answer::Extended)
     }
 
-    pub(crate) fn is_locked(self, key: usize, locked: bool) -> Self {
+    pub(crate) fn sees(self, key: usize, locked: bool) -> Self {
         self.then(Step::IsLocked { key }, Answer::Is(locked))
     }
 
