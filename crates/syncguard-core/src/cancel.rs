@@ -2,8 +2,8 @@
 //!
 //! A request on the wire cannot be taken back. If the caller stops waiting, because its future is
 //! dropped or its token fires, somebody has to see the operation through, or an acquire leaves a
-//! lock that nobody holds and a pooled connection is left in the middle of a conversation. The two
-//! functions here do that: they run the operation in place, and hand what is left of it to the
+//! lock that nobody holds and a pooled connection is left in the middle of a conversation. [`finish`]
+//! and [`finish_acquire`] do that: they run the operation in place, and hand what is left of it to the
 //! runtime when they are interrupted. In place it costs one allocation and no task.
 
 use std::future::Future;
@@ -31,7 +31,24 @@ pub fn check(cancellation: Option<&CancellationToken>) -> Result<(), LockError> 
     }
 }
 
-/// Runs a release, an extend or a read; once started it runs to its end whatever the caller does.
+/// Runs a read until the token fires. Nothing of it has to be seen through to its end.
+///
+/// # Errors
+///
+/// `Aborted` as soon as the token fires; else the read's own error.
+///
+/// # Cancel safety
+///
+/// Safe: dropping the future drops the read.
+pub async fn read<T, O>(cancellation: Option<&CancellationToken>, read: O) -> Result<T, LockError>
+where
+    O: Future<Output = Result<T, LockError>>,
+{
+    check(cancellation)?;
+    interruptible(cancellation, read).await.unwrap_or_else(|| Err(LockError::aborted()))
+}
+
+/// Runs a release or an extend, or a read that must not be interrupted; once started it runs to its end whatever the caller does.
 ///
 /// # Errors
 ///

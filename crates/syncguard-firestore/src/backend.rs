@@ -250,14 +250,14 @@ impl LockBackend for FirestoreBackend {
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
         let token = request.cancellation.clone();
-        let read = is_locked::is_locked(Arc::clone(&self.0), request);
-        until_cancelled(token.as_ref(), read).await
+        let read = Box::pin(is_locked::is_locked(Arc::clone(&self.0), request));
+        cancel::read(token.as_ref(), read).await
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
         let token = request.cancellation.clone();
-        let read = lookup::lookup(Arc::clone(&self.0), request);
-        until_cancelled(token.as_ref(), read).await
+        let read = Box::pin(lookup::lookup(Arc::clone(&self.0), request));
+        cancel::read(token.as_ref(), read).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {
@@ -277,21 +277,5 @@ impl fmt::Debug for FirestoreBackend {
             .field("fence_collection", &self.0.layout.fence_collection())
             .field("clock_drift", &self.clock_drift())
             .finish()
-    }
-}
-
-/// Runs a read until the caller's token fires. There is nothing to see through to its end.
-async fn until_cancelled<T>(
-    token: Option<&CancellationToken>,
-    read: impl Future<Output = Result<T, LockError>>,
-) -> Result<T, LockError> {
-    cancel::check(token)?;
-    match token {
-        None => read.await,
-        Some(token) => tokio::select! {
-            biased;
-            result = read => result,
-            () = token.cancelled() => Err(LockError::aborted()),
-        },
     }
 }

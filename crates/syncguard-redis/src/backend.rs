@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ExtendRequest,
-    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo,
-    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
+    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority,
 };
 
 use crate::client::Connections;
@@ -248,21 +248,5 @@ impl fmt::Debug for RedisBackend {
             .field("connections", &self.0.connections.len())
             .field("wait_replicas", &self.0.wait_replicas)
             .finish()
-    }
-}
-
-/// Runs a read until the caller's token fires. There is nothing to see through to its end.
-pub(crate) async fn until_cancelled<T>(
-    token: Option<&CancellationToken>,
-    read: impl Future<Output = Result<T, LockError>>,
-) -> Result<T, LockError> {
-    cancel::check(token)?;
-    match token {
-        None => read.await,
-        Some(token) => tokio::select! {
-            biased;
-            result = read => result,
-            () = token.cancelled() => Err(LockError::aborted()),
-        },
     }
 }

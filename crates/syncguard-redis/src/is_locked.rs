@@ -1,8 +1,8 @@
 //! Whether a key is locked.
 
-use syncguard_core::{IsLockedRequest, Key, LockError};
+use syncguard_core::{IsLockedRequest, Key, LockError, cancel};
 
-use crate::backend::{RedisBackend, until_cancelled};
+use crate::backend::RedisBackend;
 use crate::client::Call;
 use crate::{scripts, wire};
 
@@ -11,7 +11,7 @@ pub(crate) async fn is_locked(
     request: IsLockedRequest,
 ) -> Result<bool, LockError> {
     let read = read(backend, &request.key);
-    let result = until_cancelled(request.cancellation.as_ref(), read).await;
+    let result = cancel::read(request.cancellation.as_ref(), read).await;
     result.map_err(|error| error.with_key(&request.key))
 }
 

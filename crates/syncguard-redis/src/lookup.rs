@@ -1,8 +1,8 @@
 //! The details of a live lock.
 
-use syncguard_core::{Key, LockError, LockId, LockInfo, LookupBy, LookupRequest};
+use syncguard_core::{Key, LockError, LockId, LockInfo, LookupBy, LookupRequest, cancel};
 
-use crate::backend::{RedisBackend, until_cancelled};
+use crate::backend::RedisBackend;
 use crate::client::Call;
 use crate::{scripts, wire};
 
@@ -12,10 +12,10 @@ pub(crate) async fn lookup(
 ) -> Result<Option<LockInfo>, LockError> {
     let cancellation = request.cancellation.as_ref();
     match &request.by {
-        LookupBy::Key(key) => until_cancelled(cancellation, by_key(backend, key))
+        LookupBy::Key(key) => cancel::read(cancellation, by_key(backend, key))
             .await
             .map_err(|error| error.with_key(key)),
-        LookupBy::LockId(lock_id) => until_cancelled(cancellation, by_lock_id(backend, *lock_id))
+        LookupBy::LockId(lock_id) => cancel::read(cancellation, by_lock_id(backend, *lock_id))
             .await
             .map_err(|error| error.with_lock_id(*lock_id)),
     }
