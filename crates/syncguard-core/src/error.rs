@@ -190,7 +190,9 @@ impl LockError {
     /// Whether the store may have carried out the operation although it failed for the caller.
     ///
     /// An acquire with an unknown outcome leaves nothing behind: the backend releases the lock in
-    /// the background should it turn out to be taken. A release or an extend can simply be repeated.
+    /// the background should it turn out to be taken. So never send the same request again: a lock it
+    /// is granted then would be released with the first one. A new request has a lock id of its own. A
+    /// release or an extend can simply be repeated.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         self.outcome_unknown
