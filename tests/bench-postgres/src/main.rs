@@ -111,7 +111,7 @@ async fn measure(ways: &[Way], rounds: usize, time: Duration) -> Result<Vec<Figu
     Ok(all.into_iter().map(Figures::median).collect())
 }
 
-/// What issue 4 asks for.
+/// What is to be reached.
 fn cycle_targets(concurrency: usize, latency: u64, figures: &[Figures]) {
     let [a, b, c, _] = figures else { return };
     let (sql, naive) = (a.per_second / b.per_second, a.per_second / c.per_second);

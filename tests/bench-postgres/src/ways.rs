@@ -43,7 +43,7 @@ enum What {
 }
 
 impl Way {
-    /// The cycles of issue 4.
+    /// The cycles that are compared.
     pub(crate) async fn all(port: u16, concurrency: usize) -> Result<Vec<Self>> {
         let backend = backend(port).await?;
         let connections = concurrency.min(POOL);

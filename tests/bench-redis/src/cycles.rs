@@ -46,7 +46,7 @@ impl Figures {
 }
 
 impl Way {
-    /// (a) to (f) of issue 3, in this order.
+    /// (a) to (f), in this order.
     pub(crate) async fn all(server: &RedisServer, backend: RedisBackend) -> Result<[Self; 6]> {
         let scripts = Arc::new(Scripts::load(server).await?);
         let redis_rs = redis::Client::open(server.url())?;

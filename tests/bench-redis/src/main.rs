@@ -86,7 +86,7 @@ async fn run(round_ms: u64) -> Result<Json> {
     Ok(json!({ "server_us_per_call": costs, "bytes": memory, "cycles": table }))
 }
 
-/// What issue 3 asks for.
+/// What is to be reached.
 fn targets(concurrency: usize, figures: &[Figures]) {
     let [a, b, c, d, e, f] = figures else { return };
     let rate = |other: &Figures| a.per_second / other.per_second;
