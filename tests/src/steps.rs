@@ -4,12 +4,15 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use proptest::strategy::Union;
+use proptest::strategy::{Union, ValueTree as _};
+use proptest::test_runner::TestRunner;
 use syncguard::{
     AcquireRequest, AcquireResult, DynBackend, ErrorCode, ExtendRequest, ExtendResult, Fence,
     IsLockedRequest, LockBackend, LockError, LockId, LookupRequest, NotHeld, ReleaseRequest,
     ReleaseResult, TIME_TOLERANCE,
 };
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 /// What is done, with keys and lock ids out of small numbers of them. TTLs in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,4 +267,38 @@ impl Mix {
             })
             .boxed()
     }
+}
+
+/// Compares sequences one after another, as many as the runner is set to. Each must be alike.
+pub fn all_alike<F>(runner: &mut TestRunner, mix: &Mix, compared: impl Fn(Vec<Step>) -> F)
+where
+    F: Future<Output = Result<Comparison, String>>,
+{
+    let runtime = Runtime::new().expect("a runtime");
+    let alike = |steps| {
+        prop_assert_eq!(runtime.block_on(compared(steps)), Ok(Comparison::Alike));
+        Ok(())
+    };
+    runner.run(&mix.steps(), alike).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Compares so many sequences with expiry side by side. None may differ; says how many could be
+/// compared.
+pub async fn count_alike<F>(
+    runner: &mut TestRunner,
+    mix: &Mix,
+    sequences: usize,
+    compared: impl Fn(Vec<Step>) -> F,
+) -> usize
+where
+    F: Future<Output = Result<Comparison, String>> + Send + 'static,
+{
+    let steps = mix.with_expiry();
+    let mut tasks = JoinSet::new();
+    for _ in 0..sequences {
+        tasks.spawn(compared(steps.new_tree(runner).expect("steps").current()));
+    }
+    let results: Result<Vec<_>, _> = tasks.join_all().await.into_iter().collect();
+    let results = results.unwrap_or_else(|difference| panic!("{difference}"));
+    results.iter().filter(|result| **result == Comparison::Alike).count()
 }

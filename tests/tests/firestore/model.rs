@@ -1,12 +1,10 @@
 //! The same sequences on the emulator and on the embedded backend: the same answers.
 
-use proptest::prelude::*;
-use proptest::strategy::ValueTree as _;
+use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
 use syncguard_firestore::DynBackend;
 use syncguard_memory::MemoryBackend;
-use syncguard_tests::steps::{Comparison, Mix, Names, Step, compare};
-use tokio::task::JoinSet;
+use syncguard_tests::steps::{Comparison, Mix, Names, Step, all_alike, compare, count_alike};
 
 use crate::support::{backend_with, fresh, options};
 
@@ -21,40 +19,25 @@ fn mix(ttl: u64) -> Mix {
 }
 
 /// Takes the steps on both, each on a store of its own.
-async fn same(steps: &[Step]) -> Comparison {
+async fn same(steps: Vec<Step>) -> Result<Comparison, String> {
     // Half of the time nothing is remembered, and everything looked up.
     let url = fresh();
     let remembered = if url.ends_with(['0', '2', '4', '6', '8']) { 0 } else { 6 };
     let options = options().with_remembered_locks(remembered);
     let firestore = DynBackend::new(backend_with(&url, options).await);
     let memory = DynBackend::new(MemoryBackend::new());
-    let compared = compare(&[memory, firestore], steps, &Names::new(&KEYS, 3 * IDS)).await;
-    compared.unwrap_or_else(|difference| panic!("{difference}"))
+    compare(&[memory, firestore], &steps, &Names::new(&KEYS, 3 * IDS)).await
 }
 
 #[test]
 fn random_sequences_have_the_same_answers() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let config = ProptestConfig { cases: 120, failure_persistence: None, ..Default::default() };
-    TestRunner::new(config)
-        .run(&mix(600_000).steps(), |steps| {
-            prop_assert_eq!(runtime.block_on(same(&steps)), Comparison::Alike);
-            Ok(())
-        })
-        .unwrap();
+    all_alike(&mut TestRunner::new(config), &mix(600_000), same);
 }
 
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
-    let mut runner = TestRunner::deterministic();
     // Long enough that nothing runs out between two steps.
-    let sequences = mix(3000).with_expiry();
-    let mut tasks = JoinSet::new();
-    for _ in 0..40 {
-        let steps = sequences.new_tree(&mut runner).unwrap().current();
-        tasks.spawn(async move { same(&steps).await });
-    }
-    let compared = tasks.join_all().await;
-    let alike = compared.iter().filter(|compared| **compared == Comparison::Alike).count();
-    assert!(alike >= 8, "{alike} of {} could be compared", compared.len());
+    let alike = count_alike(&mut TestRunner::deterministic(), &mix(3000), 40, same).await;
+    assert!(alike >= 8, "{alike} of 40 could be compared");
 }

@@ -2,12 +2,10 @@
 
 #![allow(clippy::print_stdout, reason = "the seed, to run them again")]
 
-use proptest::prelude::*;
-use proptest::strategy::ValueTree as _;
+use proptest::prelude::ProptestConfig;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use syncguard_tests::random::Random;
-use syncguard_tests::steps::{Comparison, Mix, Names, Step, compare};
-use tokio::task::JoinSet;
+use syncguard_tests::steps::{Comparison, Mix, Names, Step, all_alike, compare, count_alike};
 
 use crate::stores::Stores;
 
@@ -20,9 +18,9 @@ fn mix(ttls: Vec<u64>) -> Mix {
     Mix { keys: KEYS.len(), ids: IDS, ids_have_keys: true, ttls, passes: Vec::new() }
 }
 
-async fn compared(steps: &[Step]) -> Result<Comparison, String> {
+async fn compared(steps: Vec<Step>) -> Result<Comparison, String> {
     let stores = Stores::fresh().await;
-    compare(&stores.backends, steps, &Names::new(&KEYS, 3 * IDS)).await
+    compare(&stores.backends, &steps, &Names::new(&KEYS, 3 * IDS)).await
 }
 
 fn runner(config: ProptestConfig) -> TestRunner {
@@ -35,33 +33,18 @@ fn runner(config: ProptestConfig) -> TestRunner {
 
 #[test]
 fn random_sequences_have_the_same_answers() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let config = ProptestConfig { cases: 25, failure_persistence: None, ..Default::default() };
-    let steps = mix(vec![60_000, 600_000]).steps();
-    runner(config)
-        .run(&steps, |steps| {
-            let compared = runtime.block_on(compared(&steps));
-            prop_assert_eq!(compared, Ok(Comparison::Alike));
-            Ok(())
-        })
-        .unwrap();
+    all_alike(&mut runner(config), &mix(vec![60_000, 600_000]), compared);
 }
 
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
     let mut runner = runner(ProptestConfig::default());
     // Long enough that nothing runs out between two steps; what does is left out.
-    let sequences = mix(vec![2500]).with_expiry();
+    let mix = mix(vec![2500]);
     let mut alike = 0;
     for _ in 0..8 {
-        let mut tasks = JoinSet::new();
-        for _ in 0..16 {
-            let steps = sequences.new_tree(&mut runner).unwrap().current();
-            tasks.spawn(async move { compared(&steps).await });
-        }
-        let results: Result<Vec<_>, _> = tasks.join_all().await.into_iter().collect();
-        let results = results.unwrap_or_else(|difference| panic!("{difference}"));
-        alike += results.iter().filter(|result| **result == Comparison::Alike).count();
+        alike += count_alike(&mut runner, &mix, 16, compared).await;
         if alike >= 12 {
             return;
         }
