@@ -94,6 +94,11 @@ fn life<'a>(lock: &'a Lock<'a>, limits: &Limits) -> Option<Span<'a>> {
         }
     }
     let mut until = expires_at + millis(TIME_TOLERANCE);
+    if lock.grant().is_none() {
+        // Nobody was told that it is his, so the backend gives it back by itself, which no holder
+        // records: it is certain as long as it was seen.
+        until = until.min(last.called.unix.saturating_sub(slack));
+    }
     for release in &lock.releases {
         if !matches!(release.answer(), Some(Answer::NotHeld)) {
             until = until.min(release.called.unix.saturating_sub(slack));
