@@ -182,8 +182,8 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             ErrorCode::AcquisitionTimeout,
             format!(
                 "the lock was still held by someone else after {} attempts; the limits are {} and {:?}",
-                pauses.taken + 1,
-                pauses.options.max_retries + 1,
+                u64::from(pauses.taken) + 1,
+                u64::from(pauses.options.max_retries) + 1,
                 pauses.options.timeout
             ),
         )

@@ -30,7 +30,7 @@ use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::LockError;
+use crate::{LockError, Ttl};
 
 /// A URL with its parameters taken apart. `Debug` shows nothing of it.
 pub struct BackendUrl<'a> {
@@ -187,14 +187,14 @@ impl<'a> BackendUrl<'a> {
         self.raw(name).next().map(number).transpose()
     }
 
-    /// A duration in whole milliseconds, from one to some 49 days.
+    /// A duration in whole milliseconds, from one to 100 years.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for anything else.
     pub fn millis(&self, name: &str) -> Result<Option<Duration>, LockError> {
-        let millis = self.number(name, 1..=u32::MAX)?;
-        Ok(millis.map(|millis| Duration::from_millis(millis.into())))
+        let millis = self.number(name, Ttl::MIN.as_millis()..=Ttl::MAX.as_millis())?;
+        Ok(millis.map(Duration::from_millis))
     }
 
     /// The URL with these parameters alone, as they are written: for the driver. It may hold a
@@ -312,10 +312,10 @@ mod tests {
             );
         }
         assert_eq!(number("064").unwrap(), Some(64));
-        for value in ["0", "4294967296", "1s", "1.0"] {
+        for value in ["0", "3153600000001", "1s", "1.0"] {
             let url = format!("db:?wait_ms={value}");
             assert!(
-                message(parse(&url).unwrap().millis("wait_ms")).contains("from 1 to 4294967295")
+                message(parse(&url).unwrap().millis("wait_ms")).contains("from 1 to 3153600000000")
             );
         }
         for value in ["", "1", "yes", "True", "%74rue"] {

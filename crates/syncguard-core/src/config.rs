@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::release_error::checked_dispose_timeout;
-use crate::{Key, LockError, ReleaseErrorHandler, Ttl};
+use crate::{Key, LockError, ReleaseErrorHandler, Ttl, checked_timeout};
 
 /// How the pause between two attempts grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -117,13 +116,7 @@ impl AcquisitionOptions {
                 "the retry delay is below 1 ms; 1 ms or more is allowed, or no retries",
             ));
         }
-        if Ttl::new(self.timeout).is_err() {
-            return Err(LockError::invalid_argument(format!(
-                "the acquisition timeout is {:?}; 1 ms to 100 years are allowed",
-                self.timeout
-            )));
-        }
-        Ok(())
+        checked_timeout("acquisition timeout", self.timeout).map(drop)
     }
 }
 
@@ -191,20 +184,14 @@ impl Policy {
     }
 
     pub(crate) fn set_auto_extend(&mut self, plan: AutoExtend) {
-        let max_hold = plan.max_hold.map_or(Ok(()), |max_hold| {
-            Ttl::new(max_hold).map(drop).map_err(|_| {
-                LockError::invalid_argument(format!(
-                    "the cap on the hold is {max_hold:?}; 1 ms to 100 years are allowed"
-                ))
-            })
-        });
-        if self.note(max_hold).is_some() {
+        let cap = plan.max_hold.map(|max_hold| checked_timeout("cap on the hold", max_hold));
+        if self.note(cap.transpose()).is_some() {
             self.auto_extend = Some(plan);
         }
     }
 
     pub(crate) fn set_dispose_timeout(&mut self, timeout: Duration) {
-        if let Some(timeout) = self.note(checked_dispose_timeout(timeout)) {
+        if let Some(timeout) = self.note(checked_timeout("dispose timeout", timeout)) {
             self.dispose_timeout = Some(timeout);
         }
     }
@@ -245,7 +232,7 @@ macro_rules! policy_methods {
             self
         }
 
-        /// The longest a release may take before it counts as failed, 1 ms or more. Default: the
+        /// The longest a release may take before it counts as failed, 1 ms to 100 years. Default: the
         /// backend's, which is 5 s unless set.
         #[must_use]
         pub fn with_dispose_timeout(mut self, timeout: std::time::Duration) -> Self {

@@ -91,4 +91,4 @@ pub use self::request::{
 pub use self::storage_key::{
     StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
-pub use self::time::{TIME_TOLERANCE, Timestamp, Ttl, is_live};
+pub use self::time::{TIME_TOLERANCE, Timestamp, Ttl, checked_timeout, is_live};

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::{Key, LockError, LockId, LockObserver};
+use crate::{Key, LockError, LockId, LockObserver, checked_timeout};
 
 /// Where a release that failed came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,20 +129,11 @@ impl GuardDefaults {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` below one millisecond.
+    /// `InvalidArgument` below one millisecond or above 100 years.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.dispose_timeout = checked_dispose_timeout(timeout)?;
+        self.dispose_timeout = checked_timeout("dispose timeout", timeout)?;
         Ok(self)
     }
-}
-
-pub(crate) fn checked_dispose_timeout(timeout: Duration) -> Result<Duration, LockError> {
-    if timeout < Duration::from_millis(1) {
-        return Err(LockError::invalid_argument(
-            "the dispose timeout is below 1 ms; 1 ms or more is allowed",
-        ));
-    }
-    Ok(timeout)
 }
 
 impl Default for GuardDefaults {

@@ -28,6 +28,32 @@ pub const fn is_live(expires_at: Timestamp, now: Timestamp, tolerance: Duration)
     expires_at.0 as u128 + tolerance.as_millis() > now.0 as u128
 }
 
+/// For authors of backends: a timeout out of an option, from 1 ms to 100 years.
+///
+/// Longer ones would overflow when they are added to a point in time, which panics. `what` completes
+/// the message: `dispose timeout`.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_core::checked_timeout;
+///
+/// assert!(checked_timeout("request timeout", Duration::from_secs(5)).is_ok());
+/// let refused = checked_timeout("request timeout", Duration::MAX).unwrap_err();
+/// assert!(refused.message().contains("1 ms to 100 years are allowed"));
+/// ```
+///
+/// # Errors
+///
+/// `InvalidArgument` below one millisecond or above 100 years.
+pub fn checked_timeout(what: &str, timeout: Duration) -> Result<Duration, LockError> {
+    if Ttl::new(timeout).is_err() {
+        return Err(LockError::invalid_argument(format!(
+            "the {what} is {timeout:?}; 1 ms to 100 years are allowed"
+        )));
+    }
+    Ok(timeout)
+}
+
 /// A point in time by the store's authority, in whole milliseconds since the Unix epoch.
 ///
 /// Holds 0 to 2⁵³ − 1, what every store and JavaScript can represent exactly.

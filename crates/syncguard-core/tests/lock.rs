@@ -363,3 +363,14 @@ async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {
     assert_eq!(fence.get(), 3);
     assert_eq!(spawn_generic(DynBackend::new(backend), |_| async { 7 }).await.unwrap().unwrap(), 7);
 }
+
+/// Also without a limit on the attempts, the time limit ends the waiting.
+#[tokio::test(start_paused = true)]
+async fn any_number_of_retries_ends_with_the_time_limit() {
+    let line = Line::new();
+    let _held = try_lock(&line, KEY).await.unwrap().unwrap();
+    let config = LockConfig::new(KEY).with_acquisition(fixed(u32::MAX, 100, 1000));
+    let error = acquire(&line, config).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(error.message().contains("4294967296"), "{error}");
+}

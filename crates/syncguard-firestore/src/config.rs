@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler};
+use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler, checked_timeout};
 
 use crate::clock::Clock;
 
@@ -177,13 +177,9 @@ impl FirestoreOptions {
 
     /// What can be checked without a connection; the collections are the layout's.
     pub(crate) fn check(&self) -> Result<(), LockError> {
-        for timeout in [self.request_timeout, self.operation_timeout, self.connect_timeout] {
-            if timeout < Duration::from_millis(1) {
-                return Err(LockError::invalid_argument(
-                    "a timeout is below 1 ms; 1 ms or more is allowed",
-                ));
-            }
-        }
+        checked_timeout("request timeout", self.request_timeout)?;
+        checked_timeout("operation timeout", self.operation_timeout)?;
+        checked_timeout("connect timeout", self.connect_timeout)?;
         if self.operation_timeout < self.request_timeout {
             return Err(LockError::invalid_argument(
                 "the operation timeout is below the request timeout; it bounds all requests together",
@@ -236,6 +232,7 @@ mod tests {
             options().with_request_timeout(Duration::ZERO),
             options().with_operation_timeout(Duration::from_micros(999)),
             options().with_connect_timeout(Duration::ZERO),
+            options().with_operation_timeout(Duration::MAX),
             options().with_request_timeout(2 * second).with_operation_timeout(second),
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");

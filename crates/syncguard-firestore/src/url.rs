@@ -174,7 +174,7 @@ mod tests {
         for (url, says) in [
             ("firestore://p?collections=x", "allowed are: cleanup_in_is_locked, collection,"),
             ("firestore://p?collection=x&collection=y", "collection more than once"),
-            ("firestore://p?request_timeout_ms=0", "from 1 to 4294967295"),
+            ("firestore://p?request_timeout_ms=0", "from 1 to 3153600000000"),
             ("firestore://p?strict_clock=yes", "true or false"),
             ("firestore://p\n", "white space"),
         ] {

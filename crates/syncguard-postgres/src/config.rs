@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler};
+use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler, checked_timeout};
 
 use crate::tables::Tables;
 
@@ -75,7 +75,7 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` below one millisecond.
+    /// `InvalidArgument` below one millisecond or above 100 years.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
         self.guards = self.guards.with_dispose_timeout(timeout)?;
         Ok(self)
@@ -86,9 +86,9 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` below one millisecond.
+    /// `InvalidArgument` below one millisecond or above 100 years.
     pub fn with_pool_wait_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.pool_wait = checked(timeout)?;
+        self.pool_wait = checked_timeout("pool wait timeout", timeout)?;
         Ok(self)
     }
 
@@ -99,9 +99,9 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` below one millisecond.
+    /// `InvalidArgument` below one millisecond or above 100 years.
     pub fn with_statement_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.statement = checked(timeout)?;
+        self.statement = checked_timeout("statement timeout", timeout)?;
         Ok(self)
     }
 
@@ -132,13 +132,4 @@ impl Default for PostgresOptions {
     fn default() -> Self {
         Self::new()
     }
-}
-
-pub(crate) fn checked(timeout: Duration) -> Result<Duration, LockError> {
-    if timeout < Duration::from_millis(1) {
-        return Err(LockError::invalid_argument(
-            "a timeout is below 1 ms; 1 ms or more is allowed",
-        ));
-    }
-    Ok(timeout)
 }

@@ -5,11 +5,9 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
 };
-use syncguard_core::LockError;
+use syncguard_core::{LockError, checked_timeout};
 use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
-
-use crate::config::checked;
 
 /// The pool that [`connect_with`](crate::PostgresBackend::connect_with) makes.
 #[derive(Clone, Debug)]
@@ -48,9 +46,9 @@ impl PoolOptions {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` below one millisecond.
+    /// `InvalidArgument` below one millisecond or above 100 years.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.connect = checked(timeout)?;
+        self.connect = checked_timeout("connect timeout", timeout)?;
         Ok(self)
     }
 

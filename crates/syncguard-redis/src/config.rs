@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler};
+use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler, checked_timeout};
 
 /// Options of a [`RedisBackend`](crate::RedisBackend). TypeScript: `RedisBackendOptions`.
 ///
@@ -64,13 +64,13 @@ impl RedisOptions {
         self
     }
 
-    /// The longest an operation may take, 1 ms or more, whatever the client is set to. Default: 2 s.
+    /// The longest an operation may take, 1 ms to 100 years, whatever the client is set to. Default: 2 s.
     pub fn with_command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
 
-    /// The longest [`connect`](crate::RedisBackend::connect) may take, 1 ms or more. Default: 5 s.
+    /// The longest [`connect`](crate::RedisBackend::connect) may take, 1 ms to 100 years. Default: 5 s.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -114,22 +114,15 @@ impl RedisOptions {
         self
     }
 
-    /// The longest a release at the end of a guard may take, 1 ms or more. Default: 5 s.
+    /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
         self.dispose_timeout = timeout;
         self
     }
 
     pub(crate) fn check(&self) -> Result<(), LockError> {
-        let at_least_1_ms = |timeout: Duration, what: &str| {
-            if timeout >= Duration::from_millis(1) {
-                return Ok(());
-            }
-            let message = format!("the {what} timeout is below 1 ms; 1 ms or more is allowed");
-            Err(LockError::invalid_argument(message))
-        };
-        at_least_1_ms(self.command_timeout, "command")?;
-        at_least_1_ms(self.connect_timeout, "connect")?;
+        checked_timeout("command timeout", self.command_timeout)?;
+        checked_timeout("connect timeout", self.connect_timeout)?;
         if !(1..=64).contains(&self.connections) {
             return Err(LockError::invalid_argument(format!(
                 "{} connections are asked for; 1 to 64 are allowed",
@@ -206,6 +199,8 @@ mod tests {
         for wrong in [
             options().with_command_timeout(Duration::ZERO),
             options().with_connect_timeout(Duration::from_micros(999)),
+            options().with_command_timeout(Duration::MAX),
+            options().with_connect_timeout(Duration::MAX),
             options().with_connections(0),
             options().with_connections(65),
             options().with_wait_replicas(WaitReplicas::new(0)),

@@ -17,9 +17,10 @@ use crate::support::{MINUTE, Tables, connect, pool, shared};
 fn absurd_settings_are_refused() {
     let instant = Duration::from_micros(999);
     let options = PostgresOptions::new;
-    let refused: [Result<(), LockError>; 6] = [
+    let refused: [Result<(), LockError>; 7] = [
         options().with_pool_wait_timeout(instant).map(drop),
         options().with_statement_timeout(instant).map(drop),
+        options().with_statement_timeout(Duration::MAX).map(drop),
         options().with_dispose_timeout(instant).map(drop),
         options().with_tables("same", "Same").map(drop),
         PoolOptions::new().with_connect_timeout(instant).map(drop),

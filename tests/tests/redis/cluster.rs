@@ -106,14 +106,14 @@ async fn a_killed_node_is_an_error_and_its_return_is_noticed() -> Result<()> {
         let started = Instant::now();
         let error = backend.acquire(request("gone", 1000)).await.unwrap_err();
         assert!(error.is_retryable(), "{attempt}: {error:?}");
-        assert!(started.elapsed() < Duration::from_millis(2100), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     cluster.nodes_mut()[index].restart()?;
     cluster.wait_until_ok()?;
     let healed = Instant::now();
     while backend.is_locked(IsLockedRequest::new("k")?).await.is_err() {
-        assert!(healed.elapsed() < Duration::from_secs(3));
+        assert!(healed.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     every_operation(&backend, "after").await

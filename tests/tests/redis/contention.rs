@@ -90,7 +90,7 @@ async fn whoever_starves_is_told_in_time() -> Result<()> {
             (Ok(()), _) => done += 1,
             (Err(error), took) => {
                 assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
-                assert!(took < Duration::from_millis(1300), "{took:?}");
+                assert!(took < Duration::from_millis(2800), "{took:?}");
                 starved += 1;
             }
         }

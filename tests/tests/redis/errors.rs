@@ -88,7 +88,7 @@ async fn read_only_replicas_and_servers_without_enough_of_them() -> Result<()> {
     replica.cli(&["CONFIG", "SET", "replica-serve-stale-data", "no"])?;
     master.kill()?;
     let started = Instant::now();
-    while replica.cli(&["GET", "x"]).is_ok() && started.elapsed().as_secs() < 10 {
+    while replica.cli(&["GET", "x"]).is_ok() && started.elapsed().as_secs() < 30 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let error = acquire_fails(&on_replica).await;
@@ -107,7 +107,7 @@ async fn a_server_that_cannot_persist() -> Result<()> {
     std::fs::create_dir(server.folder().join("no.rdb"))?;
     raw.send("BGSAVE", &[]).await;
     let started = Instant::now();
-    while raw.try_send("SET", &["x", "y"]).await.is_ok() && started.elapsed().as_secs() < 10 {
+    while raw.try_send("SET", &["x", "y"]).await.is_ok() && started.elapsed().as_secs() < 30 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_refused(&acquire_fails(&backend).await, ErrorCode::ServiceUnavailable, "MISCONF");
@@ -130,7 +130,7 @@ async fn a_server_that_is_loading() -> Result<()> {
         if info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0") {
             break;
         }
-        assert!(started.elapsed().as_secs() < 10);
+        assert!(started.elapsed().as_secs() < 30);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // 1 ms for each key: long enough to be met while loading.
@@ -147,7 +147,7 @@ async fn a_server_that_is_loading() -> Result<()> {
             Ok(_) => break None,
             Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
-        assert!(started.elapsed().as_secs() < 20);
+        assert!(started.elapsed().as_secs() < 30);
     };
     let error = error.expect("met while loading");
     assert_refused(&error, ErrorCode::ServiceUnavailable, "LOADING");
@@ -193,7 +193,7 @@ async fn no_server_and_too_many_clients() -> Result<()> {
     let started = Instant::now();
     let error = RedisBackend::connect(&url).await.unwrap_err();
     assert_refused(&error, ErrorCode::ServiceUnavailable, "ConnectionRefused");
-    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(started.elapsed() < Duration::from_secs(5));
     Ok(())
 }
 
@@ -206,7 +206,7 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
     let backend = RedisBackend::connect_with(&url, options).await?;
     let lock = take(&backend, "held", 60_000).await;
 
-    proxy.set_latency(Duration::ZERO, Duration::from_millis(1500));
+    proxy.set_latency(Duration::ZERO, Duration::from_secs(4));
     let started = Instant::now();
     let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
     let errors = tokio::join!(
@@ -216,7 +216,7 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
         async { backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap_err() },
         async { backend.lookup(LookupRequest::by_key("k").unwrap()).await.unwrap_err() },
     );
-    assert!(started.elapsed() < Duration::from_millis(1300), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     let (acquire, release, extend, is_locked, lookup) = errors;
     for error in [&acquire, &release, &extend, &is_locked, &lookup] {
         assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
@@ -230,7 +230,7 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
     proxy.set_latency(Duration::ZERO, Duration::ZERO);
     let started = Instant::now();
     while backend.is_locked(IsLockedRequest::new("k")?).await.is_err() {
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(20));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     proxy.set_latency(Duration::ZERO, Duration::from_millis(800));
@@ -245,11 +245,16 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
     assert!(error.is_outcome_unknown());
     // Once fred has failed to reconnect, nothing is sent and nobody waits.
-    tokio::time::sleep(Duration::from_millis(400)).await;
-    let started = Instant::now();
-    let error = acquire_fails(&backend).await;
-    assert_refused(&error, ErrorCode::ServiceUnavailable, "Canceled");
-    assert!(started.elapsed() < Duration::from_millis(400));
+    let severed = Instant::now();
+    loop {
+        let started = Instant::now();
+        let error = acquire_fails(&backend).await;
+        if !error.is_outcome_unknown() && started.elapsed() < Duration::from_millis(400) {
+            assert_refused(&error, ErrorCode::ServiceUnavailable, "Canceled");
+            break;
+        }
+        assert!(severed.elapsed() < Duration::from_secs(20), "{error:?}");
+    }
     Ok(())
 }
 
@@ -304,7 +309,7 @@ async fn a_single_servers_client_on_a_cluster_node() -> Result<()> {
     node.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])?;
     let started = Instant::now();
     while !node.cli(&["CLUSTER", "INFO"])?.contains("cluster_state:ok") {
-        assert!(started.elapsed().as_secs() < 20);
+        assert!(started.elapsed().as_secs() < 30);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let options = RedisOptions::new().with_key_prefix("untagged");

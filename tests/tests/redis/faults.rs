@@ -22,7 +22,7 @@ use crate::support::{Raw, alone, backend, backend_with, fresh, request, shared, 
 
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(400);
 /// What a call may take beyond its bound on a busy machine.
-const SLACK: Duration = Duration::from_millis(300);
+const SLACK: Duration = Duration::from_secs(1);
 
 fn quick() -> RedisOptions {
     RedisOptions::new().with_command_timeout(COMMAND_TIMEOUT)
@@ -51,7 +51,7 @@ async fn eventually<T, F: Future<Output = Result<T, LockError>>>(mut call: impl 
             Ok(result) => return result,
             Err(error) => assert!(error.is_retryable(), "{error:?}"),
         }
-        assert!(started.elapsed() < Duration::from_secs(3), "no service 3 s after the fault");
+        assert!(started.elapsed() < Duration::from_secs(10), "no service 10 s after the fault");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -80,7 +80,7 @@ async fn an_acquire_cut_at_any_byte_of_its_reply_leaves_no_lock() -> Result<()> 
             }
             let error = result.unwrap_err();
             assert!(error.is_outcome_unknown() && error.is_retryable(), "{cut}: {error:?}");
-            freed(&direct, &key, Duration::from_secs(3)).await?;
+            freed(&direct, &key, Duration::from_secs(10)).await?;
             assert_eq!(take(&direct, &key, 1000).await.fence.get(), 2, "it had been granted");
             assert_eq!(proxy.counters().cuts, 1);
             eventually(|| backend.is_locked(IsLockedRequest::new("x").unwrap())).await;

@@ -2,6 +2,7 @@
 //! same is answered, up to times and lock ids.
 
 mod differences;
+mod extremes;
 mod keys;
 mod locks;
 mod random;

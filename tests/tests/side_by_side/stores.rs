@@ -76,6 +76,17 @@ impl Stores {
     }
 }
 
+/// The address of one of [`NAMES`], with room for more parameters.
+pub(crate) fn url(index: usize) -> String {
+    let servers = servers();
+    match index {
+        0 => "memory:?".to_owned(),
+        1 => format!("{}?", servers.redis.url()),
+        2 => format!("{}?setup_schema=true", servers.postgres.url()),
+        _ => format!("firestore://side/(default)?emulator={}", servers.firestore.host_port()),
+    }
+}
+
 async fn redis(servers: &Servers, prefix: &str) -> DynBackend {
     let options = RedisOptions::new().with_key_prefix(prefix);
     let backend = RedisBackend::connect_with(&servers.redis.url(), options).await;

@@ -1,0 +1,53 @@
+//! The largest values that options take: whoever never wants to time out says so with one.
+
+use std::time::Duration;
+
+use syncguard::{AcquisitionOptions, ErrorCode, LockConfig, acquire, lock};
+
+use crate::stores::{NAMES, url};
+
+/// 100 years, in milliseconds.
+const CENTURY: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/// The timeouts of each store, in the order of [`NAMES`].
+const TIMEOUTS: [&[&str]; 4] = [
+    &["dispose"],
+    &["command", "connect", "dispose"],
+    &["pool_wait", "statement", "connect", "dispose"],
+    &["operation", "request", "connect", "dispose"],
+];
+
+#[tokio::test]
+async fn the_longest_timeouts_and_the_most_retries_work() {
+    for (index, name) in NAMES.iter().enumerate() {
+        let mut long = url(index);
+        for timeout in TIMEOUTS[index] {
+            long.push_str(&format!("&{timeout}_timeout_ms={CENTURY}"));
+        }
+        let backend = syncguard::connect(&long).await.unwrap();
+        let patient = AcquisitionOptions::new().with_max_retries(u32::MAX);
+        let century = patient.with_timeout(Duration::from_millis(CENTURY));
+        let config = || LockConfig::new(format!("extreme {name}"));
+        let mut guard = acquire(&backend, config().with_acquisition(century)).await.unwrap();
+        assert!(
+            guard.extend(Duration::from_millis(CENTURY)).await.unwrap().is_extended(),
+            "{name}"
+        );
+        let short = patient.with_timeout(Duration::from_millis(50));
+        let late = lock(&backend, config().with_acquisition(short), async |_| ()).await;
+        assert_eq!(late.unwrap_err().code(), ErrorCode::AcquisitionTimeout, "{name}");
+        assert!(guard.release().await.unwrap().is_released(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn longer_timeouts_are_refused() {
+    for (index, name) in NAMES.iter().enumerate() {
+        for timeout in TIMEOUTS[index] {
+            let long = format!("{}&{timeout}_timeout_ms={}", url(index), CENTURY + 1);
+            let refused = syncguard::connect(&long).await.unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::InvalidArgument, "{name}: {timeout}");
+            assert!(refused.message().contains("from 1 to 3153600000000"), "{name}: {refused}");
+        }
+    }
+}
