@@ -30,6 +30,11 @@ impl StorageLimits {
 
     /// Firestore: 1500 bytes, the length of a document id.
     pub const FIRESTORE: Self = Self { limit: 1500, reserve: 0 };
+
+    /// Whether a name of this length leaves the reserve free.
+    const fn fit(self, length: usize) -> bool {
+        length <= self.limit.saturating_sub(self.reserve)
+    }
 }
 
 /// The name a key's record is stored under: `prefix:key`, or `prefix:hash` where that is too long.
@@ -56,7 +61,7 @@ pub fn make_storage_key(
     limits: StorageLimits,
 ) -> Result<String, LockError> {
     let name = Name::new(prefix, key, limits)?;
-    if name.len() + limits.reserve <= limits.limit { Ok(name.plain()) } else { name.hashed(limits) }
+    if limits.fit(name.len()) { Ok(name.plain()) } else { name.hashed(limits) }
 }
 
 /// The hashed form of [`make_storage_key`] whatever the length, for a store that cannot take this
@@ -113,7 +118,7 @@ impl<'a> Name<'a> {
         }
         let prefix = prefix.trim_end_matches(':');
         let separator = if prefix.is_empty() { "" } else { ":" };
-        if prefix.len() + separator.len() + limits.reserve > limits.limit {
+        if !limits.fit(prefix.len() + separator.len()) {
             return Err(prefix_too_long(prefix, limits));
         }
         Ok(Self { prefix, separator, key: nfc(key) })
@@ -137,7 +142,7 @@ impl<'a> Name<'a> {
         let hash = Base64UrlUnpadded::encode(&digest[..16], &mut buffer)
             .map_err(|_| LockError::internal("a hash does not fit 22 characters"))?;
         let name = [self.prefix, self.separator, hash].concat();
-        if name.len() + limits.reserve > limits.limit {
+        if !limits.fit(name.len()) {
             return Err(prefix_too_long(self.prefix, limits));
         }
         Ok(name)
@@ -148,6 +153,6 @@ fn prefix_too_long(prefix: &str, limits: StorageLimits) -> LockError {
     LockError::invalid_argument(format!(
         "prefix is {} bytes long; at most {} leave room for every key",
         prefix.len(),
-        limits.limit.saturating_sub(limits.reserve + HASH_CHARS + 1)
+        limits.limit.saturating_sub(limits.reserve).saturating_sub(HASH_CHARS + 1)
     ))
 }

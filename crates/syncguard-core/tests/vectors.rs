@@ -58,3 +58,12 @@ fn fences() {
         assert_eq!(text(&vector, "fence").parse::<Fence>().unwrap(), fence);
     }
 }
+
+#[test]
+fn limits_without_room_are_refused() {
+    for (limit, reserve) in [(0, 0), (2, 0), (1000, usize::MAX), (usize::MAX, usize::MAX)] {
+        assert!(make_storage_key("", "key", StorageLimits { limit, reserve }).is_err());
+    }
+    let whole = StorageLimits { limit: usize::MAX, reserve: 0 };
+    assert_eq!(make_storage_key("p", "key", whole).unwrap(), "p:key");
+}
