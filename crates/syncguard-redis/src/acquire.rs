@@ -1,7 +1,9 @@
 //! Taking a lock.
 
 use fred::types::Value;
-use syncguard_core::{AcquireRequest, AcquireResult, Key, LockError, LockId, Ttl, cancel};
+use syncguard_core::{
+    AcquireRequest, AcquireResult, Key, LockError, LockId, TIME_TOLERANCE, Ttl, cancel,
+};
 
 use crate::backend::RedisBackend;
 use crate::client::Call;
@@ -23,8 +25,9 @@ pub(crate) async fn acquire(
 /// The TTL, and how long the records live: both counted from the moment the script runs.
 pub(crate) fn lifetimes(ttl: Ttl) -> [Value; 2] {
     // Redis would drop a lock at its expiry, and contenders would get in within the tolerance.
-    let life = ttl.as_duration() + syncguard_core::TIME_TOLERANCE;
-    [ttl.as_millis().to_string().into(), life.as_millis().to_string().into()]
+    let life = ttl.as_duration() + TIME_TOLERANCE;
+    let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
+    [ttl.as_millis(), life].map(|millis| millis.to_string().into())
 }
 
 /// What may outlive the caller.

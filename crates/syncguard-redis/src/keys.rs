@@ -73,7 +73,7 @@ impl Layout {
     /// The name of a lock id's index entry.
     pub(crate) fn index_name(&self, lock_id: LockId) -> Result<String, LockError> {
         match &self.index_lead {
-            Some(lead) => Ok(format!("{lead}{}", lock_id.expose())),
+            Some(lead) => Ok([lead, lock_id.expose()].concat()),
             None => make_storage_key(&self.prefix, &index_key(lock_id.expose()), LIMITS),
         }
     }
@@ -108,6 +108,9 @@ const SAMPLE_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 /// A text as the inside of a JSON string.
 pub(crate) fn json_inside(text: &str) -> String {
+    if !text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        return text.to_owned();
+    }
     let mut inside = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
