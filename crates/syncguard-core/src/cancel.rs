@@ -59,19 +59,22 @@ where
 ///
 /// Dropping the future before its first poll starts nothing. Later, the operation goes on in the
 /// background, if there is a tokio runtime.
-pub async fn finish<T, O>(
+pub fn finish<T, O>(
     cancellation: Option<&CancellationToken>,
     operation: O,
-) -> Result<T, LockError>
+) -> impl Future<Output = Result<T, LockError>>
 where
     T: Send + 'static,
     O: Future<Output = Result<T, LockError>> + Send + 'static,
 {
-    check(cancellation)?;
+    // Into its box before anything else, so that the future that is returned is a small one.
     let operation = Finish::new(operation, |_| std::future::ready(()));
-    match interruptible(cancellation, operation).await {
-        Some(result) => result,
-        None => Err(LockError::aborted().with_unknown_outcome()),
+    async move {
+        check(cancellation)?;
+        match interruptible(cancellation, operation).await {
+            Some(result) => result,
+            None => Err(LockError::aborted().with_unknown_outcome()),
+        }
     }
 }
 
@@ -89,17 +92,16 @@ where
 ///
 /// Dropping the future before its first poll starts nothing. Later, the acquire goes on in the
 /// background and what it was granted is released. Without a tokio runtime the TTL has to end it.
-pub async fn finish_acquire<B, O>(
+pub fn finish_acquire<B, O>(
     backend: &B,
     request: &AcquireRequest,
     operation: O,
-) -> Result<AcquireResult<B::Fence>, LockError>
+) -> impl Future<Output = Result<AcquireResult<B::Fence>, LockError>>
 where
     B: LockBackend,
     O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
 {
     let cancellation = request.cancellation.as_ref();
-    check(cancellation)?;
     let (lock_id, ttl) = (request.lock_id, request.ttl);
     let orphaned = {
         let backend = backend.clone();
@@ -114,13 +116,16 @@ where
         }
     };
     let operation = Finish::new(operation, orphaned);
-    let Some(result) = interruptible(cancellation, operation).await else {
-        return Err(LockError::aborted());
-    };
-    if result.as_ref().is_err_and(LockError::is_outcome_unknown) {
-        Spawner::current().spawn(abandon(backend.clone(), lock_id, ttl));
+    async move {
+        check(cancellation)?;
+        let Some(result) = interruptible(cancellation, operation).await else {
+            return Err(LockError::aborted());
+        };
+        if result.as_ref().is_err_and(LockError::is_outcome_unknown) {
+            Spawner::current().spawn(abandon(backend.clone(), lock_id, ttl));
+        }
+        result
     }
-    result
 }
 
 /// Releases a lock that nobody wants, until the store confirms it or the lock has run out anyway.

@@ -50,6 +50,9 @@ pub(crate) struct Call<const K: usize, const A: usize> {
 /// What a script answered, and whether enough replicas have what it wrote.
 type Replicated = (Value, Result<(), LockError>);
 
+/// A script on its way.
+type Transmission<'a> = Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
+
 /// A command with what follows it.
 type Words = (&'static str, Vec<Value>);
 
@@ -149,8 +152,9 @@ impl Connections {
     ) -> Result<Value, LockError> {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
-        let answer = connection.client.custom::<Value, _>(plain(command), words);
-        self.watched(connection, answer).await
+        let answers = connection.answers.load(Ordering::Relaxed);
+        let answer = connection.client.custom::<Value, _>(plain(command), words).await;
+        self.heard(connection, answers, answer)
     }
 
     /// Sends a script by its hash, and in full if the server does not know it, within the command
@@ -161,43 +165,33 @@ impl Connections {
         wait: Option<WaitReplicas>,
     ) -> Result<Replicated, LockError> {
         let connection = self.pick();
+        let client = &connection.client;
         self.heartbeat.note_call();
-        let started = Instant::now();
-        let first = transmit(&connection.client, call()?.by_hash(), wait);
-        let answer = async {
-            match first.await {
-                Err(error) if error::is_unknown_script(&error) => {}
-                result => return result,
-            }
-            let Ok(call) = call() else { return Err(no_answer()) };
-            let second = transmit(&connection.client, call.in_full(), wait);
-            timeout_at(started + self.command_timeout, second).await.unwrap_or_else(late)
-        };
-        if self.may_interrupt {
-            let answer = timeout_at(started + self.command_timeout, answer);
-            let answer = async { answer.await.unwrap_or_else(late) };
-            return self.watched(connection, answer).await;
+        let answers = connection.answers.load(Ordering::Relaxed);
+        let deadline = Instant::now() + self.command_timeout;
+        // fred keeps the bound of each command, as the options of the connection say. One more timer
+        // of our own would cost a tenth of the client's time.
+        let bound = self.may_interrupt.then_some(deadline);
+        let mut answer = within(bound, transmit(client, call()?.by_hash(), wait)).await;
+        if matches!(&answer, Err(error) if error::is_unknown_script(error)) {
+            answer = within(Some(deadline), transmit(client, call()?.in_full(), wait)).await;
         }
-        self.watched(connection, answer).await
+        self.heard(connection, answers, answer)
     }
 
-    /// Waits for an answer, and has the connection replaced if none comes.
-    ///
-    /// fred keeps the bound of each command, as the options of the connection say. One more timer
-    /// of our own would cost a tenth of the client's time.
-    async fn watched<T>(
+    /// Notes an answer, and has the connection replaced if none came since there were so many.
+    fn heard<T>(
         &self,
         connection: &Connection,
-        answer: impl Future<Output = Result<T, DriverError>>,
+        answers: u64,
+        answer: Result<T, DriverError>,
     ) -> Result<T, LockError> {
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let result = answer.await;
-        if matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
+        if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
             self.replace_if_dead(connection, answers);
         } else {
             connection.answers.fetch_add(1, Ordering::Relaxed);
         }
-        result.map_err(|error| error::from_driver(&error, Stage::Calling))
+        answer.map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
     /// The next connection in turn, a working one if there is any.
@@ -279,11 +273,11 @@ impl<const K: usize, const A: usize> Call<K, A> {
 /// would find nothing to wait for.
 ///
 /// Boxed, because fred's future takes 5 KB, which would be copied from one future into the next.
-fn transmit<'a>(
-    client: &'a WithOptions<Client>,
+fn transmit(
+    client: &WithOptions<Client>,
     (command, words): Words,
     wait: Option<WaitReplicas>,
-) -> Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>> {
+) -> Transmission<'_> {
     let Some(wait) = wait else {
         return Box::pin(async move { Ok((client.custom(plain(command), words).await?, Ok(()))) });
     };
@@ -297,6 +291,16 @@ fn transmit<'a>(
         let value = next()?;
         Ok((value, confirmed(next(), wait)))
     })
+}
+
+async fn within(
+    bound: Option<Instant>,
+    answer: Transmission<'_>,
+) -> Result<Replicated, DriverError> {
+    match bound {
+        None => answer.await,
+        Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(late),
+    }
 }
 
 /// A command that goes to the node that the options of the connection name.
