@@ -161,3 +161,16 @@ fn without_a_runtime_nothing_panics() {
     drop(line);
     LockId::generate().unwrap();
 }
+
+/// Callers put these futures into their own, and those into their tasks'.
+#[tokio::test]
+async fn the_future_of_an_operation_is_small_whatever_the_operation() {
+    let large = async || {
+        let large = [1_u8; 10_000];
+        tokio::task::yield_now().await;
+        Ok(usize::from(large[9_999]))
+    };
+    let future = cancel::finish(None, large());
+    assert!(size_of_val(&future) < 512, "{}", size_of_val(&future));
+    assert_eq!(future.await.unwrap(), 1);
+}
