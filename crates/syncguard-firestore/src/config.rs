@@ -108,25 +108,28 @@ impl FirestoreOptions {
         self
     }
 
-    /// The longest a guard's release may take before it is reported as failed. Default: 5 s.
+    /// The longest a guard's release may take before it is reported as failed, 1 ms to 100 years.
+    /// Default: 5 s.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
         self.dispose_timeout = timeout;
         self
     }
 
-    /// The longest to wait for the answer to one call, an access token included. Default: 5 s.
+    /// The longest to wait for the answer to one call, an access token included, 1 ms to 100 years.
+    /// Default: 5 s.
     pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// The longest an operation may take, all of its calls and retries included. Default: 10 s.
+    /// The longest an operation may take, all of its calls and retries included, at least the request
+    /// timeout. Default: 10 s.
     pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = timeout;
         self
     }
 
-    /// The longest the opening of a connection may take. Default: 5 s.
+    /// The longest the opening of a connection may take, 1 ms to 100 years. Default: 5 s.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
