@@ -11,6 +11,7 @@ use std::time::Duration;
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::Rng;
 
+use super::status::Status;
 use super::{Lease, LockGuard};
 use crate::rt::model::{self, Instant, Spawner, sleep_until};
 use crate::{
@@ -40,6 +41,18 @@ fn plain_guard_under_random_schedules() {
 #[test]
 fn a_capped_hold_ends_at_the_cap() {
     shuttle::check_random(|| model::run(capped()), 2_000);
+}
+
+/// A renewal is cut to the cap before it is sent; where time passes in between, it reaches beyond.
+#[test]
+fn a_renewal_beyond_the_cap_counts_until_the_cap() {
+    let scenario = || async {
+        let (cap, expires_at) = (Instant::now() + TTL, Timestamp::from_millis(0).unwrap());
+        let status = Status::new(cap, expires_at, Some(cap), None);
+        status.renewed(cap + TTL, expires_at);
+        assert_eq!(status.until(), Ok(cap));
+    };
+    shuttle::check_random(move || model::run(scenario()), 1);
 }
 
 /// The keeper renews while a holder extends, then releases or drops in one of several ways.

@@ -64,7 +64,7 @@ impl Status {
         cap: Option<Instant>,
         holding: Option<Box<Holding>>,
     ) -> Self {
-        let until = cap.map_or(until, |cap| cap.min(until));
+        let until = earlier(until, cap);
         Self {
             phase: Mutex::new(Phase::Held { until, expires_at }),
             over: CancellationToken::new(),
@@ -88,8 +88,12 @@ impl Status {
         }
     }
 
-    /// The lock lives on. Changes nothing once it is over: a loss is final.
+    /// The lock lives on, at most until the cap. Changes nothing once it is over: a loss is final.
+    ///
+    /// The store may keep it for a little longer: what it was asked for was cut to the cap some time
+    /// before the request was sent.
     pub(crate) fn renewed(&self, until: Instant, expires_at: Timestamp) {
+        let until = earlier(until, self.cap);
         let mut phase = self.phase.lock();
         if let Phase::Held { .. } = *phase {
             *phase = Phase::Held { until, expires_at };
@@ -166,6 +170,10 @@ impl Status {
             }
         }
     }
+}
+
+fn earlier(until: Instant, cap: Option<Instant>) -> Instant {
+    cap.map_or(until, |cap| cap.min(until))
 }
 
 /// What the work under a lock knows of it: its fence, how long it is safe, and when it is lost.
