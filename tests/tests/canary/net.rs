@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
+use base64ct::{Base64Unpadded, Encoding as _};
 use syncguard_conformance::LogWatch;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -46,8 +47,11 @@ impl Net {
     /// chance are left out.
     pub(crate) fn add(&self, secret: &str) {
         let known = |piece: &[u8; PIECE]| self.pieces().contains(piece);
-        let new: Vec<_> =
-            pieces(secret.as_bytes()).filter(|piece| is_telling(piece) && !known(piece)).collect();
+        let forms = [secret.to_owned()].into_iter().chain(base64(secret));
+        let new: Vec<_> = forms
+            .flat_map(|form| pieces(form.as_bytes()).collect::<Vec<_>>())
+            .filter(|piece| is_telling(piece) && !known(piece))
+            .collect();
         if !new.is_empty() {
             self.0.pieces.write().unwrap_or_else(PoisonError::into_inner).extend(new);
         }
@@ -143,6 +147,11 @@ fn pieces(text: &[u8]) -> impl Iterator<Item = [u8; PIECE]> {
 /// Whether a piece is nothing that anybody might say by chance.
 fn is_telling(piece: &[u8; PIECE]) -> bool {
     piece.iter().collect::<HashSet<_>>().len() > 7
+}
+
+/// What a text may read like in base64: that depends on how many bytes are before it.
+fn base64(text: &str) -> impl Iterator<Item = String> {
+    (0..3).filter_map(|skipped| text.as_bytes().get(skipped..)).map(Base64Unpadded::encode_string)
 }
 
 /// Bytes as a list of numbers, as `Vec<u8>` prints.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base64ct::{Base64Unpadded, Base64UrlUnpadded, Encoding as _};
 use syncguard_core::{ErrorCode, Key, LockError, LockId};
 use tracing::instrument::WithSubscriber as _;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -22,6 +23,13 @@ const LEAKS: &[(&str, Leak)] = &[
     ("hex", |_, secret| {
         let hex: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
         tracing::trace!("found {}", hex.concat());
+    }),
+    ("base64", |_, secret| {
+        tracing::trace!("found {}", Base64Unpadded::encode_string(secret.as_bytes()));
+    }),
+    ("base64 of more", |_, secret| {
+        let more = format!("locks/{secret}/fence");
+        tracing::trace!("found {}", Base64UrlUnpadded::encode_string(more.as_bytes()));
     }),
     ("a part of it", |_, secret| tracing::trace!("found {}…", &secret[2..20])),
     ("in the midst of others", |_, secret| tracing::trace!("/a/b-{secret}_c?d={secret}")),

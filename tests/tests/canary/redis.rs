@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_conformance::Harness;
-use syncguard_core::{Fence, Key};
+use syncguard_core::{AcquireRequest, Fence, Key, LockBackend as _};
 use syncguard_redis::{RedisBackend, RedisOptions};
-use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::redis::{RedisCluster, RedisServer};
 
 use crate::net::Net;
 use crate::scenario::{
@@ -54,6 +54,40 @@ async fn the_redis_backend_says_nothing() {
     server.cli(&["ACL", "SETUSER", "default", "-@all"]).expect("an answer");
     all_fail(&backend).await;
     drop(server);
+    all_fail(&backend).await;
+    nothing_was_given_away(&["fred"]).await;
+}
+
+/// On a cluster, fred says other things: of slots and nodes, and of being sent from one to the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_cluster_says_nothing() {
+    let net = Net::global();
+    let _alone = alone().await;
+    let cluster = RedisCluster::start(3).expect("a Redis cluster");
+    let options = RedisOptions::new().with_key_prefix("{canary}");
+    let backend = RedisBackend::connect_with(&cluster.url(), options).await.expect("a backend");
+    net.read("a backend", &format!("{backend:?}"));
+    let backend = watched(net, backend);
+    locks(&backend).await;
+
+    // The slot moves: names that are not here any more are asked for there, and then all of them.
+    let said = |node: &RedisServer, command: &[&str]| node.cli(command).expect("an answer");
+    let slot = said(&cluster.nodes()[0], &["CLUSTER", "KEYSLOT", "{canary}"]);
+    let is_owner = |node: &&RedisServer| node.cli(&["GET", "{canary}"]).is_ok();
+    let owner = cluster.nodes().iter().find(is_owner).expect("an owner");
+    let other = cluster.nodes().iter().find(|node| !is_owner(node)).expect("another node");
+    let id = said(other, &["CLUSTER", "MYID"]);
+    said(other, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &said(owner, &["CLUSTER", "MYID"])]);
+    said(owner, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id]);
+    let asked = AcquireRequest::new(secret(), Duration::from_secs(1)).expect("a request");
+    backend.acquire(asked).await.expect_err("ASK, which fred does not follow");
+    said(owner, &["FLUSHALL"]);
+    for node in cluster.nodes() {
+        said(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+    }
+    locks(&backend).await;
+
+    drop(cluster);
     all_fail(&backend).await;
     nothing_was_given_away(&["fred"]).await;
 }
