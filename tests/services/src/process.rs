@@ -116,21 +116,27 @@ impl ServerProcess {
     }
 
     /// SIGSTOP for the server and all its descendants: connections stay open and nobody answers.
+    /// Returns once all of them have stopped.
     ///
     /// # Errors
     ///
     /// When the server cannot be signalled.
     pub fn pause(&mut self) -> Result<()> {
+        let until_stopped = |pids: &[u32]| {
+            wait::until("processes to stop", STOP_TIMEOUT, || tree::all_stopped(pids))
+        };
         // The main process first: while it is stopped it starts no more children.
         self.signal(Signal::STOP)?;
-        for pid in tree::descendants(self.pid())? {
+        until_stopped(&[self.pid()])?;
+        let children = tree::descendants(self.pid())?;
+        for &pid in &children {
             signal_process(pid, Signal::STOP)?;
             // PostgreSQL puts each child into its own group; stopped ones would not notice that
             // theirs is over.
             watchdog::add(pid)?;
             self.paused.push(pid);
         }
-        Ok(())
+        until_stopped(&children)
     }
 
     /// SIGCONT after [`pause`](Self::pause).

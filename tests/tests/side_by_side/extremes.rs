@@ -20,10 +20,9 @@ const TIMEOUTS: [&[&str]; 4] = [
 #[tokio::test]
 async fn the_longest_timeouts_and_the_most_retries_work() {
     for (index, name) in NAMES.iter().enumerate() {
-        let mut long = url(index);
-        for timeout in TIMEOUTS[index] {
-            long.push_str(&format!("&{timeout}_timeout_ms={CENTURY}"));
-        }
+        let long = TIMEOUTS[index]
+            .iter()
+            .fold(url(index), |url, timeout| format!("{url}&{timeout}_timeout_ms={CENTURY}"));
         let backend = syncguard::connect(&long).await.unwrap();
         let patient = AcquisitionOptions::new().with_max_retries(u32::MAX);
         let century = patient.with_timeout(Duration::from_millis(CENTURY));

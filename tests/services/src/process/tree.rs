@@ -19,25 +19,38 @@ pub(super) fn descendants(root: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Whether none of the processes runs. Those that nobody has waited for yet do not.
+/// Whether none of the processes exists. Those that nobody has waited for yet do not count.
 pub(super) fn all_ended(pids: &[u32]) -> Result<bool> {
-    Ok(table()?.iter().all(|entry| entry.ended || !pids.contains(&entry.pid)))
+    Ok(table()?.iter().all(|entry| entry.ended() || !pids.contains(&entry.pid)))
+}
+
+/// Whether none of the processes runs: each has stopped or ended. A signal takes its time.
+pub(super) fn all_stopped(pids: &[u32]) -> Result<bool> {
+    Ok(table()?.iter().all(|entry| entry.stopped() || entry.ended() || !pids.contains(&entry.pid)))
 }
 
 struct Entry {
     pid: u32,
     parent: u32,
-    ended: bool,
+    state: char,
 }
 
 impl Entry {
+    fn ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    fn stopped(&self) -> bool {
+        self.state == 'T'
+    }
+
     /// From a line "pid parent state".
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split_whitespace();
         Some(Self {
             pid: fields.next()?.parse().ok()?,
             parent: fields.next()?.parse().ok()?,
-            ended: fields.next()?.starts_with(['Z', 'X']),
+            state: fields.next()?.chars().next()?,
         })
     }
 }
@@ -74,7 +87,8 @@ mod tests {
     #[test]
     fn reads_a_process_with_a_name_made_to_confuse() {
         let entry = from_stat("12 (a) S 1 (b) Z 7 12 12 0 -1").unwrap();
-        assert_eq!((entry.pid, entry.parent, entry.ended), (12, 7, true));
+        assert_eq!((entry.pid, entry.parent, entry.state), (12, 7, 'Z'));
+        assert!(entry.ended());
     }
 
     #[test]
