@@ -48,7 +48,8 @@ where
     interruptible(cancellation, read).await.unwrap_or_else(|| Err(LockError::aborted()))
 }
 
-/// Runs a release or an extend, or a read that must not be interrupted; once started it runs to its end whatever the caller does.
+/// Runs a release or an extend, or a read that must not be interrupted; once started it runs to its
+/// end whatever the caller does.
 ///
 /// # Errors
 ///

@@ -86,8 +86,6 @@ pub(crate) struct Keeper<B> {
     lease: Lease<B>,
     status: Arc<Status>,
     link: Receiver,
-    /// When the lock must end however often it is renewed.
-    cap: Option<Instant>,
     next_renewal: Instant,
 }
 
@@ -98,10 +96,9 @@ impl<B: LockBackend> Keeper<B> {
         status: Arc<Status>,
         link: Arc<Link>,
         sent: Instant,
-        cap: Option<Instant>,
     ) -> Self {
         let next_renewal = sent + renewal_interval(lease.ttl);
-        Self { lease, status, link: Receiver(link), cap, next_renewal }
+        Self { lease, status, link: Receiver(link), next_renewal }
     }
 
     /// Renews until the guard asks for the end.
@@ -221,7 +218,7 @@ impl<B: LockBackend> Keeper<B> {
 
     /// The TTL cut to what the cap leaves.
     fn capped(&self, ttl: Ttl, now: Instant) -> Ttl {
-        let Some(cap) = self.cap else { return ttl };
+        let Some(cap) = self.status.cap() else { return ttl };
         let left = Ttl::new(cap.saturating_duration_since(now)).unwrap_or(Ttl::MIN);
         ttl.min(left)
     }

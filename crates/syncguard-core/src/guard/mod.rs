@@ -67,7 +67,7 @@ impl<B: LockBackend> LockGuard<B> {
                 status.watch();
                 let link = Arc::new(Link::default());
                 let spawner = lease.spawner.clone();
-                let keeper = Keeper::new(lease, status, Arc::clone(&link), sent, cap);
+                let keeper = Keeper::new(lease, status, Arc::clone(&link), sent);
                 spawner.spawn(Box::new(keeper).run());
                 Custody::Keeper(link)
             }

@@ -88,6 +88,11 @@ impl Status {
         }
     }
 
+    /// When the lock ends however often it is renewed.
+    pub(crate) fn cap(&self) -> Option<Instant> {
+        self.cap
+    }
+
     /// The lock lives on, at most until the cap. Changes nothing once it is over: a loss is final.
     ///
     /// The store may keep it for a little longer: what it was asked for was cut to the cap some time
