@@ -71,20 +71,12 @@ async fn a_redis_cluster_says_nothing() {
     locks(&backend).await;
 
     // The slot moves: names that are not here any more are asked for there, and then all of them.
-    let said = |node: &RedisServer, command: &[&str]| node.cli(command).expect("an answer");
-    let slot = said(&cluster.nodes()[0], &["CLUSTER", "KEYSLOT", "{canary}"]);
-    let is_owner = |node: &&RedisServer| node.cli(&["GET", "{canary}"]).is_ok();
-    let owner = cluster.nodes().iter().find(is_owner).expect("an owner");
-    let other = cluster.nodes().iter().find(|node| !is_owner(node)).expect("another node");
-    let id = said(other, &["CLUSTER", "MYID"]);
-    said(other, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &said(owner, &["CLUSTER", "MYID"])]);
-    said(owner, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id]);
+    let (owner, other, slot) = cluster.owner_and_other("{canary}").expect("an owner");
+    cluster.begin_move(&slot, owner, other).expect("a move");
     let asked = AcquireRequest::new(secret(), Duration::from_secs(1)).expect("a request");
     backend.acquire(asked).await.expect_err("ASK, which fred does not follow");
-    said(owner, &["FLUSHALL"]);
-    for node in cluster.nodes() {
-        said(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
-    }
+    owner.cli(&["FLUSHALL"]).expect("an answer");
+    cluster.end_move(&slot, other).expect("a move");
     locks(&backend).await;
 
     drop(cluster);

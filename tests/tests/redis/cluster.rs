@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use syncguard_redis::{
     ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, RedisBackend,
     RedisOptions, ReleaseRequest,
 };
-use syncguard_test_services::redis::{RedisCluster, RedisServer};
+use syncguard_test_services::redis::RedisCluster;
 
 use crate::support::{Raw, request, take};
 
@@ -16,15 +16,6 @@ const PREFIX: &str = "{app}";
 async fn connect(cluster: &RedisCluster) -> Result<RedisBackend> {
     let options = RedisOptions::new().with_key_prefix(PREFIX);
     Ok(RedisBackend::connect_with(&cluster.url(), options).await?)
-}
-
-/// The node with the slot of [`PREFIX`], and another one.
-fn owner_and_other(cluster: &RedisCluster) -> Result<(&RedisServer, &RedisServer, String)> {
-    let slot = cluster.nodes()[0].cli(&["CLUSTER", "KEYSLOT", PREFIX])?;
-    let owns = |node: &&RedisServer| node.cli(&["GET", PREFIX]).is_ok();
-    let owner = cluster.nodes().iter().find(owns).context("an owner")?;
-    let other = cluster.nodes().iter().find(|node| !owns(node)).context("another")?;
-    Ok((owner, other, slot))
 }
 
 /// Every operation, on a lock of its own.
@@ -61,12 +52,8 @@ async fn locks_follow_their_slot_from_node_to_node() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
     let backend = connect(&cluster).await?;
     let held = take(&backend, "held", 60_000).await;
-    let (owner, other, slot) = owner_and_other(&cluster)?;
-    let id = |node: &RedisServer| node.cli(&["CLUSTER", "MYID"]);
-    let (owner_id, other_id) = (id(owner)?, id(other)?);
-
-    other.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &owner_id])?;
-    owner.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &other_id])?;
+    let (owner, other, slot) = cluster.owner_and_other(PREFIX)?;
+    cluster.begin_move(&slot, owner, other)?;
     // What is still here is served here. For new names there is ASK, which fred cannot follow.
     for _ in 0..3 {
         assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
@@ -80,9 +67,7 @@ async fn locks_follow_their_slot_from_node_to_node() -> Result<()> {
     for name in names.lines() {
         owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "1000"])?;
     }
-    for node in cluster.nodes() {
-        node.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &other_id])?;
-    }
+    cluster.end_move(&slot, other)?;
 
     // By way of MOVED, once.
     let again = backend.acquire(request("held", 60_000)).await?;
@@ -99,7 +84,7 @@ async fn a_killed_node_is_an_error_and_its_return_is_noticed() -> Result<()> {
     let mut cluster = RedisCluster::start(3)?;
     let backend = connect(&cluster).await?;
     every_operation(&backend, "before").await?;
-    let port = owner_and_other(&cluster)?.0.port();
+    let port = cluster.owner_and_other(PREFIX)?.0.port();
     let index = cluster.nodes().iter().position(|node| node.port() == port).unwrap();
     cluster.nodes_mut()[index].kill()?;
     for attempt in 0..10 {

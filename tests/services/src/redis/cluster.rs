@@ -73,6 +73,43 @@ impl RedisCluster {
         Ok(())
     }
 
+    /// The node that serves a name, another one, and the slot of the name.
+    ///
+    /// # Errors
+    ///
+    /// When a node is down.
+    pub fn owner_and_other(&self, name: &str) -> Result<(&RedisServer, &RedisServer, String)> {
+        let slot = self.nodes[0].cli(&["CLUSTER", "KEYSLOT", name])?;
+        let owns = |node: &&RedisServer| node.cli(&["GET", name]).is_ok();
+        let owner = self.nodes.iter().find(owns).context("an owner")?;
+        let other = self.nodes.iter().find(|node| !owns(node)).context("another")?;
+        Ok((owner, other, slot))
+    }
+
+    /// Has a slot on its way from one node to another: names that are not here are asked for there.
+    ///
+    /// # Errors
+    ///
+    /// When one of the nodes refuses.
+    pub fn begin_move(&self, slot: &str, from: &RedisServer, to: &RedisServer) -> Result<()> {
+        to.cli(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &id(from)?])?;
+        from.cli(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &id(to)?])?;
+        Ok(())
+    }
+
+    /// Gives a slot to a node, once nothing is left of it on the one it was on.
+    ///
+    /// # Errors
+    ///
+    /// When one of the nodes refuses.
+    pub fn end_move(&self, slot: &str, to: &RedisServer) -> Result<()> {
+        let id = id(to)?;
+        for node in &self.nodes {
+            node.cli(&["CLUSTER", "SETSLOT", slot, "NODE", &id])?;
+        }
+        Ok(())
+    }
+
     fn share_slots(&self, masters: u16) -> Result<()> {
         for (index, node) in (0_u16..).zip(&self.nodes) {
             // Two masters may be given the same epoch at their start, and sort that out by talking
@@ -99,6 +136,11 @@ impl RedisCluster {
         }
         Ok(())
     }
+}
+
+/// What a node calls itself.
+fn id(node: &RedisServer) -> Result<String> {
+    node.cli(&["CLUSTER", "MYID"])
 }
 
 const SLOTS: u32 = 16_384;
