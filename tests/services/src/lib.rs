@@ -28,7 +28,7 @@ pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod redis;
+pub mod wait;
 
 mod scratch;
-mod wait;
 mod watchdog;

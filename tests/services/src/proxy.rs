@@ -2,8 +2,11 @@
 
 mod connection;
 mod faults;
+mod gate;
+mod late;
 
 pub use faults::{Counters, ReplyCut};
+pub use late::Hold;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,7 +100,7 @@ impl FaultProxy {
         }
     }
 
-    /// Closes all open connections on both sides.
+    /// Closes all open connections on both sides; what is held of them is lost.
     pub fn sever(&self) {
         for connection in self.shared.open_connections() {
             connection.close();

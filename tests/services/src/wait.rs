@@ -7,11 +7,11 @@ use anyhow::{Result, anyhow};
 
 /// Polls until `probe` answers `true`. A failing probe counts as "not yet"; its last error is
 /// reported.
-pub(crate) fn until(
-    what: &str,
-    timeout: Duration,
-    mut probe: impl FnMut() -> Result<bool>,
-) -> Result<()> {
+///
+/// # Errors
+///
+/// When that takes longer than `timeout`.
+pub fn until(what: &str, timeout: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let started = Instant::now();
     loop {
         let seen = match probe() {

@@ -2,12 +2,13 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::gate::{Chunk, Gate, Kept};
 use super::{Shared, lock};
 
 #[derive(Debug)]
@@ -26,10 +27,9 @@ pub(super) struct Connection {
     forgotten: AtomicBool,
     /// Whether the direction to the client was ended; what the server still says is swallowed.
     half_closed: AtomicBool,
+    /// On the way to the server. Locked after the faults, before the counters.
+    gate: Mutex<Gate>,
 }
-
-/// Bytes and when to send them.
-type Chunk = (Instant, Vec<u8>);
 
 impl Connection {
     /// Connects `client` to the upstream and starts to forward.
@@ -37,6 +37,8 @@ impl Connection {
         let server = TcpStream::connect(shared.upstream)?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
+        let (requests, to_server) = channel();
+        let (replies, to_client) = channel();
         let connection = Arc::new(Self {
             shared: Arc::clone(shared),
             client,
@@ -46,13 +48,12 @@ impl Connection {
             cut: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
             half_closed: AtomicBool::new(false),
+            gate: Mutex::new(Gate::new(requests)),
         });
         shared.register(&connection);
         lock(&shared.counters).connections += 1;
 
-        let (requests, to_server) = channel();
-        let (replies, to_client) = channel();
-        connection.spawn(move |it| it.read_client(&requests));
+        connection.spawn(Self::read_client);
         connection.spawn(move |it| it.read_server(&replies));
         connection.spawn(move |it| it.write_server(&to_server));
         connection.spawn(move |it| it.write_client(&to_client));
@@ -60,9 +61,14 @@ impl Connection {
     }
 
     pub(super) fn close(&self) {
+        lock(&self.gate).close();
+        self.close_client();
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+
+    pub(super) fn close_client(&self) {
         // Fails where the other side was faster.
         let _ = self.client.shutdown(Shutdown::Both);
-        let _ = self.server.shutdown(Shutdown::Both);
     }
 
     pub(super) fn forget(&self) {
@@ -72,6 +78,25 @@ impl Connection {
     pub(super) fn half_close(&self) {
         self.half_closed.store(true, Ordering::SeqCst);
         let _ = self.client.shutdown(Shutdown::Write);
+    }
+
+    pub(super) fn mark(&self, on: bool) {
+        lock(&self.gate).mark(on);
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        lock(&self.gate).held() > 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn ended(&self) -> bool {
+        lock(&self.gate).ended()
+    }
+
+    pub(super) fn deliver(&self, written: &Sender<()>) {
+        let mut gate = lock(&self.gate);
+        lock(&self.shared.counters).bytes_to_server += gate.held() as u64;
+        gate.deliver(written);
     }
 
     /// Runs one of the four loops; one that fails ends the connection.
@@ -84,24 +109,37 @@ impl Connection {
         });
     }
 
-    fn read_client(&self, requests: &Sender<Chunk>) -> io::Result<()> {
-        read(&self.client, |bytes| {
-            if self.forgotten.load(Ordering::SeqCst) {
-                return self.close();
-            }
-            if self.answered.swap(false, Ordering::SeqCst) {
-                lock(&self.shared.counters).flights += 1;
-                self.reply.store(0, Ordering::SeqCst);
-            }
-            let (latency, frozen) = {
-                let faults = lock(&self.shared.faults);
-                (faults.to_server, faults.frozen)
-            };
-            if !frozen && !self.cut.load(Ordering::SeqCst) {
+    fn read_client(&self) -> io::Result<()> {
+        let end = read(&self.client, |bytes| self.take_request(bytes));
+        let mut gate = lock(&self.gate);
+        if end.is_err() && !gate.caught() {
+            return end;
+        }
+        gate.end();
+        Ok(())
+    }
+
+    fn take_request(&self, bytes: &[u8]) {
+        if self.forgotten.load(Ordering::SeqCst) {
+            return self.close();
+        }
+        if self.answered.swap(false, Ordering::SeqCst) {
+            lock(&self.shared.counters).flights += 1;
+            self.reply.store(0, Ordering::SeqCst);
+        }
+        let mut faults = lock(&self.shared.faults);
+        if faults.frozen || self.cut.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut gate = lock(&self.gate);
+        match gate.keep(bytes, &mut faults.hold_next) {
+            Kept::No => {
                 lock(&self.shared.counters).bytes_to_server += bytes.len() as u64;
-                pass_on(requests, latency, bytes);
+                gate.pass(Chunk::after(faults.to_server, bytes));
             }
-        })
+            Kept::First => lock(&self.shared.counters).held += 1,
+            Kept::More => {}
+        }
     }
 
     fn read_server(&self, replies: &Sender<Chunk>) -> io::Result<()> {
@@ -111,21 +149,34 @@ impl Connection {
                 (faults.to_client, faults.frozen)
             };
             if !frozen {
-                pass_on(replies, latency, bytes);
+                // Fails when the writing side is gone: nobody is there to read them.
+                let _ = replies.send(Chunk::after(latency, bytes));
             }
         })
     }
 
     fn write_server(&self, requests: &Receiver<Chunk>) -> io::Result<()> {
-        for (due, bytes) in requests {
+        for Chunk { due, bytes, written } in requests {
             sleep_until(due);
             (&self.server).write_all(&bytes)?;
+            if let Some(written) = written {
+                let _ = written.send(());
+            }
         }
         self.server.shutdown(Shutdown::Write)
     }
 
     fn write_client(&self, replies: &Receiver<Chunk>) -> io::Result<()> {
-        for (due, bytes) in replies {
+        let end = self.send_replies(replies);
+        if end.is_err() && lock(&self.gate).caught() {
+            // Without this loop what the server still says is swallowed.
+            return Ok(());
+        }
+        end
+    }
+
+    fn send_replies(&self, replies: &Receiver<Chunk>) -> io::Result<()> {
+        for Chunk { due, bytes, .. } in replies {
             sleep_until(due);
             if self.half_closed.load(Ordering::SeqCst) {
                 continue;
@@ -140,10 +191,19 @@ impl Connection {
             self.cut.store(true, Ordering::SeqCst);
             lock(&self.shared.counters).cuts += 1;
             self.send_to_client(&bytes[..cut])?;
-            self.close();
+            self.cut_client();
             return Ok(());
         }
         self.client.shutdown(Shutdown::Write)
+    }
+
+    /// Ends the connection, of one that was ever held only the client's side.
+    fn cut_client(&self) {
+        if lock(&self.gate).caught() {
+            self.close_client();
+        } else {
+            self.close();
+        }
     }
 
     fn send_to_client(&self, bytes: &[u8]) -> io::Result<()> {
@@ -167,11 +227,6 @@ fn read(mut stream: &TcpStream, mut take: impl FnMut(&[u8])) -> io::Result<()> {
             count => take(&buffer[..count]),
         }
     }
-}
-
-fn pass_on(chunks: &Sender<Chunk>, latency: Duration, bytes: &[u8]) {
-    // Fails when the writing side is gone, and then the connection is being closed.
-    let _ = chunks.send((Instant::now() + latency, bytes.to_vec()));
 }
 
 fn sleep_until(due: Instant) {

@@ -21,7 +21,7 @@ pub enum ReplyCut {
 pub struct Counters {
     /// Connections opened.
     pub connections: u64,
-    /// Bytes the clients sent that were not swallowed.
+    /// Bytes the clients sent that were not swallowed; held ones count when they are delivered.
     pub bytes_to_server: u64,
     /// Bytes passed on to the clients.
     pub bytes_to_client: u64,
@@ -30,6 +30,8 @@ pub struct Counters {
     pub flights: u64,
     /// Connections closed by a [`ReplyCut`].
     pub cuts: u64,
+    /// Times a connection was caught by a [`Hold`](super::Hold).
+    pub held: u64,
 }
 
 impl Sub for Counters {
@@ -42,6 +44,7 @@ impl Sub for Counters {
             bytes_to_client: self.bytes_to_client - earlier.bytes_to_client,
             flights: self.flights - earlier.flights,
             cuts: self.cuts - earlier.cuts,
+            held: self.held - earlier.held,
         }
     }
 }
@@ -52,6 +55,8 @@ pub(super) struct Faults {
     pub(super) to_client: Duration,
     pub(super) frozen: bool,
     pub(super) cut: ReplyCut,
+    /// Whether the next connection that sends something is held.
+    pub(super) hold_next: bool,
 }
 
 impl Faults {

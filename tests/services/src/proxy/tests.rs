@@ -6,8 +6,13 @@ use std::time::Instant;
 
 use super::*;
 
+mod late;
+mod telling;
+
 /// Long enough for a busy machine to do in it what has to be done meanwhile.
 const LATENCY: Duration = Duration::from_millis(150);
+/// For what happens for sure.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until the test process ends. Gives its port, and a counter of lines received.
 fn echo_server() -> (u16, Arc<Mutex<usize>>) {

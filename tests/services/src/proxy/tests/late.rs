@@ -1,0 +1,274 @@
+//! Requests that arrive late.
+
+use std::sync::mpsc::Receiver;
+
+use rustix::net::sockopt::set_socket_linger;
+
+use super::telling::{Got, line, next, nothing, telling_server};
+use super::*;
+
+fn proxied() -> (FaultProxy, Receiver<Got>) {
+    let (port, got) = telling_server();
+    (FaultProxy::start(port).unwrap(), got)
+}
+
+/// A client whose connection the proxy has accepted.
+fn greeted(proxy: &FaultProxy, got: &Receiver<Got>) -> Client {
+    let mut client = Client::connect(proxy);
+    assert_eq!(client.ask("hello\n"), "hello\n");
+    assert_eq!(next(got), line("hello"));
+    client
+}
+
+/// Has sent its greeting and not waited for the answer.
+fn greeting(proxy: &FaultProxy) -> Client {
+    let mut client = Client::connect(proxy);
+    client.send("hello\n");
+    client
+}
+
+fn wait_for_held(proxy: &FaultProxy, count: usize) {
+    crate::wait::until("held connections", TIMEOUT, || Ok(proxy.held() == count)).unwrap();
+}
+
+/// Waits until the proxy has seen what `client` sent before its end, and the end.
+fn wait_for_end(proxy: &FaultProxy) {
+    let ended = || {
+        let open = proxy.shared.open_connections();
+        Ok(open.iter().filter(|connection| connection.holds()).all(|it| it.ended()))
+    };
+    crate::wait::until("the end of the clients", TIMEOUT, ended).unwrap();
+}
+
+#[test]
+fn a_late_request_is_not_received_until_delivered_and_then_answered() {
+    let (proxy, got) = proxied();
+    let mut client = greeted(&proxy, &got);
+    proxy.hold(Hold::Open);
+    assert_eq!((proxy.held(), proxy.deliver()), (0, 0));
+    client.send("late\n");
+    wait_for_held(&proxy, 1);
+    nothing(&got);
+    assert_eq!(proxy.counters(), Counters { held: 1, flights: 2, ..SENT_HELLO });
+
+    assert_eq!(proxy.deliver(), 1);
+    assert_eq!(client.receive(5), "late\n");
+    assert_eq!(next(&got), line("late"));
+    assert_eq!((proxy.held(), proxy.deliver()), (0, 0));
+    // The hold is lifted.
+    assert_eq!(client.ask("again\n"), "again\n");
+    assert_eq!(next(&got), line("again"));
+    assert_eq!(proxy.counters().bytes_to_server, 17);
+    nothing(&got);
+}
+
+#[test]
+fn a_late_request_arrives_after_its_client_closed() {
+    let (proxy, got) = proxied();
+    let mut client = greeted(&proxy, &got);
+    proxy.hold(Hold::Open);
+    client.send("late\n");
+    drop(client);
+    wait_for_held(&proxy, 1);
+    wait_for_end(&proxy);
+    nothing(&got);
+    assert_eq!(proxy.deliver(), 1);
+    assert_eq!([next(&got), next(&got)], [line("late"), Got::End]);
+}
+
+#[test]
+fn a_late_request_arrives_after_its_client_reset() {
+    let (proxy, got) = proxied();
+    let mut client = greeted(&proxy, &got);
+    proxy.hold(Hold::Next);
+    client.send("late\n");
+    wait_for_held(&proxy, 1);
+    set_socket_linger(&client.stream, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    wait_for_end(&proxy);
+    nothing(&got);
+    assert_eq!(proxy.deliver(), 1);
+    assert_eq!([next(&got), next(&got)], [line("late"), Got::End]);
+}
+
+#[test]
+fn all_of_a_long_late_request_arrives_though_nobody_reads_the_replies() {
+    let (proxy, got) = proxied();
+    let mut client = greeted(&proxy, &got);
+    proxy.hold(Hold::Open);
+    let lines: Vec<String> = (0..20_000).map(|number| format!("line {number}")).collect();
+    client.send(&(lines.join("\n") + "\n"));
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    wait_for_held(&proxy, 1);
+    wait_for_end(&proxy);
+    set_socket_linger(&client.stream, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    assert_eq!(proxy.deliver(), 1);
+    for text in &lines {
+        assert_eq!(next(&got), line(text));
+    }
+    assert_eq!(next(&got), Got::End);
+}
+
+#[test]
+fn a_late_request_arrives_after_its_client_was_severed() {
+    let (proxy, got) = proxied();
+    let (mut held, mut free) = (greeted(&proxy, &got), greeted(&proxy, &got));
+    proxy.hold(Hold::Next);
+    held.send("late\n");
+    wait_for_held(&proxy, 1);
+    proxy.sever_clients();
+    assert_eq!(held.rest(), "");
+    wait_for_end(&proxy);
+    assert_eq!(free.ask("free\n"), "free\n");
+    assert_eq!(next(&got), line("free"));
+    nothing(&got);
+    assert_eq!(proxy.held(), 1);
+    assert_eq!(proxy.deliver(), 1);
+    assert_eq!([next(&got), next(&got)], [line("late"), Got::End]);
+    assert_eq!(free.ask("free\n"), "free\n");
+}
+
+#[test]
+fn a_late_request_is_overtaken_on_a_later_connection() {
+    let (proxy, got) = proxied();
+    let mut early = greeted(&proxy, &got);
+    proxy.hold(Hold::Open);
+    early.send("first\n");
+    wait_for_held(&proxy, 1);
+    let mut later = Client::connect(&proxy);
+    assert_eq!(later.ask("second\n"), "second\n");
+    assert_eq!(proxy.held(), 1);
+    assert_eq!(proxy.deliver(), 1);
+    assert_eq!([next(&got), next(&got)], [line("second"), line("first")]);
+    assert_eq!(early.receive(6), "first\n");
+}
+
+#[test]
+fn exactly_the_next_connection_is_late_be_it_old_or_new() {
+    let (proxy, got) = proxied();
+    for caught_is_new in [false, true] {
+        let old = (!caught_is_new).then(|| greeted(&proxy, &got));
+        let mut second = greeted(&proxy, &got);
+        proxy.hold(Hold::Next);
+        let mut first = old.unwrap_or_else(|| Client::connect(&proxy));
+        first.send("late\n");
+        wait_for_held(&proxy, 1);
+        assert_eq!(second.ask("old\n"), "old\n");
+        assert_eq!(Client::connect(&proxy).ask("new\n"), "new\n");
+        assert_eq!([next(&got), next(&got), next(&got)], [line("old"), line("new"), Got::End]);
+        assert_eq!(proxy.held(), 1);
+
+        assert_eq!(proxy.deliver(), 1);
+        assert_eq!(first.receive(5), "late\n");
+        assert_eq!(next(&got), line("late"));
+        // Nor is another caught after that.
+        assert_eq!(first.ask("again\n"), "again\n");
+        assert_eq!(next(&got), line("again"));
+        assert_eq!(second.ask("again\n"), "again\n");
+        assert_eq!(next(&got), line("again"));
+        drop((first, second));
+        assert_eq!([next(&got), next(&got)], [Got::End, Got::End]);
+    }
+}
+
+#[test]
+fn no_more_become_late_and_those_that_are_stay_so() {
+    for which in [Hold::Open, Hold::Next] {
+        let (proxy, got) = proxied();
+        let (mut held, mut free) = (greeted(&proxy, &got), greeted(&proxy, &got));
+        proxy.hold(which);
+        held.send("one\n");
+        wait_for_held(&proxy, 1);
+        proxy.hold(which);
+        proxy.hold(Hold::None);
+        assert_eq!(free.ask("free\n"), "free\n");
+        assert_eq!(next(&got), line("free"));
+        held.send("two\n");
+        nothing(&got);
+        assert_eq!(proxy.deliver(), 1);
+        assert_eq!([next(&got), next(&got)], [line("one"), line("two")]);
+    }
+}
+
+#[test]
+fn a_sever_ends_late_requests() {
+    let end_all: [fn(FaultProxy) -> Option<FaultProxy>; 2] = [
+        |proxy| {
+            proxy.sever();
+            assert_eq!((proxy.held(), proxy.deliver()), (0, 0));
+            Some(proxy)
+        },
+        |_drop| None,
+    ];
+    for end_all in end_all {
+        let (proxy, got) = proxied();
+        let (mut stays, mut goes) = (greeted(&proxy, &got), greeted(&proxy, &got));
+        proxy.hold(Hold::Open);
+        stays.send("never\n");
+        goes.send("never\n");
+        wait_for_held(&proxy, 2);
+        drop(goes);
+        let _proxy = end_all(proxy);
+        assert_eq!(stays.rest(), "");
+        assert_eq!([next(&got), next(&got)], [Got::End, Got::End]);
+        nothing(&got);
+    }
+}
+
+#[test]
+fn many_late_connections_are_delivered_each_in_order_and_nothing_twice() {
+    const CONNECTIONS: usize = 40;
+    const LINES: usize = 50;
+    let (proxy, got) = proxied();
+    // What was sent before is on its way and stays ahead.
+    proxy.set_latency(LATENCY, Duration::ZERO);
+    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| greeting(&proxy)).collect();
+    for client in &mut clients {
+        assert_eq!(client.receive(6), "hello\n");
+        assert_eq!(next(&got), line("hello"));
+    }
+    let send = |clients: &mut [Client], lines: std::ops::Range<usize>| {
+        for (number, client) in clients.iter_mut().enumerate() {
+            for text in lines.clone() {
+                client.send(&format!("{number} {text}\n"));
+            }
+        }
+    };
+    send(&mut clients, 0..1);
+    let seen = || Ok(proxy.counters().flights == 2 * CONNECTIONS as u64);
+    crate::wait::until("the first lines", TIMEOUT, seen).unwrap();
+    proxy.hold(Hold::Open);
+    send(&mut clients, 1..LINES / 2);
+    wait_for_held(&proxy, CONNECTIONS);
+    send(&mut clients, LINES / 2..LINES - 1);
+    assert_eq!(proxy.deliver(), CONNECTIONS);
+    send(&mut clients, LINES - 1..LINES);
+    assert_eq!(proxy.counters().held, CONNECTIONS as u64);
+
+    let mut due = [0; CONNECTIONS];
+    for _ in 0..CONNECTIONS * LINES {
+        let Got::Line(text) = next(&got) else { panic!("an end") };
+        let (number, text) = text.split_once(' ').unwrap();
+        let due = &mut due[number.parse::<usize>().unwrap()];
+        assert_eq!(text.parse::<usize>().unwrap(), *due);
+        *due += 1;
+    }
+    assert_eq!(due, [LINES; CONNECTIONS]);
+    nothing(&got);
+    for (number, client) in clients.iter_mut().enumerate() {
+        for text in 0..LINES {
+            let reply = format!("{number} {text}\n");
+            assert_eq!(client.receive(reply.len()), reply);
+        }
+    }
+}
+
+const SENT_HELLO: Counters = Counters {
+    connections: 1,
+    bytes_to_server: 6,
+    bytes_to_client: 6,
+    flights: 1,
+    cuts: 0,
+    held: 0,
+};
