@@ -95,7 +95,7 @@ impl Gate {
             self.pass(Chunk { due: Instant::now(), bytes, written: Some(written.clone()) });
         }
         if self.ended {
-            self.requests = None;
+            self.pass_end();
         }
     }
 
@@ -103,8 +103,15 @@ impl Gate {
     pub(super) fn end(&mut self) {
         self.ended = true;
         if self.held.is_none() {
-            self.requests = None;
+            self.pass_end();
         }
+    }
+
+    fn pass_end(&mut self) {
+        if self.caught {
+            self.pass(Chunk::after(END_LATER, &[]));
+        }
+        self.requests = None;
     }
 
     /// Drops what is held.
@@ -113,3 +120,7 @@ impl Gate {
         self.requests = None;
     }
 }
+
+/// How long the end of a client stays behind what was delivered: Firestore cancels a request when it
+/// sees its sender end before it is done.
+const END_LATER: Duration = Duration::from_secs(1);

@@ -23,6 +23,10 @@ impl FaultProxy {
     /// A connection of which something is held stays open towards the server when its client closes
     /// or resets it, and the bytes are kept.
     ///
+    /// All a client sends is held, also that it gives up: HTTP/2 then resets the stream, and the server
+    /// cancels the request when both are delivered. [`sever_clients`](Self::sever_clients) before that
+    /// keeps the request alone.
+    ///
     /// The proxy knows no requests: an acknowledgement of HTTP/2 or the start of a session are
     /// something sent, too.
     ///
@@ -40,8 +44,8 @@ impl FaultProxy {
     /// hold of these connections. Returns once it is written, with the number of connections it was
     /// written to.
     ///
-    /// Where the client has gone, the server reads the end behind what it is delivered, and its
-    /// replies are swallowed. In which order connections are written to is not defined.
+    /// Where the client has gone, the server reads the end a second after what it is delivered, and
+    /// its replies are swallowed. In which order connections are written to is not defined.
     pub fn deliver(&self) -> usize {
         let (written, receipts) = channel();
         for connection in self.shared.open_connections() {
