@@ -1,5 +1,9 @@
 //! Starts PostgreSQL in each of its ways, talks to it, breaks it.
 
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use anyhow::Result;
 use syncguard_test_services::postgres::{Authentication, PgBouncer, PoolMode, PostgresServer};
 
@@ -34,6 +38,33 @@ fn a_paused_server_goes_on_where_it_was() -> Result<()> {
     }
     postgres.resume()?;
     assert_eq!(postgres.psql("SELECT 1")?, "1");
+    Ok(())
+}
+
+#[test]
+fn an_open_session_of_a_paused_server_answers_late() -> Result<()> {
+    let mut postgres = PostgresServer::start()?;
+    let mut session = TcpStream::connect(("127.0.0.1", postgres.port()))?;
+    session.write_all(b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0")?;
+    // Its process is a child of the server's, in a group of its own. It is ready when it says so.
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"Z\0\0\0\x05I") {
+        let mut byte = [0];
+        session.read_exact(&mut byte)?;
+        answer.extend(byte);
+    }
+
+    postgres.pause()?;
+    session.write_all(b"Q\0\0\0\x0dSELECT 1\0")?;
+    session.set_read_timeout(Some(Duration::from_millis(300)))?;
+    let silence = session.read(&mut [0]).unwrap_err();
+    assert_eq!(silence.kind(), ErrorKind::WouldBlock);
+
+    postgres.resume()?;
+    session.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let mut kind = [0];
+    session.read_exact(&mut kind)?;
+    assert_eq!(&kind, b"T");
     Ok(())
 }
 
