@@ -67,7 +67,10 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
             Ok(ExtendResult::Extended { expires_at }) => {
                 Answer::Extended { expires_at: expires_at.as_millis() }
             }
-            Ok(ExtendResult::NotHeld(_)) => Answer::NotHeld,
+            Ok(ExtendResult::Mismatch { expires_at }) => {
+                Answer::Mismatch { expires_at: expires_at.as_millis() }
+            }
+            Ok(_) => Answer::NotHeld,
             Err(error) => failed(error),
         });
         result

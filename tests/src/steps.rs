@@ -120,6 +120,7 @@ where
             match backend.extend(request).await? {
                 ExtendResult::Extended { .. } => Answer::Extended,
                 ExtendResult::NotHeld(reason) => Answer::NotHeld(reason),
+                _ => return Err(LockError::internal("no expiry was expected")),
             }
         }
         Step::IsLocked { key: of } => {

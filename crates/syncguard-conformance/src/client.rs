@@ -150,9 +150,7 @@ impl<B: LockBackend> Client<B> {
     ) -> Result<Timestamp, Unexpected> {
         match self.extend(lock_id, ttl).await? {
             ExtendResult::Extended { expires_at } => Ok(expires_at),
-            ExtendResult::NotHeld(why) => {
-                Err(Unexpected::new(format!("extend of a live lock answered NotHeld({why:?})")))
-            }
+            other => Err(Unexpected::new(format!("extend of a live lock answered {other:?}"))),
         }
     }
 
@@ -164,9 +162,9 @@ impl<B: LockBackend> Client<B> {
     ) -> Result<NotHeld, Unexpected> {
         match self.extend(lock_id, ttl).await? {
             ExtendResult::NotHeld(why) => Ok(why),
-            ExtendResult::Extended { .. } => {
-                Err(Unexpected::new("extend of a lock id that holds nothing answered Extended"))
-            }
+            other => Err(Unexpected::new(format!(
+                "extend of a lock id that holds nothing answered {other:?}"
+            ))),
         }
     }
 

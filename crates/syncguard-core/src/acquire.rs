@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::guard::Lease;
 use crate::observer::Waiting;
+use crate::pause::{jittered, random_part};
 use crate::rt::{self, Instant, Spawner, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, AcquisitionOptions, Backoff, ErrorCode, GuardDefaults, Jitter,
@@ -29,7 +30,10 @@ use crate::{
 ///
 /// # Errors
 ///
-/// - `AcquisitionTimeout` when the time limit or the retries have run out.
+/// - `AcquisitionTimeout` when the time limit or the retries have run out and the lock was held by
+///   someone else.
+/// - `NetworkTimeout` when they have run out because the store did not answer, or answered only when
+///   the TTL was over. What the store may still grant is given back in the background.
 /// - `Aborted` as soon as the configuration's token fires.
 /// - `InvalidArgument` for a bad key or setting, before anything is sent.
 /// - The store's failures, at once.
@@ -43,8 +47,9 @@ where
     C: Into<LockConfig>,
 {
     let attempt = Attempt::new(backend, config.into())?;
-    let mut waiting = attempt.waiting();
-    let result = attempt.until_granted(&mut waiting).await;
+    let lock_id = LockId::generate()?;
+    let mut waiting = attempt.waiting(lock_id);
+    let result = attempt.until_granted(lock_id, &mut waiting).await;
     waiting.end(result, |_| true)
 }
 
@@ -54,8 +59,9 @@ where
 ///
 /// # Errors
 ///
-/// `Aborted` if the configuration's token fires, `InvalidArgument` for a bad key or setting, and
-/// the store's failures.
+/// `Aborted` if the configuration's token fires, `InvalidArgument` for a bad key or setting,
+/// `NetworkTimeout` if the lock was granted so late that its TTL is over (it is given back), and the
+/// store's failures.
 ///
 /// # Cancel safety
 ///
@@ -66,9 +72,14 @@ where
     C: Into<LockConfig>,
 {
     let attempt = Attempt::new(backend, config.into())?;
-    let mut waiting = attempt.waiting();
-    waiting.attempt();
-    let result = attempt.once().await;
+    let lock_id = LockId::generate()?;
+    let mut waiting = attempt.waiting(lock_id);
+    waiting.attempt(lock_id);
+    let result = attempt.once(lock_id).await.and_then(|tried| match tried {
+        Tried::Granted(guard) => Ok(Some(guard)),
+        Tried::Locked => Ok(None),
+        Tried::Late => Err(attempt.late()),
+    });
     waiting.end(result, Option::is_some)
 }
 
@@ -76,11 +87,19 @@ where
 struct Attempt<'a, B> {
     backend: &'a B,
     key: Key,
-    /// The same for every attempt: none of the earlier ones was granted.
-    lock_id: LockId,
     config: LockConfig,
     defaults: &'a GuardDefaults,
     spawner: Spawner,
+}
+
+/// What came of an attempt.
+#[expect(clippy::large_enum_variant, reason = "it lives for a moment, and is not copied around")]
+enum Tried<B: LockBackend> {
+    Granted(LockGuard<B>),
+    /// Someone else holds the lock.
+    Locked,
+    /// The lock was granted, and over when the answer came. It is being given back.
+    Late,
 }
 
 impl<'a, B: LockBackend> Attempt<'a, B> {
@@ -90,78 +109,82 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             return Err(error.clone());
         }
         cancel::check(config.policy.cancellation.as_ref())?;
-        let spawner = Spawner::current();
-        if !spawner.is_available() {
-            return Err(LockError::invalid_argument(
-                "called outside a tokio runtime; locks wait and end on one, with its timers enabled",
-            ));
-        }
-        let (lock_id, defaults) = (LockId::generate()?, backend.guard_defaults());
-        Ok(Self { backend, key, lock_id, config, defaults, spawner })
+        rt::check()?;
+        let defaults = backend.guard_defaults();
+        Ok(Self { backend, key, config, defaults, spawner: Spawner::current() })
     }
 
-    fn waiting(&self) -> Waiting<'_> {
-        Waiting::start(&self.defaults.observer, &self.key, self.lock_id)
+    fn waiting(&self, lock_id: LockId) -> Waiting<'_> {
+        Waiting::start(&self.defaults.observer, &self.key, lock_id)
     }
 
-    async fn until_granted(&self, waiting: &mut Waiting<'_>) -> Result<LockGuard<B>, LockError> {
+    async fn until_granted(
+        &self,
+        mut lock_id: LockId,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<LockGuard<B>, LockError> {
         let options = self.config.policy.acquisition;
         let deadline = rt::after(options.timeout);
         let mut pauses = Pauses::new(&options);
+        let mut answers = Answers::default();
         loop {
-            waiting.attempt();
+            waiting.attempt(lock_id);
+            let sent = Instant::now();
             // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
-            match rt::until(deadline, self.once()).await {
-                Some(Ok(Some(guard))) => return Ok(guard),
-                Some(Ok(None)) => {}
-                Some(Err(error)) => return Err(error),
-                None => return Err(self.timed_out(&pauses)),
+            let Some(tried) = rt::until(deadline, self.once(lock_id)).await else {
+                answers.missing(Instant::now().saturating_duration_since(sent));
+                return Err(self.gave_up(&pauses, &answers));
+            };
+            match tried? {
+                Tried::Granted(guard) => return Ok(guard),
+                Tried::Locked => answers.locked(Instant::now().saturating_duration_since(sent)),
+                Tried::Late => {
+                    answers.last_is_contention = false;
+                    // The old id is being released.
+                    lock_id = LockId::generate()?;
+                }
             }
-            let Some(pause) = pauses.next(deadline.saturating_duration_since(Instant::now()))?
+            let Some(pause) = pauses.next(deadline.saturating_duration_since(Instant::now()))
             else {
-                return Err(self.timed_out(&pauses));
+                return Err(self.gave_up(&pauses, &answers));
             };
             self.wait(pause).await?;
         }
     }
 
-    async fn once(&self) -> Result<Option<LockGuard<B>>, LockError> {
+    async fn once(&self, lock_id: LockId) -> Result<Tried<B>, LockError> {
         let policy = &self.config.policy;
         let request = AcquireRequest {
             key: self.key.clone(),
             ttl: policy.ttl,
-            lock_id: self.lock_id,
+            lock_id,
             cancellation: policy.cancellation.clone(),
         };
         let sent = Instant::now();
-        match self.backend.acquire(request).await? {
-            AcquireResult::Locked => Ok(None),
-            AcquireResult::Acquired(acquired) => {
-                let lease = Lease {
-                    backend: self.backend.clone(),
-                    key: self.key.clone(),
-                    lock_id: acquired.lock_id,
-                    ttl: policy.ttl,
-                    disposal: self.disposal(),
-                    spawner: self.spawner.clone(),
-                };
-                Ok(Some(LockGuard::new(lease, acquired, sent, policy.auto_extend.as_ref())))
-            }
+        let AcquireResult::Acquired(acquired) = self.backend.acquire(request).await? else {
+            return Ok(Tried::Locked);
+        };
+        let lease = Lease::new(
+            self.backend.clone(),
+            (self.key.clone(), acquired.lock_id, policy.ttl),
+            self.disposal(),
+            self.spawner.clone(),
+        );
+        let cap = policy.auto_extend.as_ref().and_then(|plan| plan.max_hold);
+        let life = cap.map_or(policy.ttl.as_duration(), |cap| cap.min(policy.ttl.as_duration()));
+        if sent + life <= Instant::now() {
+            // Nobody can rely on it any more. Dropped, it is released.
+            drop(lease);
+            return Ok(Tried::Late);
         }
+        let guard = LockGuard::new(lease, acquired, sent, policy.auto_extend.as_ref());
+        Ok(Tried::Granted(guard))
     }
 
     /// The lock's own settings where it has any, else the backend's.
     fn disposal(&self) -> GuardDefaults {
-        let (policy, defaults) = (&self.config.policy, self.defaults);
-        GuardDefaults {
-            on_release_error: policy
-                .on_release_error
-                .as_ref()
-                .unwrap_or(&defaults.on_release_error)
-                .clone(),
-            dispose_timeout: policy.dispose_timeout.unwrap_or(defaults.dispose_timeout),
-            observer: defaults.observer.clone(),
-        }
+        let policy = &self.config.policy;
+        self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
     }
 
     async fn wait(&self, pause: Duration) -> Result<(), LockError> {
@@ -177,7 +200,11 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Ok(())
     }
 
-    fn timed_out(&self, pauses: &Pauses<'_>) -> LockError {
+    /// Why no attempt follows any more.
+    fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
+        if !answers.last_is_contention {
+            return if answers.is_open { self.unanswered(pauses) } else { self.late() };
+        }
         LockError::new(
             ErrorCode::AcquisitionTimeout,
             format!(
@@ -188,6 +215,58 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             ),
         )
         .with_key(&self.key)
+    }
+
+    fn unanswered(&self, pauses: &Pauses<'_>) -> LockError {
+        LockError::new(
+            ErrorCode::NetworkTimeout,
+            format!(
+                "the store did not answer the last acquire within the acquisition limit of {:?}; \
+                 what it may still grant is given back",
+                pauses.options.timeout
+            ),
+        )
+        .with_unknown_outcome()
+        .with_key(&self.key)
+    }
+
+    fn late(&self) -> LockError {
+        LockError::new(
+            ErrorCode::NetworkTimeout,
+            format!(
+                "the lock was granted, but the answer took longer than the TTL of {:?}; it is given back",
+                self.config.policy.ttl.as_duration()
+            ),
+        )
+        .with_key(&self.key)
+    }
+}
+
+/// What the store has said so far: contention and a store that hangs are different things.
+#[derive(Default)]
+struct Answers {
+    /// The longest that an answer took.
+    longest: Duration,
+    /// Whether the lock was held by someone else, as far as was heard last.
+    last_is_contention: bool,
+    /// Whether the last attempt was never answered.
+    is_open: bool,
+}
+
+impl Answers {
+    /// An attempt may be this much older when the time limit cuts it off, and still be one that would
+    /// have been answered.
+    const USUAL: Duration = Duration::from_millis(100);
+
+    fn locked(&mut self, took: Duration) {
+        self.longest = self.longest.max(took);
+        self.last_is_contention = true;
+    }
+
+    /// The time limit came after this time, and no answer.
+    fn missing(&mut self, took: Duration) {
+        self.is_open = true;
+        self.last_is_contention &= took <= (self.longest * 2).max(Self::USUAL);
     }
 }
 
@@ -203,9 +282,9 @@ impl<'a> Pauses<'a> {
     }
 
     /// The next pause if `left` remains of the time limit; `None` when it is time to give up.
-    fn next(&mut self, left: Duration) -> Result<Option<Duration>, LockError> {
+    fn next(&mut self, left: Duration) -> Option<Duration> {
         if self.taken == self.options.max_retries || left < Duration::from_millis(1) {
-            return Ok(None);
+            return None;
         }
         let base = match self.options.backoff {
             Backoff::Fixed => self.options.retry_delay,
@@ -216,21 +295,10 @@ impl<'a> Pauses<'a> {
         };
         let pause = match self.options.jitter {
             Jitter::None => base,
-            Jitter::Full => random_part(base)?,
-            Jitter::Equal => base / 2 + random_part(base / 2)?,
+            Jitter::Full => random_part(base),
+            Jitter::Equal => jittered(base),
         };
         self.taken += 1;
-        Ok(Some(if pause < left { pause } else { left * 3 / 4 }))
+        Some(if pause < left { pause } else { left * 3 / 4 })
     }
-}
-
-/// A random duration up to this one.
-fn random_part(duration: Duration) -> Result<Duration, LockError> {
-    let random = getrandom::u32().map_err(|error| {
-        LockError::internal("no random source for a retry pause").with_source(&error)
-    })?;
-    // Capped so that the product below cannot overflow; no pause comes near it.
-    let duration = duration.min(Duration::from_secs(1 << 31));
-    let nanos = (duration.as_nanos() * u128::from(random)) >> 32;
-    Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
 }

@@ -34,8 +34,11 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     /// The lock is free if there is none or the stored one is not [live](crate::is_live). On success
     /// the lock id, the expiry (the store's time now plus the TTL) and a fence above every earlier
     /// one of this key are stored together. If the live lock already carries the request's lock id,
-    /// the answer is that lock, unchanged: this is what makes an unanswered acquire safe to repeat.
-    /// Contention writes nothing and uses up no fence.
+    /// the answer is that lock, unchanged: so a backend may send an acquire again within one call when it
+    /// has lost a connection. Contention writes nothing and uses up no fence.
+    ///
+    /// A request that reaches the store after its caller was told of a failure takes no lock: see
+    /// [`cancel`](crate::cancel).
     ///
     /// # Errors
     ///
@@ -75,7 +78,8 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     /// Lets the lock with this id live for the request's TTL from now, if it is live, in one atomic step.
     ///
     /// The TTL replaces what was left, also where that shortens it. A lock that is not live is
-    /// never revived.
+    /// never revived. With an [expected expiry](ExtendRequest::with_expected_expiry), a lock that
+    /// expires at another time stays as it is.
     ///
     /// # Errors
     ///

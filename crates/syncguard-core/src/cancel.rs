@@ -4,19 +4,33 @@
 //! dropped or its token fires, somebody has to see the operation through, or an acquire leaves a
 //! lock that nobody holds and a pooled connection is left in the middle of a conversation. [`finish`]
 //! and [`finish_acquire`] do that: they run the operation in place, and hand what is left of it to the
-//! runtime when they are interrupted. In place it costs one allocation and no task.
+//! runtime when they are interrupted. In place it costs two allocations and no task.
+//!
+//! # Requests that arrive late
+//!
+//! A request may be carried out long after its sender has given it up: the server was stopped and goes
+//! on, a packet is sent once more. So a backend gives each write a deadline in the store's own time,
+//! and the store refuses it afterwards: [`StoreClock`](crate::StoreClock) has the deadline. Then an
+//! acquire whose outcome is unknown can be cleaned up for certain: once the store says, at a time past
+//! the deadline, that there is no such lock, there will be none. A backend says how in [`Settle`], and
+//! runs its acquires by [`finish_acquire_settled`].
+
+mod finish;
+mod orphan;
 
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::rt::{self, Instant, Spawner};
+pub(crate) use self::finish::{Finish, Heir};
+use self::orphan::{Orphan, Released, Settling};
+use crate::rt::{self, Instant, Mutex};
 use crate::{
-    AcquireRequest, AcquireResult, LockBackend, LockError, LockId, ReleaseRequest, ReleaseResult,
-    TIME_TOLERANCE, Ttl,
+    AcquireRequest, AcquireResult, Key, LockBackend, LockError, LockId, ReleaseRequest, Timestamp,
+    Ttl,
 };
 
 /// Answers `Aborted` if the token has fired already: for a backend's checks between two steps.
@@ -35,7 +49,8 @@ pub fn check(cancellation: Option<&CancellationToken>) -> Result<(), LockError> 
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires; else the read's own error.
+/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// the read's own error.
 ///
 /// # Cancel safety
 ///
@@ -45,16 +60,17 @@ where
     O: Future<Output = Result<T, LockError>>,
 {
     check(cancellation)?;
+    rt::check()?;
     interruptible(cancellation, read).await.unwrap_or_else(|| Err(LockError::aborted()))
 }
 
-/// Runs a release or an extend, or a read that must not be interrupted; once started it runs to its
-/// end whatever the caller does.
+/// Runs a release or an extend, which takes effect whatever the caller does; once started it runs to
+/// its end.
 ///
 /// # Errors
 ///
 /// `Aborted` as soon as the token fires, with the outcome unknown if the operation had started;
-/// else the operation's own error.
+/// `InvalidArgument` outside a tokio runtime with timers; else the operation's own error.
 ///
 /// # Cancel safety
 ///
@@ -69,13 +85,43 @@ where
     O: Future<Output = Result<T, LockError>> + Send + 'static,
 {
     // Into its box before anything else, so that the future that is returned is a small one.
-    let operation = Finish::new(operation, |_| std::future::ready(()));
+    let operation = Finish::new(operation, Nobody);
     async move {
         check(cancellation)?;
+        rt::check()?;
         match interruptible(cancellation, operation).await {
-            Some(result) => result,
+            Some((result, Nobody)) => result,
             None => Err(LockError::aborted().with_unknown_outcome()),
         }
+    }
+}
+
+/// Runs a read that must not be interrupted in mid-conversation, and that is not wanted any more once
+/// its caller has gone: it asks the [`Caller`] before it sends anything.
+///
+/// # Errors
+///
+/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// the read's own error.
+///
+/// # Cancel safety
+///
+/// Safe: what was sent is read to its end in the background, if there is a tokio runtime.
+pub fn finish_read<T, O>(
+    cancellation: Option<&CancellationToken>,
+    read: impl FnOnce(Caller) -> O,
+) -> impl Future<Output = Result<T, LockError>>
+where
+    T: Send + 'static,
+    O: Future<Output = Result<T, LockError>> + Send + 'static,
+{
+    let caller = Caller::new(cancellation);
+    let operation = Finish::new(read(caller.clone()), Leaving(caller));
+    async move {
+        check(cancellation)?;
+        rt::check()?;
+        let answered = interruptible(cancellation, operation).await;
+        answered.map_or_else(|| Err(LockError::aborted()), |(result, _)| result)
     }
 }
 
@@ -83,11 +129,14 @@ where
 ///
 /// The same holds if the answer never comes: after an error with an unknown
 /// [outcome](LockError::is_outcome_unknown), the lock id is released in the background, again and
-/// again until the store says that it was released or the TTL has passed.
+/// again. Without a deadline in the store's time nobody can say when a request will not arrive any
+/// more; this goes on until the store has said for half a minute that there is no such lock. A backend
+/// with deadlines takes [`finish_acquire_settled`].
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires; else the operation's own error.
+/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// the operation's own error.
 ///
 /// # Cancel safety
 ///
@@ -95,63 +144,214 @@ where
 /// background and what it was granted is released. Without a tokio runtime the TTL has to end it.
 pub fn finish_acquire<B, O>(
     backend: &B,
-    request: &AcquireRequest,
-    operation: O,
+    request: AcquireRequest,
+    operation: impl FnOnce(AcquireRequest, Caller) -> O,
 ) -> impl Future<Output = Result<AcquireResult<B::Fence>, LockError>>
 where
     B: LockBackend,
     O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
 {
-    let cancellation = request.cancellation.as_ref();
-    let (lock_id, ttl) = (request.lock_id, request.ttl);
-    let orphaned = {
-        let backend = backend.clone();
-        move |result: Result<AcquireResult<B::Fence>, LockError>| async move {
-            let may_be_held = match result {
-                Ok(result) => result.is_acquired(),
-                Err(error) => error.is_outcome_unknown(),
-            };
-            if may_be_held {
-                abandon(backend, lock_id, ttl).await;
-            }
-        }
-    };
-    let operation = Finish::new(operation, orphaned);
+    start(request, operation, Orphan::new(backend.clone(), Released::job))
+}
+
+/// [`finish_acquire`] for a backend that can say for certain that nothing of an acquire is left.
+///
+/// # Errors
+///
+/// As [`finish_acquire`].
+///
+/// # Cancel safety
+///
+/// As [`finish_acquire`].
+pub fn finish_acquire_settled<B, O>(
+    backend: &B,
+    request: AcquireRequest,
+    operation: impl FnOnce(AcquireRequest, Caller) -> O,
+) -> impl Future<Output = Result<AcquireResult<B::Fence>, LockError>>
+where
+    B: Settle,
+    O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
+{
+    start(request, operation, Orphan::new(backend.clone(), Settling::job))
+}
+
+fn start<B, O>(
+    request: AcquireRequest,
+    operation: impl FnOnce(AcquireRequest, Caller) -> O,
+    orphan: impl FnOnce(&AcquireRequest, Caller) -> Orphan<B>,
+) -> impl Future<Output = Result<AcquireResult<B::Fence>, LockError>>
+where
+    B: LockBackend,
+    O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
+{
+    let cancellation = request.cancellation.clone();
+    let caller = Caller::new(cancellation.as_ref());
+    let orphan = orphan(&request, caller.clone());
+    let operation = Finish::new(operation(request, caller), orphan);
     async move {
-        check(cancellation)?;
-        let Some(result) = interruptible(cancellation, operation).await else {
-            return Err(LockError::aborted());
-        };
-        if result.as_ref().is_err_and(LockError::is_outcome_unknown) {
-            Spawner::current().spawn(abandon(backend.clone(), lock_id, ttl));
+        check(cancellation.as_ref())?;
+        rt::check()?;
+        match interruptible(cancellation.as_ref(), operation).await {
+            None => Err(LockError::aborted()),
+            Some((Err(error), orphan)) if error.is_outcome_unknown() => {
+                orphan.clean_up();
+                Err(error)
+            }
+            Some((result, _)) => result,
         }
-        result
     }
 }
 
-/// Releases a lock that nobody wants, until the store confirms it or the lock has run out anyway.
+/// Gives back the lock of an acquire in the background: for a backend that has answered "released",
+/// while an earlier sending of the acquire may still arrive.
 ///
-/// "Not held" alone confirms nothing, since the acquire may still be on its way; after half a
-/// minute of such answers it is not.
-async fn abandon<B: LockBackend>(backend: B, lock_id: LockId, ttl: Ttl) {
-    const ON_ITS_WAY: Duration = Duration::from_secs(30);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-    let run_out = rt::after(ttl.as_duration() + TIME_TOLERANCE);
-    let landed = rt::after(ON_ITS_WAY);
-    let mut pause = Duration::from_millis(50);
-    loop {
-        match backend.release(ReleaseRequest::new(lock_id)).await {
-            Ok(ReleaseResult::Released) => return,
-            Ok(ReleaseResult::NotHeld(_)) if landed <= Instant::now() => return,
-            Ok(ReleaseResult::NotHeld(_)) | Err(_) => {}
-        }
-        let next = rt::after(pause);
-        if run_out <= next {
-            return;
-        }
-        rt::sleep_until(next).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+/// It goes on until [`Settle::settle`] says that it is done.
+pub fn settle_later<B: Settle>(backend: &B, acquire: Unsettled) {
+    let job = Settling::job(backend.clone(), acquire);
+    backend.guard_defaults().clean_up().push(job);
+}
+
+/// Whoever waits for an operation, as the operation sees it.
+#[derive(Clone, Debug)]
+pub struct Caller(Arc<CallerState>);
+
+#[derive(Debug)]
+struct CallerState {
+    token: Option<CancellationToken>,
+    gone: AtomicBool,
+    sent: Mutex<Option<Sent>>,
+}
+
+/// Until when the store may carry out what was sent, by its clock and by ours.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    deadline: Timestamp,
+    given_up: Instant,
+}
+
+impl Caller {
+    /// A caller that waits until its token fires, and does not mind being gone: a release that nobody
+    /// waits for is still owed to the next holder.
+    #[must_use]
+    pub fn new(token: Option<&CancellationToken>) -> Self {
+        Self(Arc::new(CallerState {
+            token: token.cloned(),
+            gone: AtomicBool::new(false),
+            sent: Mutex::new(None),
+        }))
     }
+
+    /// To be asked before each sending: an operation that nobody wants any more need not be sent.
+    ///
+    /// # Errors
+    ///
+    /// `Aborted` if the caller has dropped its future, or its token has fired.
+    pub fn check(&self) -> Result<(), LockError> {
+        if self.0.gone.load(Ordering::Acquire) {
+            return Err(LockError::aborted());
+        }
+        check(self.0.token.as_ref())
+    }
+
+    /// To be said before each sending of an acquire: the store carries it out until `deadline` by its
+    /// own clock, and the backend waits for the answer for `bound`.
+    pub fn sends(&self, deadline: Timestamp, bound: Duration) {
+        let given_up = rt::after(bound);
+        let mut sent = self.0.sent.lock();
+        let latest = sent.map_or(deadline, |before| before.deadline.max(deadline));
+        *sent = Some(Sent { deadline: latest, given_up });
+    }
+
+    fn leaves(&self) {
+        self.0.gone.store(true, Ordering::Release);
+    }
+
+    fn sent(&self) -> Option<Sent> {
+        *self.0.sent.lock()
+    }
+}
+
+/// How a backend ends an acquire that nobody wants and whose outcome is not known.
+pub trait Settle: LockBackend {
+    /// Releases the lock if it is there, and says whether it can still come.
+    ///
+    /// One try, bounded in time. It is called again and again, with pauses, until it answers
+    /// [`Settled::Done`] or the lock is over anyway.
+    ///
+    /// # Errors
+    ///
+    /// The store's failures; they are no proof of anything.
+    ///
+    /// # Cancel safety
+    ///
+    /// It is dropped with the runtime at the worst, and then called again in another one.
+    fn settle(
+        &self,
+        acquire: &Unsettled,
+    ) -> impl Future<Output = Result<Settled, LockError>> + Send;
+}
+
+/// An acquire that nobody wants.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Unsettled {
+    /// What was to be locked.
+    pub key: Key,
+    /// The id that the lock would have.
+    pub lock_id: LockId,
+    /// How long the lock would live.
+    pub ttl: Ttl,
+    /// When the store refuses the last sending, by its own clock; `None` if nothing was said to
+    /// [`Caller::sends`].
+    pub deadline: Option<Timestamp>,
+    given_up: Instant,
+}
+
+impl Unsettled {
+    /// An acquire whose last sending the store refuses after `deadline`.
+    #[must_use]
+    pub fn new(request: &AcquireRequest, deadline: Timestamp) -> Self {
+        Self {
+            key: request.key.clone(),
+            lock_id: request.lock_id,
+            ttl: request.ttl,
+            deadline: Some(deadline),
+            given_up: Instant::now(),
+        }
+    }
+
+    /// The request that releases the lock.
+    #[must_use]
+    pub fn release(&self) -> ReleaseRequest {
+        ReleaseRequest::new(self.lock_id)
+    }
+}
+
+/// Whether anything of an acquire is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// There is no lock, and there will be none.
+    Done,
+    /// It may still come: look again after this time.
+    NotYet(Duration),
+}
+
+/// Nobody inherits the answer.
+pub(crate) struct Nobody;
+
+impl<T> Heir<T> for Nobody {
+    fn inherit(self, _: Option<T>) {}
+}
+
+/// Says that the caller has gone.
+struct Leaving(Caller);
+
+impl<T> Heir<T> for Leaving {
+    fn deserted(&self) {
+        self.0.leaves();
+    }
+
+    fn inherit(self, _: Option<T>) {}
 }
 
 /// `None` if the token fired first; the operation is then dropped.
@@ -166,78 +366,5 @@ async fn interruptible<F: Future>(
             output = operation => Some(output),
             () = token.cancelled() => None,
         },
-    }
-}
-
-/// A future that, dropped in mid-flight, is continued by the runtime.
-pub(crate) struct Finish<O, T, C, A>
-where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    C: FnOnce(T) -> A + Send + 'static,
-    A: Future<Output = ()> + Send + 'static,
-{
-    /// The operation and what to do with its output if nobody else wants it. `None` once done.
-    pending: Option<(Pin<Box<O>>, C)>,
-    /// Set by the first poll: before it nothing has been sent.
-    spawner: Option<Spawner>,
-}
-
-impl<O, T, C, A> Finish<O, T, C, A>
-where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    C: FnOnce(T) -> A + Send + 'static,
-    A: Future<Output = ()> + Send + 'static,
-{
-    pub(crate) fn new(operation: O, orphaned: C) -> Self {
-        Self { pending: Some((Box::pin(operation), orphaned)), spawner: None }
-    }
-}
-
-/// The operation is pinned in its box; nothing else is ever pinned.
-impl<O, T, C, A> Unpin for Finish<O, T, C, A>
-where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    C: FnOnce(T) -> A + Send + 'static,
-    A: Future<Output = ()> + Send + 'static,
-{
-}
-
-impl<O, T, C, A> Future for Finish<O, T, C, A>
-where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    C: FnOnce(T) -> A + Send + 'static,
-    A: Future<Output = ()> + Send + 'static,
-{
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let this = &mut *self;
-        this.spawner.get_or_insert_with(Spawner::current);
-        let Some((operation, _)) = &mut this.pending else {
-            return Poll::Pending;
-        };
-        let output = std::task::ready!(operation.as_mut().poll(context));
-        this.pending = None;
-        Poll::Ready(output)
-    }
-}
-
-impl<O, T, C, A> Drop for Finish<O, T, C, A>
-where
-    O: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-    C: FnOnce(T) -> A + Send + 'static,
-    A: Future<Output = ()> + Send + 'static,
-{
-    fn drop(&mut self) {
-        if let (Some(spawner), Some((operation, orphaned))) =
-            (self.spawner.take(), self.pending.take())
-        {
-            spawner.spawn(async move { orphaned(operation.await).await });
-        }
     }
 }

@@ -37,6 +37,7 @@ mod backend;
 pub mod backend_url;
 pub mod cancel;
 mod capabilities;
+mod clean_up;
 mod config;
 mod diagnostics;
 mod dyn_backend;
@@ -51,12 +52,14 @@ mod locker;
 mod normalize;
 mod observer;
 mod outcome;
+mod pause;
 mod release_error;
 mod request;
 mod rt;
 #[cfg(feature = "serde")]
 mod serde_form;
 mod storage_key;
+mod store_clock;
 mod time;
 
 pub use tokio_util::sync::CancellationToken;
@@ -64,6 +67,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use self::acquire::{acquire, try_lock};
 pub use self::backend::LockBackend;
 pub use self::capabilities::{BackendCapabilities, TimeAuthority};
+pub use self::clean_up::CleanUp;
 pub use self::config::{AcquisitionOptions, AutoExtend, Backoff, Jitter, LockConfig};
 pub use self::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};
 pub use self::dyn_backend::DynBackend;
@@ -91,4 +95,5 @@ pub use self::request::{
 pub use self::storage_key::{
     StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
+pub use self::store_clock::StoreClock;
 pub use self::time::{TIME_TOLERANCE, Timestamp, Ttl, checked_timeout, is_live};

@@ -51,7 +51,8 @@ pub enum Observation {
 pub struct AcquisitionObserved {
     /// What was to be locked.
     pub key: Key,
-    /// The lock id that all attempts of this call carried.
+    /// The lock id that the last attempt of this call carried; the others too, unless a lock was granted
+    /// too late to be of use.
     pub lock_id: LockId,
     /// From the call to its end.
     pub waited: Duration,
@@ -159,7 +160,8 @@ impl<'a> Waiting<'a> {
         Self { observed, key, lock_id, attempts: 0 }
     }
 
-    pub(crate) fn attempt(&mut self) {
+    pub(crate) fn attempt(&mut self, lock_id: LockId) {
+        self.lock_id = lock_id;
         self.attempts += 1;
     }
 

@@ -69,10 +69,18 @@ impl ReleaseResult {
 /// The answer to an extend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a lock that could not be extended is lost"]
+#[non_exhaustive]
 pub enum ExtendResult {
     /// The lock lives for the requested TTL from now on.
     Extended {
         /// The new expiry, by the store's time authority.
+        expires_at: Timestamp,
+    },
+    /// The lock is ours, and expires at another time than the request
+    /// [expected](crate::ExtendRequest::with_expected_expiry): another extend came first. Nothing was
+    /// changed.
+    Mismatch {
+        /// The expiry as it is, by the store's time authority.
         expires_at: Timestamp,
     },
     /// The lock was not ours any more; nothing was changed.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::{Key, LockError, LockId, LockObserver, checked_timeout};
+use crate::{CleanUp, Key, LockError, LockId, LockObserver, checked_timeout};
 
 /// Where a release that failed came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,8 +32,9 @@ pub struct ReleaseErrorContext {
 /// Hears of releases that failed after nobody could be told: when a guard was dropped, or when the
 /// work of [`lock`](crate::lock()) had already produced its result. TypeScript: `onReleaseError`.
 ///
-/// The lock then stays until it expires. The handler runs on the task that released: keep it
-/// short. A panic in it is contained.
+/// It hears of the first failure of each. The release is tried again in the background, until the store
+/// confirms it or the lock has expired. The handler runs on the task that released: keep it short. A
+/// panic in it is contained.
 ///
 /// ```
 /// use syncguard_core::ReleaseErrorHandler;
@@ -77,7 +78,7 @@ impl Default for ReleaseErrorHandler {
                     %error,
                     key = %context.key.hash_id(),
                     source = ?context.source,
-                    "a lock was not released and stays until it expires"
+                    "a lock was not released; it is tried again until the lock expires"
                 );
             })
         });
@@ -97,6 +98,7 @@ pub struct GuardDefaults {
     pub dispose_timeout: Duration,
     /// Hears of waiting, holding and losing; nobody by default.
     pub observer: LockObserver,
+    clean_up: CleanUp,
 }
 
 impl GuardDefaults {
@@ -108,6 +110,27 @@ impl GuardDefaults {
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<GuardDefaults> = LazyLock::new(GuardDefaults::default);
         &SHARED
+    }
+
+    /// The background work of the backend: locks that nobody holds any more and that are still to be
+    /// given back. Clones of these defaults share it.
+    #[must_use]
+    pub fn clean_up(&self) -> &CleanUp {
+        &self.clean_up
+    }
+
+    /// These defaults where a lock does not say otherwise.
+    pub(crate) fn or(
+        &self,
+        on_release_error: Option<&ReleaseErrorHandler>,
+        dispose_timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            on_release_error: on_release_error.unwrap_or(&self.on_release_error).clone(),
+            dispose_timeout: dispose_timeout.unwrap_or(self.dispose_timeout),
+            observer: self.observer.clone(),
+            clean_up: self.clean_up.clone(),
+        }
     }
 
     /// Sends release errors to this handler.
@@ -142,6 +165,7 @@ impl Default for GuardDefaults {
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: Self::DISPOSE_TIMEOUT,
             observer: LockObserver::none(),
+            clean_up: CleanUp::default(),
         }
     }
 }

@@ -5,13 +5,14 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{Key, LockError, LockId, Ttl};
+use crate::{Key, LockError, LockId, Timestamp, Ttl};
 
 /// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
 ///
-/// The request carries the id the lock will have. Sending the same request again is therefore
-/// safe: if the first one took the lock, the second is answered with that same lock.
-#[derive(Clone, Debug)]
+/// The request carries the id the lock will have, and is used up by sending it. After an error whose
+/// [outcome is unknown](LockError::is_outcome_unknown), make a new one: a lock under the old id is
+/// released in the background as soon as it is found, also if a second request were granted it.
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct AcquireRequest {
     /// What to lock.
@@ -44,7 +45,20 @@ impl AcquireRequest {
         })
     }
 
-    /// Uses this lock id. It must be unique: never reuse one that another key or an earlier lock had.
+    /// The same request under the same id: for a backend's own repeats within one call, and for
+    /// decorators. A caller makes a [`new`](Self::new) one.
+    #[must_use]
+    pub fn repeat(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            ttl: self.ttl,
+            lock_id: self.lock_id,
+            cancellation: self.cancellation.clone(),
+        }
+    }
+
+    /// Uses this lock id. It must be unique: never one that another key, an earlier lock or a request
+    /// of unknown outcome had.
     #[must_use]
     pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
         self.lock_id = lock_id;
@@ -92,6 +106,8 @@ pub struct ExtendRequest {
     pub lock_id: LockId,
     /// How long the lock lives from now on. It replaces what is left, it is not added to it.
     pub ttl: Ttl,
+    /// The expiry that the caller knows; the lock is extended only if it still has it.
+    pub expected_expiry: Option<Timestamp>,
     /// Gives the operation up when it fires.
     pub cancellation: Option<CancellationToken>,
 }
@@ -107,7 +123,18 @@ impl ExtendRequest {
         T: TryInto<Ttl, Error: Into<LockError>>,
     {
         let ttl = ttl.try_into().map_err(Into::into)?;
-        Ok(Self { lock_id, ttl, cancellation: None })
+        Ok(Self { lock_id, ttl, expected_expiry: None, cancellation: None })
+    }
+
+    /// Extends the lock only if it still expires at this time, as the last answer said. Else the answer is
+    /// [`ExtendResult::Mismatch`](crate::ExtendResult::Mismatch), and nothing is changed.
+    ///
+    /// An extend may arrive after a later one. Without this, the earlier one then sets the expiry that the
+    /// later one has replaced, and whoever relies on the later one is wrong. Guards always send it.
+    #[must_use]
+    pub fn with_expected_expiry(mut self, expires_at: Timestamp) -> Self {
+        self.expected_expiry = Some(expires_at);
+        self
     }
 
     /// Gives the operation up with `Aborted` when the token fires.

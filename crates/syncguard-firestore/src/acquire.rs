@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, CancellationToken, Fence, LockError, Timestamp, cancel,
+    AcquireRequest, AcquireResult, Acquired, Fence, LockError, Timestamp, cancel::Caller,
 };
 
 use crate::attempts::Attempts;
@@ -20,11 +20,11 @@ use crate::memo::Known;
 /// for, so if the key is free again it is tried for a few times more; but whoever wants to wait does so
 /// outside, with his own patience, and never sees an error because others were faster.
 ///
-/// Once the caller is `gone` no commit is sent any more: what is not taken need not be given back.
+/// Once the `caller` has gone, no commit is sent any more: what is not taken need not be given back.
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
-    gone: CancellationToken,
+    caller: Caller,
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let names = inner.layout.names(&request.key).map_err(subject)?;
@@ -35,7 +35,7 @@ pub(crate) async fn acquire(
     // Once the retries are used up: what is said if the last read explains nothing.
     let mut last_word = None;
     loop {
-        let free = match look(&inner, &sought, &attempts, &gone).await {
+        let free = match look(&inner, &sought, &attempts, &caller).await {
             Ok(Look::Decided(result)) => return Ok(result),
             Ok(Look::Free(free)) => free,
             Err(fault) => match last_word {
@@ -55,7 +55,7 @@ pub(crate) async fn acquire(
         if let Some(error) = last_word {
             return Err(error);
         }
-        let fault = match take(&inner, &sought, &attempts, free, &gone).await {
+        let fault = match take(&inner, &sought, &attempts, free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
         };
@@ -113,9 +113,9 @@ async fn look(
     inner: &Inner,
     sought: &Sought<'_>,
     attempts: &Attempts,
-    gone: &CancellationToken,
+    caller: &Caller,
 ) -> Result<Look, Fault> {
-    cancel::check(Some(gone))?;
+    caller.check()?;
     let (names, request) = (sought.names, sought.request);
     let (lock, fence) = (names.lock.as_str(), names.fence.as_str());
     let deadline = attempts.call_deadline();
@@ -179,13 +179,13 @@ async fn take(
     sought: &Sought<'_>,
     attempts: &Attempts,
     free: Free,
-    gone: &CancellationToken,
+    caller: &Caller,
 ) -> Result<Acquired, Fault> {
     let Sought { request, names, .. } = sought;
     let (key, lock_id) = (&request.key, request.lock_id);
     let fence = free.last_fence.next()?;
     let expires_at = free.now.plus(request.ttl)?;
-    cancel::check(Some(gone))?;
+    caller.check()?;
     let times = (free.now, expires_at);
     let lock = Record::document(names.lock.clone(), key, lock_id, times, fence);
     let counter = Counter::document(names.fence.clone(), key, fence);

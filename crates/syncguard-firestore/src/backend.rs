@@ -1,7 +1,6 @@
 //! The backend, and the ways to get one.
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +8,9 @@ use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ExtendRequest,
-    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo,
-    LookupRequest, ReleaseRequest, ReleaseResult, TIME_TOLERANCE, TimeAuthority, Timestamp, cancel,
-    is_live,
+    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
+    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, TIME_TOLERANCE, TimeAuthority, Timestamp, cancel, is_live,
 };
 
 use crate::attempts::Attempts;
@@ -227,15 +225,10 @@ impl LockBackend for FirestoreBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let gone = request
-            .cancellation
-            .as_ref()
-            .map_or_else(CancellationToken::new, CancellationToken::child_token);
-        let operation = acquire::acquire(Arc::clone(&self.0), request.clone(), gone.clone());
-        let result = pin!(cancel::finish_acquire(self, &request, operation));
-        // Declared last, so that it fires before the rest of the operation is handed to the runtime.
-        let _fires_when_dropped = gone.drop_guard();
-        result.await
+        cancel::finish_acquire(self, request, |request, caller| {
+            acquire::acquire(Arc::clone(&self.0), request, caller)
+        })
+        .await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {

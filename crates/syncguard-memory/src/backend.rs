@@ -117,7 +117,8 @@ impl LockBackend for MemoryBackend {
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         cancel::check(request.cancellation.as_ref())?;
-        self.with(|store| store.extend(request.lock_id, request.ttl, self.now()?))
+        let ExtendRequest { lock_id, ttl, expected_expiry, .. } = request;
+        self.with(|store| store.extend(lock_id, ttl, expected_expiry, self.now()?))
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {

@@ -208,6 +208,7 @@ impl Subject {
                         Answer::Extended { expires_at: since(expires_at) }
                     }
                     ExtendResult::NotHeld(why) => Answer::NotHeld(why),
+                    other => panic!("no expiry was expected: {other:?}"),
                 }
             }
             Step::IsLocked { key } => {

@@ -226,8 +226,10 @@ impl LockBackend for PostgresBackend {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         let token = request.cancellation.clone();
         Wanted::while_awaited(token.as_ref(), async |wanted| {
-            let operation = acquire(Arc::clone(&self.0), request.clone(), wanted);
-            cancel::finish_acquire(self, &request, operation).await
+            cancel::finish_acquire(self, request, |request, _| {
+                acquire(Arc::clone(&self.0), request, wanted)
+            })
+            .await
         })
         .await
     }

@@ -13,13 +13,12 @@ pub(crate) async fn acquire(
     backend: &RedisBackend,
     request: AcquireRequest,
 ) -> Result<AcquireResult, LockError> {
-    let attempt = Attempt {
-        backend: backend.clone(),
-        key: request.key.clone(),
-        lock_id: request.lock_id,
-        ttl: request.ttl,
-    };
-    cancel::finish_acquire(backend, &request, attempt.run()).await
+    let owned = backend.clone();
+    cancel::finish_acquire(backend, request, |request, _| {
+        Attempt { backend: owned, key: request.key, lock_id: request.lock_id, ttl: request.ttl }
+            .run()
+    })
+    .await
 }
 
 /// The TTL, and how long the records live: both counted from the moment the script runs.

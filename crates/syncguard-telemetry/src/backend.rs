@@ -111,6 +111,8 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         pending.end(self.inner.extend(request).await, |result| match result {
             ExtendResult::Extended { .. } => Answer::OK,
             ExtendResult::NotHeld(why) => Answer::fail(Reason::of(*why)),
+            // The lock is held, only its expiry is not what was thought.
+            _ => Answer::fail(None),
         })
     }
 

@@ -119,6 +119,8 @@ pub enum Answer {
     Released,
     /// The lock was extended.
     Extended { expires_at: u64 },
+    /// The lock is held, and was not extended: it expires at another time than was expected.
+    Mismatch { expires_at: u64 },
     /// The lock is not held any more.
     NotHeld,
     /// Whether the key is locked.

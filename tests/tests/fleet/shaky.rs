@@ -126,7 +126,7 @@ impl Shaky {
         if self.is(Flaw::LongLife) && self.percent(50) {
             request.ttl = Ttl::new(ttl.as_duration() + Duration::from_secs(60))?;
         }
-        let result = self.inner.acquire(request.clone()).await?;
+        let result = self.inner.acquire(request.repeat()).await?;
         match (self.flaw, result) {
             (Some(Flaw::RepeatedFence), AcquireResult::Acquired(mut lock)) if self.percent(10) => {
                 lock.fence = Fence::new(lock.fence.get().saturating_sub(1))?;
@@ -185,8 +185,8 @@ impl LockBackend for Shaky {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let (shaky, asked) = (self.clone(), request.clone());
-        cancel::finish_acquire(self, &request, async move {
+        let shaky = self.clone();
+        cancel::finish_acquire(self, request, async move |asked, _| {
             shaky.there().await?;
             let result = shaky.grant(asked).await;
             shaky.back(result).await

@@ -34,7 +34,7 @@ async fn their_records_are_ours() -> Result<()> {
             assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));
         }
         let rival = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
-        assert_eq!(backend.acquire(rival.clone()).await?, AcquireResult::Locked);
+        assert_eq!(backend.acquire(rival.repeat()).await?, AcquireResult::Locked);
         let again = backend.acquire(rival.with_lock_id(lock_id)).await?.acquired();
         assert_eq!(again.context("the same lock")?.fence.to_string(), text(row, "fence"));
 

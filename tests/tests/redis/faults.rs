@@ -100,9 +100,10 @@ async fn a_repeated_acquire_gets_the_lock_its_first_reply_was_about() -> Result<
     let key = fresh("repeated");
     let request = request(&key, 60_000);
     proxy.set_reply_cut(ReplyCut::Once(0));
-    backend.acquire(request.clone()).await.unwrap_err();
+    backend.acquire(request.repeat()).await.unwrap_err();
     // It races with the background release: either the first lock or, after its release, a new one.
-    let again = eventually(|| backend.acquire(request.clone())).await.acquired().context("ours")?;
+    let again =
+        eventually(|| backend.acquire(request.repeat())).await.acquired().context("ours")?;
     assert!(again.fence.get() <= 2);
     Ok(())
 }

@@ -206,7 +206,7 @@ pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<H: Harness>(
         let barrier = Arc::new(Barrier::new(COPIES));
         let copies = (0..COPIES).map(|index| {
             let (client, barrier) = (clients[index % clients.len()].clone(), Arc::clone(&barrier));
-            let request = request.clone();
+            let request = request.repeat();
             async move {
                 barrier.wait().await;
                 client.send_granted(request).await

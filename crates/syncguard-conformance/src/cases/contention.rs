@@ -94,7 +94,7 @@ pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<H: Harness
     let lock = client.take(&key, LONG).await?;
     let request = AcquireRequest::new(&key, LONG)?;
     for _ in 0..3 {
-        ensure!(client.send(request.clone()).await?.is_none(), "a held key was granted");
+        ensure!(client.send(request.repeat()).await?.is_none(), "a held key was granted");
     }
     client.released(lock.lock_id).await?;
     let next = client.send_granted(request).await?;

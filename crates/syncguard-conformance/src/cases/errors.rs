@@ -100,7 +100,7 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) 
         bench.set_fence_counter(key, Fence::WARN).await;
     }
     let request = AcquireRequest::new(key, LONG)?.with_lock_id(secret.lock_id);
-    client.send_granted(request.clone()).await?;
+    client.send_granted(request.repeat()).await?;
     client.send_granted(request).await?;
     let refused = AcquireRequest::new(key, LONG)?.with_lock_id(rivals.lock_id);
     ensure!(rival.send(refused).await?.is_none(), "a held key was granted");
@@ -142,7 +142,7 @@ pub(crate) async fn a_corrupt_record_is_an_internal_error<H: Harness>(
     let (client, other) = bench.pair().await;
     let secret = Secret::new()?;
     let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
-    client.send_granted(request.clone()).await?;
+    client.send_granted(request.repeat()).await?;
     bench.corrupt(&secret.key).await?;
     internal("acquire", other.backend().acquire(AcquireRequest::new(&secret.key, LONG)?).await)?;
     internal("acquire by the same request", client.backend().acquire(request).await)?;

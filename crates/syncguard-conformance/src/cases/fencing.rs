@@ -121,7 +121,7 @@ pub(crate) async fn large_fences_keep_every_digit<H: Harness>(bench: &Bench<'_, 
     for expected in [123_456_789_012_344, 123_456_789_012_345] {
         let expected = Fence::new(expected)?;
         let request = AcquireRequest::new(&key, LONG)?;
-        let lock = client.send_granted(request.clone()).await?;
+        let lock = client.send_granted(request.repeat()).await?;
         ensure_eq!(lock.fence()?, expected, "the granted fence");
         let again = client.send_granted(request).await?;
         ensure_eq!(again.fence()?, expected, "the fence in the answer to the repeated request");
@@ -179,7 +179,7 @@ pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<H: Harnes
     let (client, rival) = bench.pair().await;
     let key = last_but_one(bench).await?;
     let request = AcquireRequest::new(&key, LONG)?;
-    let lock = client.send_granted(request.clone()).await?;
+    let lock = client.send_granted(request.repeat()).await?;
     rival.refused(&key, LONG).await?;
     let again = client.send_granted(request).await?;
     ensure_eq!(again, lock, "the answer to the repeated request");

@@ -125,11 +125,11 @@ pub(crate) async fn the_same_request_gets_the_same_lock<H: Harness>(
 ) -> Outcome {
     let (client, other) = bench.pair().await;
     let request = AcquireRequest::new(fresh_key()?, LONG)?;
-    let lock = client.send_granted(request.clone()).await?;
+    let lock = client.send_granted(request.repeat()).await?;
     // A repeated request arrives later, and usually through another connection.
     bench.pass(Duration::from_millis(20)).await;
     for client in [&other, &client] {
-        let again = client.send_granted(request.clone()).await?;
+        let again = client.send_granted(request.repeat()).await?;
         ensure_eq!(again, lock, "the answer to the repeated request");
     }
     Ok(())
@@ -139,7 +139,7 @@ pub(crate) async fn the_same_request_does_not_extend<H: Harness>(bench: &Bench<'
     let client = bench.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?;
-    let lock = client.send_granted(request.clone()).await?;
+    let lock = client.send_granted(request.repeat()).await?;
     let before = client.live(&key, lock.lock_id).await?;
     bench.pass(Duration::from_millis(20)).await;
     for ttl in [LONG, 2 * LONG, SHORT] {
@@ -158,7 +158,7 @@ pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<H: 
     for _ in 0..ATTEMPTS {
         let request = AcquireRequest::new(fresh_key()?, SHORT)?;
         let watch = bench.watch();
-        let lock = client.send_granted(request.clone()).await?;
+        let lock = client.send_granted(request.repeat()).await?;
         watch.enter_tolerance(SHORT).await;
         let again = client.send(request).await?;
         if watch.within_tolerance(SHORT) {
@@ -175,7 +175,7 @@ pub(crate) async fn a_released_request_takes_a_new_lock<H: Harness>(
     let client = bench.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?;
-    let lock = client.send_granted(request.clone()).await?;
+    let lock = client.send_granted(request.repeat()).await?;
     client.released(lock.lock_id).await?;
     let again = client.send_granted(request).await?;
     follows::<H>(again, lock)?;
@@ -191,7 +191,7 @@ pub(crate) async fn an_expired_request_takes_a_new_lock<H: Harness>(
     let client = bench.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, SHORT)?;
-    let lock = client.send_granted(request.clone()).await?;
+    let lock = client.send_granted(request.repeat()).await?;
     bench.outlive(SHORT).await;
     let request = AcquireRequest::new(&key, LONG)?.with_lock_id(request.lock_id);
     let again = client.send_granted(request).await?;

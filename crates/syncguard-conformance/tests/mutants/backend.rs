@@ -66,7 +66,7 @@ impl LockBackend for Backend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let operation = self.handle().send_acquire(request.clone());
+        let operation = self.handle().send_acquire(request.repeat());
         let token = request.cancellation.clone();
         let request = self.visible_token(request, |request| &mut request.cancellation);
         if let Some(token) = token.filter(|_| self.has(Flaw::releases_when_a_token_fires_late)) {
@@ -90,7 +90,7 @@ impl LockBackend for Backend {
                 cancel::check(request.cancellation.as_ref())?;
                 answer
             }
-            _ => cancel::finish_acquire(self, &request, operation).await,
+            _ => cancel::finish_acquire(self, request, |_, _| operation).await,
         }
     }
 

@@ -6,86 +6,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
-use super::lease::Lease;
-use super::status::{LossReason, Status};
-use crate::rt::{self, Instant, Mutex, sleep_until};
+use super::lease::{Lease, as_not_held};
+use super::link::{Command, Link};
+use super::status::Status;
+use crate::rt::{self, Instant, sleep_until};
 use crate::{
-    ErrorCode, ExtendResult, LockBackend, LockError, NotHeld, ReleaseResult, ReleaseSource, Ttl,
+    ErrorCode, ExtendResult, Key, LockBackend, LockError, ReleaseResult, ReleaseSource, Ttl,
 };
 
-/// The guard's line to its keeper. It holds one command, because a guard waits for each answer or
-/// no longer wants it.
-#[derive(Default)]
-pub(crate) struct Link {
-    slot: Mutex<Slot>,
-    sent: Notify,
-}
-
-#[derive(Default)]
-enum Slot {
-    #[default]
-    Empty,
-    Command(Command),
-    /// The keeper is gone, and with it whoever would answer.
-    Closed,
-}
-
-pub(crate) enum Command {
-    Extend(Ttl, oneshot::Sender<Result<ExtendResult, LockError>>),
-    Release(oneshot::Sender<Result<ReleaseResult, LockError>>),
-    /// Nobody wants the answer; the sender only says when it is done.
-    Dispose(ReleaseSource, oneshot::Sender<()>),
-}
-
-impl Link {
-    pub(crate) fn send(&self, command: Command) {
-        let mut slot = self.slot.lock();
-        if !matches!(*slot, Slot::Closed) {
-            *slot = Slot::Command(command);
-        }
-        drop(slot);
-        self.sent.notify_one();
-    }
-
-    async fn receive(&self) -> Command {
-        loop {
-            // Nobody else takes commands, and only the receiver closes the link.
-            if let Slot::Command(command) = std::mem::take(&mut *self.slot.lock()) {
-                return command;
-            }
-            self.sent.notified().await;
-        }
-    }
-
-    /// Waits for the command that ends the keeper, without taking it.
-    async fn wants_release(&self) {
-        loop {
-            if matches!(
-                *self.slot.lock(),
-                Slot::Command(Command::Release(_) | Command::Dispose(..))
-            ) {
-                return;
-            }
-            self.sent.notified().await;
-        }
-    }
-}
-
-/// The keeper's end of the link: a guard must not wait for a keeper that went down with its runtime.
-struct Receiver(Arc<Link>);
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        *self.0.slot.lock() = Slot::Closed;
-    }
-}
-
-pub(crate) struct Keeper<B> {
-    lease: Lease<B>,
+pub(crate) struct Keeper<B: LockBackend> {
+    /// `None` once it was given up.
+    lease: Option<Lease<B>>,
+    key: Key,
+    ttl: Ttl,
     status: Arc<Status>,
-    link: Receiver,
+    link: Arc<Link<B>>,
     next_renewal: Instant,
 }
 
@@ -94,11 +31,12 @@ impl<B: LockBackend> Keeper<B> {
     pub(crate) fn new(
         lease: Lease<B>,
         status: Arc<Status>,
-        link: Arc<Link>,
+        link: Arc<Link<B>>,
         sent: Instant,
     ) -> Self {
-        let next_renewal = sent + renewal_interval(lease.ttl);
-        Self { lease, status, link: Receiver(link), next_renewal }
+        let (key, ttl) = (lease.key.clone(), lease.ttl);
+        let next_renewal = sent + renewal_interval(ttl);
+        Self { lease: Some(lease), key, ttl, status, link, next_renewal }
     }
 
     /// Renews until the guard asks for the end.
@@ -110,11 +48,11 @@ impl<B: LockBackend> Keeper<B> {
             let command = match self.wake_at() {
                 Some(wake_at) => tokio::select! {
                     biased;
-                    command = self.link.0.receive() => Some(command),
+                    command = self.link.receive() => Some(command),
                     () = sleep_until(wake_at) => None,
                 },
                 // The lock is over: no more renewals, but the release is still to come.
-                None => Some(Box::pin(self.link.0.receive()).await),
+                None => Some(Box::pin(self.link.receive()).await),
             };
             match command {
                 None => Box::pin(self.on_timer()).await,
@@ -124,8 +62,15 @@ impl<B: LockBackend> Keeper<B> {
                     let _ = answer.send(result);
                 }
                 Some(Command::Release(answer)) => return Box::pin(self.release(answer)).await,
+                Some(Command::Dispose(ReleaseSource::Drop, _)) => {
+                    // Nobody waits: the queue of the backend releases it.
+                    drop(self.lease.take());
+                    return;
+                }
                 Some(Command::Dispose(source, done)) => {
-                    Box::pin(self.lease.dispose(source)).await;
+                    if let Some(lease) = self.lease.take() {
+                        Box::pin(lease.dispose(source)).await;
+                    }
                     let _ = done.send(());
                     return;
                 }
@@ -133,9 +78,14 @@ impl<B: LockBackend> Keeper<B> {
         }
     }
 
-    async fn release(self: Box<Self>, answer: oneshot::Sender<Result<ReleaseResult, LockError>>) {
-        if let Err(Err(error)) = answer.send(self.lease.release().await) {
-            self.lease.report(&error, ReleaseSource::Drop);
+    async fn release(
+        mut self: Box<Self>,
+        answer: oneshot::Sender<Result<ReleaseResult, LockError>>,
+    ) {
+        let Some(lease) = self.lease.take() else { return };
+        let reporter = lease.reporter(ReleaseSource::Drop);
+        if let Err(Err(error)) = answer.send(lease.release().await) {
+            reporter.report(&error);
         }
     }
 
@@ -147,8 +97,8 @@ impl<B: LockBackend> Keeper<B> {
 
     async fn on_timer(&mut self) {
         let now = Instant::now();
-        if let Err(reason) = self.status.check() {
-            self.lose(reason);
+        if self.status.check().is_err() {
+            self.say_lost();
         } else if self.next_renewal <= now {
             self.renew(now).await;
         }
@@ -159,23 +109,23 @@ impl<B: LockBackend> Keeper<B> {
         let Ok(until) = self.status.until() else { return };
         // Half of what is left, so that an attempt that hangs leaves time for another.
         let give_up = now + until.saturating_duration_since(now) / 2;
-        if let Some(Err(error)) = self.attempt(self.lease.ttl, now, give_up).await {
+        if let Some(Err(error)) = self.attempt(self.ttl, now, give_up).await {
             tracing::warn!(
                 code = error.code().as_str(),
                 %error,
-                key = %self.lease.key.hash_id(),
+                key = %self.key.hash_id(),
                 "a lock was not renewed; trying again"
             );
         }
     }
 
     async fn extend_on_request(&mut self, ttl: Ttl) -> Result<ExtendResult, LockError> {
-        let until = match self.status.until() {
+        let until = match self.status.check() {
             Ok(until) => until,
             Err(reason) => return Ok(ExtendResult::NotHeld(as_not_held(reason))),
         };
         let now = Instant::now();
-        self.lease.ttl = ttl;
+        self.ttl = ttl;
         // Past this point the lock is lost, and that must be said in time.
         let give_up = until.min(now + ttl.as_duration());
         self.attempt(ttl, now, give_up).await.unwrap_or_else(|| Err(LockError::aborted()))
@@ -189,10 +139,11 @@ impl<B: LockBackend> Keeper<B> {
         give_up: Instant,
     ) -> Option<Result<ExtendResult, LockError>> {
         let capped = self.capped(ttl, now);
+        let lease = self.lease.as_mut()?;
         let result = tokio::select! {
             biased;
-            () = self.link.0.wants_release() => return None,
-            result = self.lease.extend(capped, &self.status) => result,
+            () = self.link.wants_release() => return None,
+            result = lease.extend(capped, &self.status) => result,
             () = sleep_until(give_up) => Err(LockError::new(
                 ErrorCode::NetworkTimeout,
                 "no answer to the extend in time",
@@ -205,15 +156,19 @@ impl<B: LockBackend> Keeper<B> {
                 self.next_renewal = now + capped.as_duration();
             }
             Ok(ExtendResult::Extended { .. }) => self.next_renewal = now + renewal_interval(ttl),
-            Ok(ExtendResult::NotHeld(_)) => self.lose(LossReason::NotHeld),
-            Err(_) => self.next_renewal = rt::after(retry_pause(ttl)),
+            // The lease has ended it, or it ended before the answer came.
+            Ok(ExtendResult::NotHeld(_)) => self.say_lost(),
+            Ok(ExtendResult::Mismatch { .. }) | Err(_) => {
+                self.next_renewal = rt::after(retry_pause(ttl))
+            }
         }
         Some(result)
     }
 
-    fn lose(&self, reason: LossReason) {
-        self.status.end(reason);
-        tracing::warn!(key = %self.lease.key.hash_id(), ?reason, "a lock that was kept alive is lost");
+    fn say_lost(&self) {
+        if let Err(reason) = self.status.check() {
+            tracing::warn!(key = %self.key.hash_id(), ?reason, "a lock that was kept alive is lost");
+        }
     }
 
     /// The TTL cut to what the cap leaves.
@@ -224,11 +179,14 @@ impl<B: LockBackend> Keeper<B> {
     }
 }
 
-/// Why an extend of a lock that is over is not even sent.
-pub(crate) fn as_not_held(reason: LossReason) -> NotHeld {
-    match reason {
-        LossReason::Expired | LossReason::MaxHold => NotHeld::Expired,
-        LossReason::NotHeld | LossReason::Released => NotHeld::NotFound,
+/// A keeper that ends before its guard does, with its runtime or by a panic: the guard gets the lease back.
+impl<B: LockBackend> Drop for Keeper<B> {
+    fn drop(&mut self) {
+        let lease = self.lease.take();
+        if lease.is_some() {
+            self.status.unkept();
+        }
+        self.link.close(lease);
     }
 }
 

@@ -1,7 +1,11 @@
 //! Holding a lock.
 
+#[cfg(not(test))]
+mod expiry;
 mod keeper;
 mod lease;
+mod link;
+mod loss;
 #[cfg(test)]
 mod shuttle_tests;
 mod status;
@@ -14,11 +18,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use self::keeper::{Command, Keeper, Link, as_not_held};
+use self::keeper::Keeper;
 pub(crate) use self::lease::Lease;
+use self::lease::{Reporter, as_not_held};
+use self::link::{Command, Link};
+pub use self::loss::LossReason;
+pub use self::status::Held;
 use self::status::Status;
-pub use self::status::{Held, LossReason};
-use crate::cancel::Finish;
+use crate::cancel::{Finish, Heir};
 use crate::observer::Holding;
 use crate::rt::Instant;
 use crate::{
@@ -32,8 +39,9 @@ use crate::{
 /// [`release`](Self::release) reports what became of the lock; `Drop` never blocks and never
 /// panics, and sends errors to the [`ReleaseErrorHandler`](crate::ReleaseErrorHandler). At most one release goes out.
 ///
-/// Without a tokio runtime to run in, or after it has shut down, a dropped guard leaves its lock to
-/// the TTL. `std::mem::forget` on an auto-extended guard keeps the lock until the process ends or
+/// A guard may be dropped or released in another runtime than the one it was made in, or outside of any.
+/// A drop needs one that is alive: here, or where the guard was made. Without one the lock is left to
+/// its TTL, and the log says so. `std::mem::forget` on an auto-extended guard keeps the lock until the process ends or
 /// the cap on its hold is reached.
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard<B: LockBackend> {
@@ -43,9 +51,9 @@ pub struct LockGuard<B: LockBackend> {
 }
 
 /// Who owns the lease.
-enum Custody<B> {
+enum Custody<B: LockBackend> {
     Guard(Lease<B>),
-    Keeper(Arc<Link>),
+    Keeper(Arc<Link<B>>),
 }
 
 impl<B: LockBackend> LockGuard<B> {
@@ -64,8 +72,8 @@ impl<B: LockBackend> LockGuard<B> {
         let custody = match auto_extend {
             None => Custody::Guard(lease),
             Some(_) => {
-                status.watch();
-                let link = Arc::new(Link::default());
+                status.kept();
+                let link = Arc::new(Link::new());
                 let spawner = lease.spawner.clone();
                 let keeper = Keeper::new(lease, status, Arc::clone(&link), sent);
                 spawner.spawn(Box::new(keeper).run());
@@ -148,9 +156,9 @@ impl<B: LockBackend> LockGuard<B> {
     {
         let ttl = ttl.try_into().map_err(Into::into)?;
         let status = &self.held.status;
-        match &self.custody {
+        match &mut self.custody {
             Some(Custody::Guard(lease)) => {
-                if let Err(reason) = status.until() {
+                if let Err(reason) = status.check() {
                     return Ok(ExtendResult::NotHeld(as_not_held(reason)));
                 }
                 lease.extend(ttl, status).await
@@ -177,20 +185,15 @@ impl<B: LockBackend> LockGuard<B> {
     pub async fn release(mut self) -> Result<ReleaseResult, LockError> {
         self.held.status.end(LossReason::Released);
         match self.custody.take() {
-            Some(Custody::Guard(lease)) => {
-                let release = async move { (lease.release().await, lease) };
-                let unheard = |(result, lease): (Result<_, LockError>, Lease<B>)| {
-                    if let Err(error) = result {
-                        lease.report(&error, ReleaseSource::Drop);
-                    }
-                    std::future::ready(())
-                };
-                Finish::new(release, unheard).await.0
-            }
+            Some(Custody::Guard(lease)) => release(lease).await,
             Some(Custody::Keeper(link)) => {
                 let (answer, result) = oneshot::channel();
                 link.send(Command::Release(answer));
-                result.await.unwrap_or_else(|_| Err(keeper_gone()))
+                match (result.await, link.take_lease()) {
+                    (Ok(result), _) => result,
+                    (Err(_), Some(lease)) => release(lease).await,
+                    (Err(_), None) => Err(keeper_gone()),
+                }
             }
             None => Err(keeper_gone()),
         }
@@ -198,19 +201,23 @@ impl<B: LockBackend> LockGuard<B> {
 
     /// Releases the lock after the work of [`lock`](crate::lock()), whose result matters more than an error here.
     pub(crate) async fn finish(mut self) {
-        if let Err(reason) = self.held.status.until() {
+        if let Err(reason) = self.held.status.check() {
             tracing::warn!(?reason, "a lock was lost before its work had ended");
         }
         self.held.status.end(LossReason::Released);
         match self.custody.take() {
             Some(Custody::Guard(lease)) => {
-                Finish::new(lease.dispose(ReleaseSource::Lock), std::future::ready).await;
+                Finish::new(lease.dispose(ReleaseSource::Lock), Done).await;
             }
             Some(Custody::Keeper(link)) => {
                 let (done, disposed) = oneshot::channel();
                 link.send(Command::Dispose(ReleaseSource::Lock, done));
-                // The keeper answers, or its runtime is gone and with it whoever would release.
-                let _ = disposed.await;
+                if disposed.await.is_err()
+                    && let Some(lease) = link.take_lease()
+                {
+                    // The keeper is gone, and has left it to us.
+                    Finish::new(lease.dispose(ReleaseSource::Lock), Done).await;
+                }
             }
             None => {}
         }
@@ -220,18 +227,36 @@ impl<B: LockBackend> LockGuard<B> {
 impl<B: LockBackend> Drop for LockGuard<B> {
     fn drop(&mut self) {
         self.held.status.end(LossReason::Released);
-        match self.custody.take() {
-            Some(Custody::Guard(lease)) => {
-                let spawner = lease.spawner.clone();
-                spawner.spawn(lease.dispose(ReleaseSource::Drop));
-            }
-            Some(Custody::Keeper(link)) => {
-                let (done, _) = oneshot::channel();
-                link.send(Command::Dispose(ReleaseSource::Drop, done));
-            }
-            None => {}
+        // A lease that is dropped is released; one that the keeper has is dropped by it.
+        if let Some(Custody::Keeper(link)) = self.custody.take() {
+            let (done, _) = oneshot::channel();
+            link.send(Command::Dispose(ReleaseSource::Drop, done));
         }
     }
+}
+
+/// Releases a lock, to the end whatever becomes of the caller.
+async fn release<B: LockBackend>(lease: Lease<B>) -> Result<ReleaseResult, LockError> {
+    let unheard = Unheard(lease.reporter(ReleaseSource::Drop));
+    Finish::new(lease.release(), unheard).await.0
+}
+
+/// Hears of a release that nobody waits for any more.
+struct Unheard(Reporter);
+
+impl Heir<Result<ReleaseResult, LockError>> for Unheard {
+    fn inherit(self, result: Option<Result<ReleaseResult, LockError>>) {
+        if let Some(Err(error)) = result {
+            self.0.report(&error);
+        }
+    }
+}
+
+/// Nothing is left to say.
+struct Done;
+
+impl Heir<()> for Done {
+    fn inherit(self, _: Option<()>) {}
 }
 
 impl<B: LockBackend> fmt::Debug for LockGuard<B> {
@@ -244,5 +269,7 @@ impl<B: LockBackend> fmt::Debug for LockGuard<B> {
 }
 
 fn keeper_gone() -> LockError {
-    LockError::internal("the runtime that keeps this lock has shut down; the lock ends by its TTL")
+    LockError::internal(
+        "the task that keeps this lock has ended, with its runtime or by a panic; the lock is not renewed any more",
+    )
 }

@@ -1,15 +1,17 @@
 //! The guard and its keeper in every order of events that shuttle comes up with.
 //!
-//! The store below is hostile: it answers late, not at all, with errors, or that the lock is gone.
-//! In every execution: at most one release is sent, no renewal is sent after it, the holder never
-//! believes in a lock that the store has given up, every loss is noticed, and an observer hears of
-//! the end exactly once.
+//! The store below is hostile: it answers late, not at all, with errors, or that the lock is gone, and it
+//! carries requests out in any order, also long after whoever sent them has moved on. In every
+//! execution: no release is sent after one was answered, no renewal is sent after the first, the
+//! holder never believes in a lock that the store has given up, every loss is noticed, and an
+//! observer hears of the end exactly once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::Rng;
+use tokio::sync::oneshot;
 
 use super::status::Status;
 use super::{Lease, LockGuard};
@@ -24,17 +26,17 @@ use crate::{
 const TTL: Duration = Duration::from_millis(900);
 
 #[test]
-fn auto_extended_guard_under_random_schedules() {
+fn auto_extended_guard_with_late_requests_under_random_schedules() {
     shuttle::check_random(|| model::run(auto_extended()), 6_000);
 }
 
 #[test]
-fn auto_extended_guard_under_priority_schedules() {
+fn auto_extended_guard_with_late_requests_under_priority_schedules() {
     shuttle::check_pct(|| model::run(auto_extended()), 3_000, 4);
 }
 
 #[test]
-fn plain_guard_under_random_schedules() {
+fn plain_guard_with_late_requests_under_random_schedules() {
     shuttle::check_random(|| model::run(plain()), 4_000);
 }
 
@@ -43,13 +45,30 @@ fn a_capped_hold_ends_at_the_cap() {
     shuttle::check_random(|| model::run(capped()), 2_000);
 }
 
+#[test]
+fn late_extends_do_not_overwrite_newer_ones() {
+    shuttle::check_random(|| model::run(async { overtaken(Store::new()).await }), 4_000);
+}
+
+/// The planted flaw: a store that extends whatever it finds, as an older request overwrites a newer one.
+#[test]
+#[should_panic(expected = "relies on a lock for longer than the store keeps it")]
+fn late_extends_that_overwrite_newer_ones_are_found() {
+    let flawed = || async {
+        let store = Store::new();
+        store.0.lock().unwrap().overwrites = true;
+        overtaken(store).await;
+    };
+    shuttle::check_random(move || model::run(flawed()), 20_000);
+}
+
 /// A renewal is cut to the cap before it is sent; where time passes in between, it reaches beyond.
 #[test]
 fn a_renewal_beyond_the_cap_counts_until_the_cap() {
     let scenario = || async {
         let (cap, expires_at) = (Instant::now() + TTL, Timestamp::from_millis(0).unwrap());
         let status = Status::new(cap, expires_at, Some(cap), None);
-        status.renewed(cap + TTL, expires_at);
+        status.renewed(cap + TTL, expires_at).unwrap();
         assert_eq!(status.until(), Ok(cap));
     };
     shuttle::check_random(move || model::run(scenario()), 1);
@@ -57,7 +76,7 @@ fn a_renewal_beyond_the_cap_counts_until_the_cap() {
 
 /// The keeper renews while a holder extends, then releases or drops in one of several ways.
 async fn auto_extended() {
-    let store = Store::new(true);
+    let store = Store::new();
     let mut guard = store.guard(Some(AutoExtend::new()));
     let watcher = spawn(store.clone().watch(guard.held()));
     for _ in 0..random(0..4) {
@@ -81,14 +100,14 @@ async fn auto_extended() {
 
 /// Without a keeper the guard's own TTL ends it, and nothing renews.
 async fn plain() {
-    let store = Store::new(true);
+    let store = Store::new();
     let mut guard = store.guard(None);
     let token = guard.lost_token();
     let watcher = spawn(store.clone().watch(guard.held()));
     for _ in 0..random(0..3) {
         yield_now().await;
         if random(0..2) == 0 {
-            let _ = guard.extend(TTL).await;
+            give_up_some_time(guard.extend(TTL * random(1..4))).await;
         }
     }
     if random(0..3) == 0 {
@@ -104,9 +123,22 @@ async fn plain() {
     store.check();
 }
 
+/// A short extend that is given up at once, and a long one that is not: which of them arrives first?
+async fn overtaken(store: Store) {
+    let mut guard = store.guard(None);
+    let watcher = spawn(store.clone().watch(guard.held()));
+    give_up_some_time(guard.extend(TTL)).await;
+    let _ = guard.extend(TTL * 30).await;
+    guard.lost().await;
+    drop(guard);
+    watcher.await.unwrap();
+    store.settle().await;
+    store.check();
+}
+
 /// However late the keeper runs, the holder is never told to rely on the lock beyond the cap.
 async fn capped() {
-    let store = Store::new(true);
+    let store = Store::new();
     let cap = Instant::now() + TTL * 3;
     let guard = store.guard(Some(AutoExtend::new().with_max_hold(TTL * 3)));
     while let Ok(until) = guard.held.status.until() {
@@ -117,6 +149,18 @@ async fn capped() {
     drop(guard);
     store.settle().await;
     store.check();
+}
+
+/// Waits for an answer, or not for long.
+async fn give_up_some_time(extend: impl Future<Output = Result<ExtendResult, LockError>>) {
+    let mut extend = Box::pin(extend);
+    for _ in 0..random(1..4) {
+        tokio::select! {
+            biased;
+            _ = &mut extend => return,
+            () = yield_now() => {}
+        }
+    }
 }
 
 async fn end(guard: LockGuard<Store>) {
@@ -147,22 +191,26 @@ fn random(range: std::ops::Range<u32>) -> u32 {
 struct Store(Arc<Mutex<State>>);
 
 struct State {
-    /// Errors, silence and theft happen.
-    hostile: bool,
+    /// Extends whatever the request expects.
+    overwrites: bool,
     expires_at: Instant,
     gone: bool,
     releases_sent: u32,
+    is_answered: bool,
+    released_again: u32,
     extends_after_release: u32,
     ends_observed: u32,
 }
 
 impl Store {
-    fn new(hostile: bool) -> Self {
+    fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
-            hostile,
+            overwrites: false,
             expires_at: Instant::now() + TTL,
             gone: false,
             releases_sent: 0,
+            is_answered: false,
+            released_again: 0,
             extends_after_release: 0,
             ends_observed: 0,
         })))
@@ -174,15 +222,13 @@ impl Store {
             let store = self.clone();
             LockObserver::new(move |_| store.0.lock().unwrap().ends_observed += 1)
         };
-        let lease = Lease {
-            backend: self.clone(),
-            key: Key::new("key").unwrap(),
-            lock_id,
-            ttl: Ttl::new(TTL).unwrap(),
-            disposal: GuardDefaults::default().with_observer(observer),
-            spawner: Spawner::current(),
-        };
-        let expires_at = Timestamp::from_millis(0).unwrap();
+        let lease = Lease::new(
+            self.clone(),
+            (Key::new("key").unwrap(), lock_id, Ttl::new(TTL).unwrap()),
+            GuardDefaults::default().with_observer(observer),
+            Spawner::current(),
+        );
+        let expires_at = timestamp(self.0.lock().unwrap().expires_at);
         let acquired = Acquired::new(lock_id, expires_at, Fence::ZERO.next().unwrap());
         LockGuard::new(lease, acquired, Instant::now(), plan.as_ref())
     }
@@ -224,14 +270,14 @@ impl Store {
 
     fn check(&self) {
         let state = self.0.lock().unwrap();
-        assert_eq!(state.releases_sent, 1, "exactly one release");
+        assert_eq!(state.released_again, 0, "no release after one was answered");
         assert_eq!(state.extends_after_release, 0, "no renewal after the release");
         assert_eq!(state.ends_observed, 1, "the end is told once");
     }
 
     /// The way to the store or back.
     async fn travel(&self) {
-        match random(0..if self.is_hostile() { 8 } else { 4 }) {
+        match random(0..8) {
             0..5 => yield_now().await,
             5 => sleep_until(Instant::now() + TTL / 2).await,
             6 => sleep_until(Instant::now() + TTL * 2).await,
@@ -239,13 +285,53 @@ impl Store {
         }
     }
 
-    fn is_hostile(&self) -> bool {
-        self.0.lock().unwrap().hostile
+    /// Carries a request out, whether or not anybody waits for it.
+    async fn carry_out<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&Self) -> Result<T, LockError> + Send + 'static,
+    ) -> Result<T, LockError> {
+        let (answer, answered) = oneshot::channel();
+        let store = self.clone();
+        drop(spawn(async move {
+            store.travel().await;
+            let result = request(&store);
+            store.travel().await;
+            let _ = answer.send(result);
+        }));
+        answered.await.unwrap()
     }
 
-    fn chance(&self, one_in: u32) -> bool {
-        self.is_hostile() && random(0..one_in) == 0
+    fn extend_to(&self, request: &ExtendRequest) -> Result<ExtendResult, LockError> {
+        let (fails, stolen) = (chance(6), chance(12));
+        let mut state = self.0.lock().unwrap();
+        let now = Instant::now();
+        if fails {
+            return Err(failure());
+        }
+        if stolen || state.gone || state.expires_at < now {
+            state.gone = true;
+            return Ok(ExtendResult::NotHeld(NotHeld::Expired));
+        }
+        let expires_at = timestamp(state.expires_at);
+        let expected = request.expected_expiry.filter(|_| !state.overwrites);
+        if expected.is_some_and(|expected| expected != expires_at) {
+            return Ok(ExtendResult::Mismatch { expires_at });
+        }
+        state.expires_at = now + request.ttl.as_duration();
+        Ok(ExtendResult::Extended { expires_at: timestamp(state.expires_at) })
     }
+}
+
+fn chance(one_in: u32) -> bool {
+    random(0..one_in) == 0
+}
+
+fn failure() -> LockError {
+    LockError::new(ErrorCode::ServiceUnavailable, "try again").with_unknown_outcome()
+}
+
+fn timestamp(at: Instant) -> Timestamp {
+    Timestamp::from_millis(u64::try_from(at.since_start().as_millis()).unwrap()).unwrap()
 }
 
 impl LockBackend for Store {
@@ -256,36 +342,26 @@ impl LockBackend for Store {
             let mut state = self.0.lock().unwrap();
             state.extends_after_release += state.releases_sent;
         }
-        self.travel().await;
-        let result = {
-            let fails = self.chance(6);
-            let stolen = self.chance(12);
-            let mut state = self.0.lock().unwrap();
-            let now = Instant::now();
-            if fails {
-                Err(LockError::new(ErrorCode::ServiceUnavailable, "try again"))
-            } else if stolen || state.gone || state.expires_at < now {
-                state.gone = true;
-                Ok(ExtendResult::NotHeld(NotHeld::Expired))
-            } else {
-                state.expires_at = now + request.ttl.as_duration();
-                let millis = u64::try_from(state.expires_at.since_start().as_millis()).unwrap();
-                Ok(ExtendResult::Extended { expires_at: Timestamp::from_millis(millis).unwrap() })
-            }
-        };
-        self.travel().await;
-        result
+        self.carry_out(move |store| store.extend_to(&request)).await
     }
 
     async fn release(&self, _: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        self.0.lock().unwrap().releases_sent += 1;
-        self.travel().await;
-        if self.chance(6) {
-            return Err(LockError::new(ErrorCode::ServiceUnavailable, "try again"));
+        {
+            let mut state = self.0.lock().unwrap();
+            state.releases_sent += 1;
+            state.released_again += u32::from(state.is_answered);
         }
-        self.0.lock().unwrap().gone = true;
-        self.travel().await;
-        Ok(ReleaseResult::Released)
+        let result = self
+            .carry_out(|store| {
+                if chance(6) {
+                    return Err(failure());
+                }
+                store.0.lock().unwrap().gone = true;
+                Ok(ReleaseResult::Released)
+            })
+            .await;
+        self.0.lock().unwrap().is_answered |= result.is_ok();
+        result
     }
 
     async fn acquire(&self, _: AcquireRequest) -> Result<AcquireResult, LockError> {

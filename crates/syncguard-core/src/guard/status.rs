@@ -8,23 +8,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+#[cfg(not(test))]
+use super::expiry;
+use super::loss::LossReason;
 use crate::observer::Holding;
 use crate::rt::{self, Instant, Mutex, Spawner};
 use crate::{Fence, FenceToken, LockId, Timestamp};
-
-/// Why a lock is no longer held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LossReason {
-    /// The TTL ran out, by the local clock, before the lock was extended.
-    Expired,
-    /// The store said that the lock is gone.
-    NotHeld,
-    /// The cap on the total hold of an auto-extended lock was reached.
-    MaxHold,
-    /// The holder itself released the lock or dropped its guard.
-    Released,
-}
 
 /// The state that a guard, its keeper and every [`Held`] share.
 pub(crate) struct Status {
@@ -42,19 +31,6 @@ pub(crate) struct Status {
 enum Phase {
     Held { until: Instant, expires_at: Timestamp },
     Over { reason: LossReason, expires_at: Timestamp },
-}
-
-impl LossReason {
-    /// `"expired"`, `"not-held"`, `"max-hold"` or `"released"`, as telemetry spells it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::NotHeld => "not-held",
-            Self::MaxHold => "max-hold",
-            Self::Released => "released",
-        }
-    }
 }
 
 impl Status {
@@ -93,15 +69,26 @@ impl Status {
         self.cap
     }
 
-    /// The lock lives on, at most until the cap. Changes nothing once it is over: a loss is final.
+    /// The lock lives on, at most until the cap. Changes nothing once it is over, or its time is: a loss
+    /// is final, whether anybody noticed it or not.
     ///
     /// The store may keep it for a little longer: what it was asked for was cut to the cap some time
     /// before the request was sent.
-    pub(crate) fn renewed(&self, until: Instant, expires_at: Timestamp) {
+    pub(crate) fn renewed(&self, until: Instant, expires_at: Timestamp) -> Result<(), LossReason> {
+        self.check()?;
         let until = earlier(until, self.cap);
         let mut phase = self.phase.lock();
-        if let Phase::Held { .. } = *phase {
-            *phase = Phase::Held { until, expires_at };
+        match *phase {
+            Phase::Held { .. } => *phase = Phase::Held { until, expires_at },
+            Phase::Over { reason, .. } => return Err(reason),
+        }
+        Ok(())
+    }
+
+    /// The store said when the lock expires. What the holder may rely on stays as it is.
+    pub(crate) fn told(&self, told: Timestamp) {
+        if let Phase::Held { expires_at, .. } = &mut *self.phase.lock() {
+            *expires_at = told;
         }
     }
 
@@ -157,22 +144,83 @@ impl Status {
         }
     }
 
-    /// Somebody else makes sure from now on that `over` fires in time. Whether that is news.
-    pub(crate) fn watch(&self) -> bool {
-        !self.watched.swap(true, Ordering::Relaxed)
+    /// Makes sure that `over` fires in time, whoever asks, from wherever, and whatever ends.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        if self.watched.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if rt::is_usable() {
+            let watcher = Watcher { status: Arc::clone(self), is_done: false };
+            Spawner::current().spawn(watcher.run());
+        } else {
+            self.watch_without_runtime();
+        }
     }
 
-    /// Waits until the lock is over, whichever way.
-    pub(crate) async fn ended(&self) -> LossReason {
+    /// The keeper makes sure that `over` fires in time.
+    pub(crate) fn kept(&self) {
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    /// The keeper is gone, and nobody renews the lock any more.
+    pub(crate) fn unkept(self: &Arc<Self>) {
+        if std::thread::panicking() {
+            self.end(LossReason::KeeperPanicked);
+        } else {
+            self.watch_without_runtime();
+        }
+    }
+
+    #[cfg(not(test))]
+    fn watch_without_runtime(self: &Arc<Self>) {
+        expiry::watch(self);
+    }
+
+    /// The model has one runtime, and it never ends.
+    #[cfg(test)]
+    #[expect(clippy::unused_self, reason = "the real one needs it")]
+    fn watch_without_runtime(self: &Arc<Self>) {}
+
+    /// Waits until the lock is over, in a runtime or outside of one.
+    pub(crate) async fn lost(self: Arc<Self>) -> LossReason {
         loop {
-            match self.check() {
-                Err(reason) => return reason,
-                Ok(until) => tokio::select! {
-                    biased;
-                    () = self.over.cancelled() => {}
-                    () = rt::sleep_until(until) => {}
-                },
+            if let Err(reason) = self.check() {
+                return reason;
             }
+            self.watch();
+            self.over.cancelled().await;
+        }
+    }
+
+    /// Waits until the lock is over, in a runtime, and lets everyone know.
+    async fn ended(&self) {
+        while let Ok(until) = self.check() {
+            tokio::select! {
+                biased;
+                () = self.over.cancelled() => {}
+                () = rt::sleep_until(until) => {}
+            }
+        }
+    }
+}
+
+/// The task that watches a lock. Where its runtime ends first, the watch goes on without one.
+struct Watcher {
+    status: Arc<Status>,
+    is_done: bool,
+}
+
+impl Watcher {
+    async fn run(mut self) {
+        self.status.ended().await;
+        self.is_done = true;
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.status.watch_without_runtime();
         }
     }
 }
@@ -213,6 +261,11 @@ impl<F: FenceToken> Held<F> {
     ///
     /// Counted on this process's monotonic clock from the moment *before* the acquire or the last
     /// successful extend was sent, so that it never outlasts the store's view. No wall clock is involved.
+    ///
+    /// Time that the machine spends asleep counts on Linux, Apple's systems and Windows: a laptop that
+    /// wakes up finds its locks over at once, and [`lost`](Self::lost) resolves within five seconds. A
+    /// virtual machine that is paused from outside, for a snapshot or a migration, does not know of
+    /// it: then only the fence keeps a late write out.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         match self.status.until() {
@@ -231,27 +284,22 @@ impl<F: FenceToken> Held<F> {
     ///
     /// Without auto-extend that is at the latest when the TTL has run out locally. It also resolves
     /// when the holder gives the lock up itself ([`LossReason::Released`]), so nothing that waits
-    /// for it is left behind. The future owns its state: it borrows nothing.
+    /// for it is left behind. The future owns its state: it borrows nothing, and it needs no runtime.
     ///
     /// # Cancel safety
     ///
     /// Safe: call it again at any time.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<F> {
-        let status = Arc::clone(&self.status);
-        async move { status.ended().await }
+        Arc::clone(&self.status).lost()
     }
 
-    /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token.
+    /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token. It fires
+    /// wherever it was asked for, also after the runtime of whoever asked has ended.
     ///
     /// Cancelling it has no effect on the lock.
     #[must_use]
     pub fn lost_token(&self) -> CancellationToken {
-        if self.status.watch() {
-            let status = Arc::clone(&self.status);
-            Spawner::current().spawn(async move {
-                status.ended().await;
-            });
-        }
+        self.status.watch();
         self.status.over.child_token()
     }
 }

@@ -3,18 +3,37 @@
 //! Unit tests replace it by a model on which shuttle explores every order of events; everything
 //! else, integration tests included, runs on tokio.
 
+mod asleep;
 #[cfg(test)]
 pub(crate) mod model;
 #[cfg(not(test))]
 mod tokio_rt;
 
 #[cfg(test)]
-pub(crate) use model::{Instant, Mutex, Spawner, sleep_until};
+pub(crate) use model::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until};
 #[cfg(not(test))]
-pub(crate) use tokio_rt::{Instant, Mutex, Spawner, sleep_until};
+pub(crate) use tokio_rt::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until};
 
 use std::future::Future;
 use std::time::Duration;
+
+use crate::LockError;
+
+/// How late somebody who waits for a point in time may hear that the machine was asleep.
+#[cfg_attr(test, expect(dead_code, reason = "the model's clock never sleeps"))]
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// # Errors
+///
+/// `InvalidArgument` outside a tokio runtime, or in one without timers.
+pub(crate) fn check() -> Result<(), LockError> {
+    if is_usable() {
+        return Ok(());
+    }
+    Err(LockError::invalid_argument(
+        "called outside a tokio runtime, or in one without timers; call it in one with enable_time or enable_all",
+    ))
+}
 
 /// Runs a future until a point in time; `None` if the time came first.
 pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {

@@ -1,10 +1,58 @@
 //! The real surroundings: tokio.
 
 use std::future::Future;
+use std::ops::Add;
+use std::panic::catch_unwind;
 use std::sync::PoisonError;
+use std::time::Duration;
 
-use tokio::runtime::Handle;
-pub(crate) use tokio::time::{Instant, sleep_until};
+use tokio::runtime::{Handle, Id};
+
+use super::asleep::asleep;
+
+/// A point in time that also moves while the machine is asleep, where the system can tell.
+///
+/// tokio's clock, which a test can pause, and the time asleep on top of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant(tokio::time::Instant);
+
+impl Instant {
+    pub(crate) fn now() -> Self {
+        // The time asleep first: whatever comes between the two only makes the result earlier.
+        let asleep = asleep();
+        Self(tokio::time::Instant::now() + asleep)
+    }
+
+    pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0 + duration)
+    }
+}
+
+/// Waits for a point in time; at most [`LOOK_AGAIN`](super::LOOK_AGAIN) longer if the machine was asleep meanwhile.
+pub(crate) async fn sleep_until(deadline: Instant) {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(super::LOOK_AGAIN)).await;
+    }
+}
+
+/// Whether something can run and wait here: in a runtime, and with its timers enabled.
+pub(crate) fn is_usable() -> bool {
+    // tokio has no other way to ask for timers than to make one. The payload is a plain text.
+    Handle::try_current().is_ok()
+        && catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+}
 
 /// Starts background tasks from anywhere, also from a `Drop` outside the runtime.
 #[derive(Clone, Debug)]
@@ -16,21 +64,38 @@ impl Spawner {
         Self(Handle::try_current().ok())
     }
 
-    /// Whether there is a runtime: without one, nothing can wait or run in the background.
-    pub(crate) fn is_available(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Runs a future in the background. Without a runtime, or after it has shut down, the future is
-    /// dropped: a lock then ends by its TTL.
+    /// Runs a future in the background: here if this is a runtime, else on the one it remembers. Without
+    /// any, or after it has shut down, the future is dropped.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        if let Some(handle) = self.0.clone().or_else(|| Handle::try_current().ok()) {
+        if let Some(handle) = Handle::try_current().ok().or_else(|| self.0.clone()) {
             handle.spawn(future);
-        } else {
-            tracing::debug!("no runtime to finish in; a lock may stay until it expires");
         }
     }
+
+    /// The runtimes a future could run on: this one, and the one it remembers.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = Runtime> + use<> {
+        let current = Handle::try_current().ok();
+        let remembered = self.0.clone();
+        current.into_iter().chain(remembered).map(Runtime)
+    }
 }
+
+/// A runtime, which may have shut down.
+#[derive(Clone, Debug)]
+pub(crate) struct Runtime(Handle);
+
+impl Runtime {
+    pub(crate) fn id(&self) -> Id {
+        self.0.id()
+    }
+
+    /// Runs a future; drops it if the runtime has shut down or cannot wait.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.0.spawn(future);
+    }
+}
+
+pub(crate) type RuntimeId = Id;
 
 /// A mutex whose data stays consistent whatever happens under it, so poisoning means nothing.
 #[derive(Debug, Default)]

@@ -83,11 +83,11 @@ impl LockBackend for Line {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let (store, sent) = (self.store.clone(), request.clone());
+        let store = self.store.clone();
         let trouble = *self.behaviour.acquire.lock().unwrap();
         count(&self.behaviour.acquires);
-        cancel::finish_acquire(self, &request, async move {
-            let sent = AcquireRequest::new(sent.key, sent.ttl)?.with_lock_id(sent.lock_id);
+        cancel::finish_acquire(self, request, async move |request, _| {
+            let sent = AcquireRequest::new(request.key, request.ttl)?.with_lock_id(request.lock_id);
             Self::travel(trouble, store.acquire(sent)).await
         })
         .await
@@ -104,7 +104,9 @@ impl LockBackend for Line {
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        let (store, sent) = (self.store.clone(), ExtendRequest::new(request.lock_id, request.ttl)?);
+        let store = self.store.clone();
+        let mut sent = ExtendRequest::new(request.lock_id, request.ttl)?;
+        sent.expected_expiry = request.expected_expiry;
         let trouble = *self.behaviour.extend.lock().unwrap();
         count(&self.behaviour.extends);
         cancel::finish(request.cancellation.as_ref(), async move {

@@ -1,0 +1,72 @@
+//! How long the machine has been asleep.
+//!
+//! A store's clock goes on while a laptop sleeps; `std::time::Instant` stands still then on Linux and on
+//! Apple's systems. The difference to a clock that goes on is counted here. Elsewhere nothing is
+//! added: on Windows `Instant` goes on by itself, and other systems cannot tell.
+//!
+//! A virtual machine that is paused from outside does not know of it, and neither do its clocks.
+
+use std::time::Duration;
+
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+#[cfg_attr(test, expect(unused_imports, reason = "the model's clock never sleeps"))]
+pub(crate) use counted::asleep;
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+pub(crate) fn asleep() -> Duration {
+    Duration::ZERO
+}
+
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+mod counted {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    use super::Duration;
+
+    /// The clock that goes on. On Apple's systems that is what they call monotonic.
+    #[cfg(target_os = "linux")]
+    const GOES_ON: ClockId = ClockId::Boottime;
+    #[cfg(target_vendor = "apple")]
+    const GOES_ON: ClockId = ClockId::Monotonic;
+
+    /// Asleep since this was first asked.
+    pub(crate) fn asleep() -> Duration {
+        static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| (Instant::now(), goes_on()));
+        let (stands_still, went_on) = &*START;
+        // This order: a pause between the two makes the result smaller, and a point in time earlier.
+        let real = goes_on().saturating_sub(*went_on);
+        without_noise(real.saturating_sub(stands_still.elapsed()))
+    }
+
+    fn goes_on() -> Duration {
+        Duration::try_from(clock_gettime(GOES_ON)).unwrap_or_default()
+    }
+
+    /// Two clocks are read one after the other, so what is below 10 ms means nothing.
+    fn without_noise(asleep: Duration) -> Duration {
+        const NOISE: u32 = 10_000_000;
+        Duration::new(asleep.as_secs(), asleep.subsec_nanos() / NOISE * NOISE)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn whoever_is_awake_is_not_asleep() {
+            let _ = asleep();
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(asleep(), Duration::ZERO);
+        }
+
+        #[test]
+        fn noise_is_not_sleep() {
+            assert_eq!(without_noise(Duration::from_micros(9_999)), Duration::ZERO);
+            let asleep = Duration::from_millis(3_600_019);
+            assert_eq!(without_noise(asleep), Duration::from_millis(3_600_010));
+        }
+    }
+}
