@@ -4,7 +4,7 @@
 //! them is tried at a time, so that a burst leaves the store to those who wait for it. While the store
 //! is away, one of them is tried now and then, and the others wait.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -37,7 +37,8 @@ struct State {
     /// By the time of the next try; the number tells those apart that are due together.
     later: BTreeMap<(Instant, u64), Entry>,
     next: u64,
-    lanes: usize,
+    /// How many in each runtime: one that nobody drives at the moment must not hold up the others.
+    lanes: HashMap<RuntimeId, usize>,
     /// How many are being tried now.
     trying: usize,
     outage: Option<Outage>,
@@ -59,7 +60,8 @@ struct Entry {
 struct Outage {
     until: Instant,
     pause: Duration,
-    probing: bool,
+    /// When to stop waiting for a try that is on its way: its runtime may not be driven.
+    probing: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -125,43 +127,31 @@ impl CleanUp {
 
     fn add(&self, job: Arc<dyn Job>, add: impl FnOnce(&mut State, Entry)) {
         let spawner = job.spawner().clone();
-        let starts_lane = {
+        {
             let mut state = self.0.state.lock();
-            if state.waiting() >= Self::LIMIT {
+            if state.waiting() + state.trying >= Self::LIMIT {
                 state.leave_to_ttl(
                     "too many locks wait to be given back; the others end by their TTL",
                 );
                 return;
             }
             add(&mut state, Entry { job, is_tried: false, failures: 0 });
-            state.wants_lane()
-        };
-        if starts_lane {
-            self.start_lane(&spawner, &[]);
-        } else {
-            self.0.changed.notify_one();
         }
+        self.start_lane(&spawner, &[]);
+        self.0.changed.notify_one();
     }
 
-    /// Starts a lane, which has been counted already, on the first runtime that was not tried yet.
+    /// Starts a lane, if one is of use, on the first runtime that was not tried yet.
     fn start_lane(&self, spawner: &Spawner, tried: &[RuntimeId]) {
         let untried = spawner.candidates().find(|runtime| !tried.contains(&runtime.id()));
-        let Some(runtime) = untried else {
-            let mut state = self.0.state.lock();
-            state.lanes -= 1;
-            let waiting = state.waiting();
-            if !std::mem::replace(&mut state.said.no_runtime, true) {
-                drop(state);
-                tracing::warn!(
-                    waiting,
-                    "no tokio runtime to give locks back in; without one they end by their TTL"
-                );
-            }
+        let Some(runtime) = untried else { return self.say_no_runtime() };
+        if !self.0.state.lock().count_lane(runtime.id()) {
             return;
-        };
+        }
         let tried = tried.iter().copied().chain([runtime.id()]).collect();
         let lane = Lane {
             clean_up: self.clone(),
+            runtime: runtime.id(),
             tried,
             current: None,
             is_polled: false,
@@ -169,6 +159,20 @@ impl CleanUp {
         };
         // A runtime that has shut down drops it here and now, and then the next one is tried.
         runtime.spawn(lane.run());
+    }
+
+    fn say_no_runtime(&self) {
+        let waiting = {
+            let mut state = self.0.state.lock();
+            if !state.lanes.is_empty() || std::mem::replace(&mut state.said.no_runtime, true) {
+                return;
+            }
+            state.waiting()
+        };
+        tracing::warn!(
+            waiting,
+            "no tokio runtime to give locks back in; without one they end by their TTL"
+        );
     }
 }
 
@@ -187,12 +191,24 @@ impl State {
         self.ready.front().or_else(|| self.later.values().next())
     }
 
-    /// Counts one more lane if it is of use.
-    fn wants_lane(&mut self) -> bool {
+    /// Counts one more lane in a runtime if it is of use there.
+    fn count_lane(&mut self, runtime: RuntimeId) -> bool {
         let most = if self.outage.is_some() { 1 } else { CleanUp::LANES };
-        let wanted = self.lanes < most;
-        self.lanes += usize::from(wanted);
+        let all: usize = self.lanes.values().sum();
+        let here = self.lanes.entry(runtime).or_default();
+        let wanted = *here == 0 || all < most;
+        *here += usize::from(wanted);
         wanted
+    }
+
+    /// Counts one lane less in a runtime.
+    fn uncount_lane(&mut self, runtime: RuntimeId) {
+        if let Some(lanes) = self.lanes.get_mut(&runtime) {
+            *lanes -= 1;
+            if *lanes == 0 {
+                self.lanes.remove(&runtime);
+            }
+        }
     }
 
     fn leave_to_ttl(&mut self, why: &'static str) {
@@ -202,43 +218,46 @@ impl State {
         }
     }
 
-    /// What a lane does next.
-    fn next_step(&mut self) -> Step {
+    /// What a lane in this runtime does next.
+    fn next_step(&mut self, runtime: RuntimeId) -> Step {
+        let step = self.choose(runtime);
+        if matches!(step, Step::Leave) {
+            self.uncount_lane(runtime);
+        }
+        step
+    }
+
+    fn choose(&mut self, runtime: RuntimeId) -> Step {
         let now = Instant::now();
+        // One lane of a runtime is enough to wait.
+        let is_alone = self.lanes.get(&runtime).is_none_or(|lanes| *lanes <= 1);
         loop {
+            if self.waiting() == 0 {
+                self.said.full = false;
+                return Step::Leave;
+            }
             let wake = match self.outage {
-                Some(Outage { probing: true, .. }) => return self.leave(),
                 // While the store is away, one is tried now and then, whichever is next.
-                Some(outage) => Some(outage.until),
+                Some(outage) => Some(outage.probing.unwrap_or(outage.until)),
                 None if !self.ready.is_empty() => None,
                 None => self.later.first_key_value().map(|((due, _), _)| *due),
             };
-            if self.waiting() == 0 {
-                self.said.full = false;
-                return self.leave();
-            }
             if let Some(wake) = wake.filter(|wake| *wake > now) {
-                // One lane is enough to wait.
-                return if self.lanes > 1 { self.leave() } else { Step::Wait(wake) };
+                return if is_alone { Step::Wait(wake) } else { Step::Leave };
             }
             let next = self.ready.pop_front();
             let next = next.or_else(|| self.later.pop_first().map(|(_, entry)| entry));
-            let Some(mut entry) = next else { return self.leave() };
+            let Some(mut entry) = next else { return Step::Leave };
             if entry.is_tried && entry.job.over() <= now {
                 continue;
             }
             if let Some(outage) = &mut self.outage {
-                outage.probing = true;
+                outage.probing = Some(now + LONGEST_PROBE);
             }
             self.trying += 1;
             entry.is_tried = true;
             return Step::Try(entry);
         }
-    }
-
-    fn leave(&mut self) -> Step {
-        self.lanes -= 1;
-        Step::Leave
     }
 
     fn note(&mut self, mut entry: Entry, outcome: Outcome) {
@@ -254,7 +273,7 @@ impl State {
                 let pause = self.outage.map_or(FIRST_PAUSE, |outage| outage.pause);
                 let until = now + jittered(pause);
                 self.outage =
-                    Some(Outage { until, pause: (pause * 2).min(LONGEST_PAUSE), probing: false });
+                    Some(Outage { until, pause: (pause * 2).min(LONGEST_PAUSE), probing: None });
                 entry.failures += 1;
                 // Behind the others: one that fails for a reason of its own must not hold them up.
                 let own = FIRST_PAUSE.saturating_mul(1 << entry.failures.min(8)).min(LONGEST_PAUSE);
@@ -272,6 +291,7 @@ impl State {
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// So that locks are given back soon after the store is there again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PROBE: Duration = Duration::from_secs(10);
 
 enum Step {
     Try(Entry),
@@ -282,6 +302,7 @@ enum Step {
 /// One of the tasks that work the queue off.
 struct Lane {
     clean_up: CleanUp,
+    runtime: RuntimeId,
     /// Where this lane was started before, and is now.
     tried: Vec<RuntimeId>,
     current: Option<Entry>,
@@ -324,11 +345,11 @@ impl Lane {
         let (step, helper) = {
             let mut state = self.clean_up.0.state.lock();
             state.said.no_runtime = false;
-            let step = state.next_step();
+            let step = state.next_step(self.runtime);
             let mut helper = None;
             match &step {
                 Step::Leave => self.has_left = true,
-                Step::Try(entry) if state.waiting() > 0 && state.wants_lane() => {
+                Step::Try(entry) if state.waiting() > 0 => {
                     helper = Some(entry.job.spawner().clone());
                 }
                 _ => {}
@@ -350,10 +371,11 @@ impl Drop for Lane {
         }
         let spawner = {
             let mut state = self.clean_up.0.state.lock();
+            state.uncount_lane(self.runtime);
             if let Some(entry) = self.current.take() {
                 state.trying -= 1;
                 if let Some(outage) = &mut state.outage {
-                    outage.probing = false;
+                    outage.probing = None;
                 }
                 if self.is_polled {
                     state.leave_to_ttl("giving a lock back panicked; it ends by its TTL");
@@ -361,12 +383,7 @@ impl Drop for Lane {
                     state.ready.push_front(entry);
                 }
             }
-            let spawner = state.any().map(|entry| entry.job.spawner().clone());
-            if spawner.is_none() || state.lanes > 1 {
-                state.lanes -= 1;
-                return;
-            }
-            spawner
+            state.any().map(|entry| entry.job.spawner().clone())
         };
         if let Some(spawner) = spawner {
             // After a panic the same runtime will do.

@@ -159,6 +159,7 @@ impl<B: LockBackend> Release<B> {
 
     /// One release within the dispose timeout; after that it goes on unheard.
     async fn send(&self) -> Result<ReleaseResult, LockError> {
+        rt::check()?;
         let (lock_id, timeout) =
             (self.reporter.context.lock_id, self.reporter.disposal.dispose_timeout);
         let release = Box::pin(self.backend.release(ReleaseRequest::new(lock_id)));

@@ -30,6 +30,8 @@ pub(crate) struct Behaviour {
     pub(crate) acquires: AtomicU32,
     pub(crate) extends: AtomicU32,
     pub(crate) releases: AtomicU32,
+    /// How many releases are on their way.
+    pub(crate) releasing: AtomicU32,
 }
 
 /// What goes wrong with one kind of operation.
@@ -43,6 +45,8 @@ pub(crate) struct Trouble {
     pub(crate) fails: Option<ErrorCode>,
     /// The store did it, but the caller hears of a timeout.
     pub(crate) reply_lost: bool,
+    /// The backend itself panics.
+    pub(crate) panics: bool,
 }
 
 impl Line {
@@ -59,6 +63,7 @@ impl Line {
         store: impl Future<Output = Result<T, LockError>>,
     ) -> Result<T, LockError> {
         sleep(trouble.before).await;
+        assert!(!trouble.panics, "told to panic");
         if let Some(code) = trouble.fails {
             let error = LockError::new(code, "told to fail");
             let unknown = code == ErrorCode::NetworkTimeout;
@@ -97,8 +102,13 @@ impl LockBackend for Line {
         let store = self.store.clone();
         let trouble = *self.behaviour.release.lock().unwrap();
         count(&self.behaviour.releases);
+        let behaviour = Arc::clone(&self.behaviour);
         cancel::finish(request.cancellation.as_ref(), async move {
-            Self::travel(trouble, store.release(ReleaseRequest::new(request.lock_id))).await
+            count(&behaviour.releasing);
+            let release = store.release(ReleaseRequest::new(request.lock_id));
+            let result = Self::travel(trouble, release).await;
+            behaviour.releasing.fetch_sub(1, Ordering::Relaxed);
+            result
         })
         .await
     }
