@@ -308,15 +308,16 @@ pub struct Unsettled {
 }
 
 impl Unsettled {
-    /// An acquire whose last sending the store refuses after `deadline`.
+    /// An acquire whose last sending the store refuses after `deadline`, and whose answer was waited for
+    /// `bound` at the most.
     #[must_use]
-    pub fn new(request: &AcquireRequest, deadline: Timestamp) -> Self {
+    pub fn new(request: &AcquireRequest, deadline: Timestamp, bound: Duration) -> Self {
         Self {
             key: request.key.clone(),
             lock_id: request.lock_id,
             ttl: request.ttl,
             deadline: Some(deadline),
-            given_up: Instant::now(),
+            given_up: rt::after(bound),
         }
     }
 

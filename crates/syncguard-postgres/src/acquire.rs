@@ -2,23 +2,24 @@
 
 use std::sync::Arc;
 
+use syncguard_core::cancel::{Caller, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, Acquired, Fence, LockError, StorageLimits, make_fence_key,
     make_storage_key,
 };
 use tokio_postgres::Row;
 
-use crate::backend::Inner;
-use crate::error::in_doubt;
+use crate::error::{in_doubt, kept_late};
+use crate::inner::Inner;
 use crate::record::{Record, check_counter, column, written_time};
-use crate::session::{Lane, Param};
-use crate::wanted::Wanted;
+use crate::session::{Answer, Lane, Param};
 
-/// One acquire. Sent a second time only if another session came in between.
+/// One acquire. Sent a second time only if another session came in between, or if the server's clock
+/// was set since it was last heard of.
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
-    wanted: Wanted,
+    caller: Caller,
 ) -> Result<AcquireResult, LockError> {
     /// Someone else was at this key each time: what is that but contention?
     const TRIES: u32 = 3;
@@ -33,24 +34,33 @@ pub(crate) async fn acquire(
         Param::from(request.ttl),
     ];
     let mut lost = None;
-    let mut tries = 0;
-    let result = loop {
-        let answer = inner
+    let (mut tries, mut late) = (0, 0);
+    let (result, deadline) = loop {
+        let mut answer = inner
             .session
-            .query(Lane::Contender, &wanted, &inner.statements.acquire, &parameters)
+            .query(Lane::Contender, &caller, &inner.statements.acquire, &parameters)
             .await
             .map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
-        lost = lost.or(answer.lost);
+        lost = lost.or(answer.lost.take());
         tries += 1;
-        match decide(answer.row.as_ref(), &request, &storage_key)? {
-            Verdict::Answer(result) => break result,
-            Verdict::Overtaken if tries == TRIES => break AcquireResult::Locked,
+        match decide(&inner, &answer, &request, &storage_key)? {
+            Verdict::Answer(result) => break (result, answer.deadline),
+            Verdict::Late if late == 1 => {
+                return Err(in_doubt(kept_late(), lost.as_ref()).with_key(&request.key));
+            }
+            Verdict::Late => late += 1,
+            Verdict::Overtaken if tries >= TRIES => break (AcquireResult::Locked, None),
             Verdict::Overtaken => {}
         }
     };
     match (&result, lost) {
-        (AcquireResult::Acquired(acquired), _) => {
+        (AcquireResult::Acquired(acquired), lost) => {
             acquired.fence.warn_near_limit("postgres", &request.key);
+            if let (Some(_), Some(deadline)) = (lost, deadline) {
+                // An earlier sending may still arrive, also after the release.
+                let bound = inner.session.statement_timeout();
+                inner.doubtful.note(Unsettled::new(&request, deadline, bound));
+            }
             Ok(result)
         }
         // The first sending may still take the lock: only its id could have told.
@@ -63,15 +73,20 @@ enum Verdict {
     Answer(AcquireResult),
     /// The lock was free for the statement's snapshot, and then somebody else was faster.
     Overtaken,
+    /// The server's clock was past the deadline; nothing was written.
+    Late,
 }
 
 /// Reads the one row of the statement.
 fn decide(
-    row: Option<&Row>,
+    inner: &Inner,
+    answer: &Answer,
     request: &AcquireRequest,
     storage_key: &str,
 ) -> Result<Verdict, LockError> {
-    let row = row.ok_or_else(|| LockError::internal("PostgreSQL did not answer an acquire"))?;
+    // No row: it lost against other sessions each time.
+    let Some(row) = &answer.row else { return Ok(Verdict::Overtaken) };
+    inner.session.learn(answer, row, 12)?;
     if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
         let fence: Fence = column::<&str>(row, 1)?.parse()?;
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
@@ -84,11 +99,19 @@ fn decide(
             Verdict::Answer(AcquireResult::Locked)
         });
     }
+    if column(row, 11)? {
+        return Ok(Verdict::Late);
+    }
     if let Some(counter) = column::<Option<i64>>(row, 2)? {
         check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;
     }
-    let pinned = column::<Option<bool>>(row, 3)?.unwrap_or(false);
+    let pinned = is_pinned(row)?;
     Ok(if pinned { Verdict::Answer(AcquireResult::Locked) } else { Verdict::Overtaken })
+}
+
+/// Whether a transaction that called `check_fence` holds on to the expired lock.
+fn is_pinned(row: &Row) -> Result<bool, LockError> {
+    Ok(column::<Option<bool>>(row, 3)?.unwrap_or(false))
 }
 
 fn acquired(acquired: Acquired) -> Verdict {

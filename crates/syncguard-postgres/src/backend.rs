@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
+use syncguard_core::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
     GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo, LookupRequest,
@@ -18,14 +19,15 @@ use crate::config::PostgresOptions;
 use crate::connect::{PoolOptions, make_pool};
 use crate::durability::DurabilityReport;
 use crate::extend::extend;
+use crate::inner::Inner;
 use crate::is_locked::is_locked;
 use crate::lookup::lookup;
 use crate::release::release;
 use crate::schema::setup_schema;
 use crate::session::Session;
+use crate::settle::Doubtful;
 use crate::statements::Statements;
 use crate::url::{self, Parsed};
-use crate::wanted::Wanted;
 
 /// Locks in two tables of a PostgreSQL database.
 ///
@@ -33,14 +35,6 @@ use crate::wanted::Wanted;
 /// seen the statement before, and nothing is left open if it is interrupted. Clones share the pool.
 #[derive(Clone)]
 pub struct PostgresBackend(Arc<Inner>);
-
-pub(crate) struct Inner {
-    pub(crate) session: Session,
-    pub(crate) statements: Statements,
-    pub(crate) options: PostgresOptions,
-    /// Set once the database was found good enough for strict mode.
-    pub(crate) checked: OnceCell<()>,
-}
 
 impl PostgresBackend {
     /// A backend over a pool you already have, with whatever TLS it uses. Sends nothing.
@@ -56,6 +50,7 @@ impl PostgresBackend {
             statements: Statements::new(&options),
             options,
             checked: OnceCell::new(),
+            doubtful: Doubtful::default(),
         }))
     }
 
@@ -224,19 +219,23 @@ impl LockBackend for PostgresBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let token = request.cancellation.clone();
-        Wanted::while_awaited(token.as_ref(), async |wanted| {
-            cancel::finish_acquire(self, request, |request, _| {
-                acquire(Arc::clone(&self.0), request, wanted)
-            })
-            .await
+        cancel::finish_acquire_settled(self, request, |request, caller| {
+            acquire(Arc::clone(&self.0), request, caller)
         })
         .await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        let token = request.cancellation.clone();
-        cancel::finish(token.as_ref(), release(Arc::clone(&self.0), request)).await
+        let (token, lock_id) = (request.cancellation.clone(), request.lock_id);
+        let backend = self.clone();
+        let operation = async move {
+            let result = release(Arc::clone(&backend.0), request).await?;
+            if let Some(acquire) = backend.0.doubtful.take(lock_id) {
+                cancel::settle_later(&backend, acquire);
+            }
+            Ok(result)
+        };
+        cancel::finish(token.as_ref(), operation).await
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
@@ -246,18 +245,14 @@ impl LockBackend for PostgresBackend {
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
         let token = request.cancellation.clone();
-        Wanted::while_awaited(token.as_ref(), |wanted| {
-            cancel::finish(token.as_ref(), is_locked(Arc::clone(&self.0), request, wanted))
-        })
-        .await
+        let read = |caller| is_locked(Arc::clone(&self.0), request, caller);
+        cancel::finish_read(token.as_ref(), read).await
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
         let token = request.cancellation.clone();
-        Wanted::while_awaited(token.as_ref(), |wanted| {
-            cancel::finish(token.as_ref(), lookup(Arc::clone(&self.0), request, wanted))
-        })
-        .await
+        let read = |caller| lookup(Arc::clone(&self.0), request, caller);
+        cancel::finish_read(token.as_ref(), read).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {
@@ -266,6 +261,12 @@ impl LockBackend for PostgresBackend {
 
     fn guard_defaults(&self) -> &GuardDefaults {
         &self.0.options.guards
+    }
+}
+
+impl Settle for PostgresBackend {
+    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+        self.0.settle(acquire).await
     }
 }
 

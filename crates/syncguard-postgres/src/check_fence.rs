@@ -4,8 +4,8 @@ use syncguard_core::{Fence, LockError, LockId, NotHeld};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use crate::backend::Inner;
 use crate::error::{Phase, classify};
+use crate::inner::Inner;
 use crate::record::Record;
 use crate::session::Param;
 

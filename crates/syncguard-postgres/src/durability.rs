@@ -3,13 +3,13 @@
 use std::fmt;
 
 use syncguard_core::LockError;
+use syncguard_core::cancel::Caller;
 use tokio_postgres::types::Type;
 
-use crate::backend::Inner;
+use crate::inner::Inner;
 use crate::record::column;
 use crate::session::{Lane, Param};
 use crate::statements::Statement;
-use crate::wanted::Wanted;
 
 /// What was found that can make the database forget a lock it has granted, or a fence: after that,
 /// two may hold one lock, and a fence may come twice.
@@ -85,7 +85,7 @@ impl Inner {
         let parameters = [Param::Text(&locks), Param::Text(&fences)];
         let answer = self
             .session
-            .query(Lane::Contender, &Wanted::default(), &inspection(), &parameters)
+            .query(Lane::Contender, &Caller::new(None), &inspection(), &parameters)
             .await?;
         let row =
             answer.row.ok_or_else(|| LockError::internal("PostgreSQL did not say what it is"))?;
@@ -103,14 +103,6 @@ impl Inner {
         let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk)).collect();
         Ok(DurabilityReport { risks })
     }
-
-    /// In strict mode the first acquire finds out whether the database is good enough.
-    pub(crate) async fn refuse_forgetful_database(&self) -> Result<(), LockError> {
-        if self.options.strict {
-            self.checked.get_or_try_init(async || self.durability().await?.enforce(true)).await?;
-        }
-        Ok(())
-    }
 }
 
 fn inspection() -> Statement {
@@ -118,5 +110,7 @@ fn inspection() -> Statement {
         sql: include_str!("sql/durability.sql").to_owned(),
         types: &[Type::TEXT, Type::TEXT],
         writes: false,
+        has_deadline: false,
+        gives_way: false,
     }
 }

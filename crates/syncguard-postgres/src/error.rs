@@ -23,7 +23,8 @@ pub(crate) enum Remedy {
     /// Nothing.
     Report,
     /// Rolled back in a conflict with another session: the same statement can succeed now.
-    Repeat,
+    /// `overtaken`: because the other one was faster, and not for a deadlock.
+    Repeat { overtaken: bool },
     /// The connection is gone: the same statement can succeed on another one. `from_pool`: it had
     /// been idle, and may have been gone for long.
     Reconnect { from_pool: bool },
@@ -68,7 +69,8 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
         failed = failed.with_unknown_outcome();
     }
     let remedy = match sqlstate {
-        "40001" | "40P01" => Remedy::Repeat,
+        "40001" => Remedy::Repeat { overtaken: true },
+        "40P01" => Remedy::Repeat { overtaken: false },
         "26000" | "0A000" => Remedy::Prepare,
         "57P01" | "57P02" | "57P05" if ended => Remedy::Reconnect { from_pool: false },
         _ => Remedy::Report,
@@ -127,6 +129,15 @@ pub(crate) fn statement_timed_out(phase: Phase) -> LockError {
         "no answer from PostgreSQL within the statement timeout",
     );
     if phase == (Phase::After { writes: true }) { error.with_unknown_outcome() } else { error }
+}
+
+/// The server refused a statement as too late, and again after its clock was known anew.
+pub(crate) fn kept_late() -> LockError {
+    LockError::new(
+        ErrorCode::ServiceUnavailable,
+        "PostgreSQL refused the statement as too late; its clock keeps changing, or sessions wait longer \
+         than the statement timeout",
+    )
 }
 
 /// The server answered with other columns than were asked for.

@@ -2,34 +2,54 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{ExtendRequest, ExtendResult, LockError};
+use syncguard_core::cancel::Caller;
+use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
+use tokio_postgres::Row;
 
-use crate::backend::Inner;
+use crate::error::{in_doubt, kept_late};
+use crate::inner::Inner;
 use crate::record::{Record, column, written_time};
 use crate::session::{Lane, Param};
-use crate::wanted::Wanted;
 
 /// One extend. If its connection was lost and it was sent again, the second answer holds whatever
-/// became of the first.
+/// became of the first; one that expected an expiry then may find the expiry that the first has set.
 pub(crate) async fn extend(
     inner: Arc<Inner>,
     request: ExtendRequest,
 ) -> Result<ExtendResult, LockError> {
-    let wanted = Wanted::until(request.cancellation.as_ref());
-    let parameters = [Param::Text(request.lock_id.expose()), Param::from(request.ttl)];
-    let answer = inner
-        .session
-        .query(Lane::Holder, &wanted, &inner.statements.extend, &parameters)
-        .await
-        .map_err(|error| error.with_lock_id(request.lock_id))?;
-    let record = match &answer.row {
-        None => None,
-        Some(row) => {
-            if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
-                return Ok(ExtendResult::Extended { expires_at: written_time(expires_at)? });
-            }
-            Record::from_row(row, 1)?
+    let caller = Caller::new(request.cancellation.as_ref());
+    let expected = request.expected_expiry;
+    let parameters =
+        [Param::Text(request.lock_id.expose()), Param::from(request.ttl), Param::expiry(expected)];
+    let mut lost = None;
+    for _ in 0..2 {
+        let mut answer = inner
+            .session
+            .query(Lane::Holder, &caller, &inner.statements.extend, &parameters)
+            .await
+            .map_err(|error| error.with_lock_id(request.lock_id))?;
+        lost = lost.or(answer.lost.take());
+        let Some(row) = &answer.row else {
+            return Ok(ExtendResult::NotHeld(Record::not_held(None)));
+        };
+        inner.session.learn(&answer, row, 10)?;
+        if !column::<bool>(row, 9)? {
+            return decide(row, expected);
         }
-    };
+    }
+    Err(in_doubt(kept_late(), lost.as_ref()).with_lock_id(request.lock_id))
+}
+
+fn decide(row: &Row, expected: Option<Timestamp>) -> Result<ExtendResult, LockError> {
+    if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
+        return Ok(ExtendResult::Extended { expires_at: written_time(expires_at)? });
+    }
+    let held = column::<Option<i64>>(row, 8)?.map(written_time).transpose()?;
+    if let (Some(held), Some(expected)) = (held, expected)
+        && held != expected
+    {
+        return Ok(ExtendResult::Mismatch { expires_at: held });
+    }
+    let record = Record::from_row(row, 1)?;
     Ok(ExtendResult::NotHeld(Record::not_held(record.as_ref())))
 }

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
+use syncguard_core::cancel::Caller;
 use syncguard_core::{IsLockedRequest, Key, LockError, StorageLimits, make_storage_key};
 use tokio::runtime::Handle;
 
-use crate::backend::Inner;
+use crate::inner::Inner;
 use crate::lookup;
 use crate::record::Record;
 use crate::session::{Lane, Param};
-use crate::wanted::Wanted;
 
 /// One question.
 pub(crate) async fn is_locked(
     inner: Arc<Inner>,
     request: IsLockedRequest,
-    wanted: Wanted,
+    caller: Caller,
 ) -> Result<bool, LockError> {
-    let record = lookup::by_key(&inner, &request.key, &wanted).await?;
+    let record = lookup::by_key(&inner, &request.key, &caller).await?;
     if inner.options.cleanup_in_is_locked && record.as_ref().is_some_and(Record::is_stale) {
         // In the background: nobody waits for it, and its failure changes no answer.
         if let Ok(runtime) = Handle::try_current() {
@@ -35,7 +35,7 @@ async fn clean_up(inner: Arc<Inner>, key: Key) {
     let cleanup = &inner.statements.cleanup;
     let parameters = [Param::Text(&storage_key)];
     let result =
-        inner.session.query(Lane::Contender, &Wanted::default(), cleanup, &parameters).await;
+        inner.session.query(Lane::Contender, &Caller::new(None), cleanup, &parameters).await;
     if let Err(error) = result {
         tracing::debug!(%error, key = %key.hash_id(), "an expired lock was not cleared away");
     }

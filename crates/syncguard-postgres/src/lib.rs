@@ -95,18 +95,19 @@ mod connect;
 mod durability;
 mod error;
 mod extend;
+mod inner;
 mod is_locked;
 mod lookup;
 mod record;
 mod release;
 mod schema;
 mod session;
+mod settle;
 mod statements;
 mod tables;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
-mod wanted;
 
 pub use syncguard_core::*;
 pub use {deadpool_postgres, tokio_postgres};

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
+use syncguard_core::cancel::Caller;
 use syncguard_core::{
     Key, LockError, LockId, LockInfo, LookupBy, LookupRequest, StorageLimits, make_storage_key,
 };
 
-use crate::backend::Inner;
+use crate::inner::Inner;
 use crate::record::Record;
 use crate::session::{Lane, Param};
-use crate::wanted::Wanted;
 
 /// One look-up.
 pub(crate) async fn lookup(
     inner: Arc<Inner>,
     request: LookupRequest,
-    wanted: Wanted,
+    caller: Caller,
 ) -> Result<Option<LockInfo>, LockError> {
     let record = match &request.by {
-        LookupBy::Key(key) => by_key(&inner, key, &wanted).await?,
-        LookupBy::LockId(lock_id) => by_lock_id(&inner, *lock_id, &wanted).await?,
+        LookupBy::Key(key) => by_key(&inner, key, &caller).await?,
+        LookupBy::LockId(lock_id) => by_lock_id(&inner, *lock_id, &caller).await?,
     };
     Ok(record.filter(Record::is_live).map(Record::into_info))
 }
@@ -28,14 +28,14 @@ pub(crate) async fn lookup(
 pub(crate) async fn by_key(
     inner: &Inner,
     key: &Key,
-    wanted: &Wanted,
+    caller: &Caller,
 ) -> Result<Option<Record>, LockError> {
     let storage_key = make_storage_key("", key.expose(), StorageLimits::POSTGRES)?;
     let answer = inner
         .session
         .query(
             Lane::Contender,
-            wanted,
+            caller,
             &inner.statements.lookup_by_key,
             &[Param::Text(&storage_key)],
         )
@@ -47,13 +47,13 @@ pub(crate) async fn by_key(
 async fn by_lock_id(
     inner: &Inner,
     lock_id: LockId,
-    wanted: &Wanted,
+    caller: &Caller,
 ) -> Result<Option<Record>, LockError> {
     let answer = inner
         .session
         .query(
             Lane::Contender,
-            wanted,
+            caller,
             &inner.statements.lookup_by_lock_id,
             &[Param::Text(lock_id.expose())],
         )

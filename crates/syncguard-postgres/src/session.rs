@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use deadpool_postgres::{Client, Object, Pool};
-use syncguard_core::{LockError, Ttl};
+use syncguard_core::cancel::Caller;
+use syncguard_core::{LockError, StoreClock, Timestamp, Ttl};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
@@ -13,8 +14,8 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use crate::config::PostgresOptions;
 use crate::error::{self, Failure, Phase, Remedy};
-use crate::statements::Statement;
-use crate::wanted::Wanted;
+use crate::record::{column, written_time};
+use crate::statements::{Statement, render};
 
 /// The pool, and the rules for using it.
 pub(crate) struct Session {
@@ -25,6 +26,9 @@ pub(crate) struct Session {
     pool_wait: Duration,
     statement: Duration,
     unprepared: bool,
+    clock: StoreClock,
+    /// Asks the server for its time.
+    time: String,
 }
 
 /// Who asks for a connection.
@@ -42,6 +46,17 @@ pub(crate) struct Answer {
     /// A connection was lost before this answer came, on another one; the statement may have been
     /// carried out twice.
     pub(crate) lost: Option<LockError>,
+    /// When the statement was sent.
+    pub(crate) sent: Instant,
+    /// When the server refuses it, if it has a deadline: no earlier sending is carried out later.
+    pub(crate) deadline: Option<Timestamp>,
+}
+
+/// A statement that was answered.
+struct Answered {
+    row: Option<Row>,
+    sent: Instant,
+    deadline: Option<Timestamp>,
 }
 
 impl Session {
@@ -54,7 +69,25 @@ impl Session {
             pool_wait: options.pool_wait,
             statement: options.statement,
             unprepared: options.unprepared,
+            clock: StoreClock::new(),
+            time: render(include_str!("sql/time.sql"), options),
         }
+    }
+
+    /// What is known of the server's clock.
+    pub(crate) fn clock(&self) -> &StoreClock {
+        &self.clock
+    }
+
+    /// The longest to wait for the answer to a statement.
+    pub(crate) fn statement_timeout(&self) -> Duration {
+        self.statement
+    }
+
+    /// Learns the server's time from a column of an answer.
+    pub(crate) fn learn(&self, answer: &Answer, row: &Row, index: usize) -> Result<(), LockError> {
+        self.clock.learn(answer.sent, written_time(column(row, index)?)?);
+        Ok(())
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -69,7 +102,7 @@ impl Session {
     pub(crate) async fn query(
         &self,
         lane: Lane,
-        wanted: &Wanted,
+        caller: &Caller,
         statement: &Statement,
         parameters: &[Param<'_>],
     ) -> Result<Answer, LockError> {
@@ -78,12 +111,14 @@ impl Session {
         let (mut conflicts, mut new_ones_lost) = (0, 0);
         let mut lost: Option<LockError> = None;
         loop {
-            let failure = match self.send(lane, wanted, statement, parameters).await {
-                Ok(row) => return Ok(Answer { row, lost }),
+            let failure = match self.send(lane, caller, statement, parameters).await {
+                Ok(Answered { row, sent, deadline }) => {
+                    return Ok(Answer { row, lost, sent, deadline });
+                }
                 Err(failure) => failure,
             };
             match failure.remedy {
-                Remedy::Repeat if conflicts < CONFLICTS => conflicts += 1,
+                Remedy::Repeat { .. } if conflicts < CONFLICTS => conflicts += 1,
                 Remedy::Reconnect { from_pool }
                     if (from_pool || new_ones_lost == 0) && Instant::now() < last_start =>
                 {
@@ -91,6 +126,10 @@ impl Session {
                     if lost.is_none() && failure.error.is_outcome_unknown() {
                         lost = Some(failure.error);
                     }
+                }
+                Remedy::Repeat { overtaken: true } if statement.gives_way => {
+                    let sent = Instant::now();
+                    return Ok(Answer { row: None, lost, sent, deadline: None });
                 }
                 _ => return Err(error::in_doubt(failure.error, lost.as_ref())),
             }
@@ -100,10 +139,10 @@ impl Session {
     async fn send(
         &self,
         lane: Lane,
-        wanted: &Wanted,
+        caller: &Caller,
         statement: &Statement,
         parameters: &[Param<'_>],
-    ) -> Result<Option<Row>, Failure> {
+    ) -> Result<Answered, Failure> {
         let wait_ends = Instant::now() + self.pool_wait;
         let _turn = match lane {
             Lane::Holder => None,
@@ -115,10 +154,10 @@ impl Session {
         };
         let connection = self.connection(wait_ends).await?;
         let answer_ends = Instant::now() + self.statement;
-        let mut result = self.run(&connection, wanted, statement, parameters, answer_ends).await;
+        let mut result = self.run(&connection, caller, statement, parameters, answer_ends).await;
         if let Err(Failure { remedy: Remedy::Prepare, .. }) = result {
             connection.forget(statement);
-            result = self.run(&connection, wanted, statement, parameters, answer_ends).await;
+            result = self.run(&connection, caller, statement, parameters, answer_ends).await;
         }
         if let Err(Failure { remedy: Remedy::Reconnect { from_pool }, .. }) = &mut result {
             *from_pool = connection.was_used_before();
@@ -149,37 +188,74 @@ impl Session {
     async fn run(
         &self,
         connection: &Connection,
-        wanted: &Wanted,
+        caller: &Caller,
         statement: &Statement,
         parameters: &[Param<'_>],
         ends: Instant,
-    ) -> Result<Option<Row>, Failure> {
+    ) -> Result<Answered, Failure> {
         let client = connection.client()?;
         let after = Phase::After { writes: statement.writes };
-        let answer = if self.unprepared {
-            wanted.check().map_err(Failure::unsent)?;
-            let parameters: Vec<(&(dyn ToSql + Sync), Type)> = parameters
-                .iter()
-                .zip(statement.types)
-                .map(|(parameter, kind)| (parameter as _, kind.clone()))
-                .collect();
-            timeout_at(ends, client.query_typed(&statement.sql, &parameters)).await
+        let prepared = if self.unprepared {
+            None
         } else {
-            let prepared =
-                timeout_at(ends, client.prepare_typed_cached(&statement.sql, statement.types))
-                    .await
-                    .map_err(|_| error::statement_timed_out(Phase::Before))?
-                    .map_err(|error| error::classify(&error, Phase::Before))?;
-            wanted.check().map_err(Failure::unsent)?;
-            let parameters: Vec<&(dyn ToSql + Sync)> =
-                parameters.iter().map(|parameter| parameter as _).collect();
-            timeout_at(ends, client.query(&prepared, &parameters)).await
+            let prepared = client.prepare_typed_cached(&statement.sql, statement.types);
+            let prepared = timeout_at(ends, prepared)
+                .await
+                .map_err(|_| error::statement_timed_out(Phase::Before))?
+                .map_err(|error| error::classify(&error, Phase::Before))?;
+            Some(prepared)
+        };
+        let deadline = match statement.has_deadline {
+            true => Some(self.deadline(client, ends).await?),
+            false => None,
+        };
+        caller.check().map_err(Failure::unsent)?;
+        if let Some(deadline) = deadline {
+            caller.sends(deadline, ends.saturating_duration_since(Instant::now()));
+        }
+        let last = deadline.map(|deadline| Param::expiry(Some(deadline)));
+        let parameters = parameters.iter().chain(&last);
+        let sent = Instant::now();
+        let answer = match &prepared {
+            None => {
+                let parameters: Vec<(&(dyn ToSql + Sync), Type)> = parameters
+                    .zip(statement.types)
+                    .map(|(parameter, kind)| (parameter as _, kind.clone()))
+                    .collect();
+                timeout_at(ends, client.query_typed(&statement.sql, &parameters)).await
+            }
+            Some(prepared) => {
+                let parameters: Vec<&(dyn ToSql + Sync)> =
+                    parameters.map(|parameter| parameter as _).collect();
+                timeout_at(ends, client.query(prepared, &parameters)).await
+            }
         };
         let rows = answer
             .map_err(|_| error::statement_timed_out(after))?
             .map_err(|error| error::classify(&error, after))?;
-        Ok(rows.into_iter().next())
+        Ok(Answered { row: rows.into_iter().next(), sent, deadline })
     }
+
+    /// When the server is to refuse what is sent now and given up at `ends`. Before the first answer
+    /// it is asked for its time.
+    async fn deadline(&self, client: &Client, ends: Instant) -> Result<Timestamp, Failure> {
+        let bound = || ends.saturating_duration_since(Instant::now());
+        if let Some(deadline) = self.clock.deadline(bound()) {
+            return Ok(deadline);
+        }
+        let sent = Instant::now();
+        let rows = timeout_at(ends, client.query_typed(&self.time, &[]))
+            .await
+            .map_err(|_| error::statement_timed_out(Phase::Before))?
+            .map_err(|error| error::classify(&error, Phase::Before))?;
+        let row = rows.first().ok_or_else(no_time)?;
+        self.clock.learn(sent, written_time(column(row, 0)?)?);
+        self.clock.deadline(bound()).ok_or_else(|| no_time().into())
+    }
+}
+
+fn no_time() -> LockError {
+    LockError::internal("PostgreSQL did not say what time it is")
 }
 
 /// A borrowed connection. Dropped without [`give_back`](Self::give_back) it is closed, because it
@@ -220,6 +296,18 @@ impl Drop for Connection {
 pub(crate) enum Param<'a> {
     Text(&'a str),
     Millis(i64),
+    /// NULL.
+    Nothing,
+}
+
+impl Param<'_> {
+    /// A point in time, or NULL.
+    pub(crate) fn expiry(at: Option<Timestamp>) -> Self {
+        // 2^53 - 1 at most.
+        at.map_or(Self::Nothing, |at| {
+            Self::Millis(i64::try_from(at.as_millis()).unwrap_or(i64::MAX))
+        })
+    }
 }
 
 impl From<Ttl> for Param<'_> {
@@ -244,6 +332,7 @@ impl ToSql for Param<'_> {
         match self {
             Self::Text(text) => text.to_sql(kind, buffer),
             Self::Millis(millis) => millis.to_sql(kind, buffer),
+            Self::Nothing => Ok(IsNull::Yes),
         }
     }
 

@@ -15,6 +15,10 @@ pub(crate) struct Statement {
     pub(crate) types: &'static [Type],
     /// Whether it may have changed something by the time its answer is lost.
     pub(crate) writes: bool,
+    /// Whether its last parameter is a deadline, which is filled in when it is sent.
+    pub(crate) has_deadline: bool,
+    /// Whether losing against other sessions again and again is an answer: somebody else has it.
+    pub(crate) gives_way: bool,
 }
 
 /// All statements of a backend.
@@ -27,23 +31,39 @@ pub(crate) struct Statements {
     pub(crate) lookup_by_lock_id: Statement,
     pub(crate) cleanup: Statement,
     pub(crate) check_fence: Statement,
+    pub(crate) settle: Statement,
 }
 
 impl Statements {
     pub(crate) fn new(options: &PostgresOptions) -> Self {
-        let reads = |sql, types| Statement { sql: render(sql, options), types, writes: false };
-        let writes = |sql, types| Statement { sql: render(sql, options), types, writes: true };
+        let statement = |sql, types, writes, has_deadline| Statement {
+            sql: render(sql, options),
+            types,
+            writes,
+            has_deadline,
+            gives_way: false,
+        };
+        let reads = |sql, types| statement(sql, types, false, false);
+        let writes = |sql, types| statement(sql, types, true, false);
+        let writes_in_time = |sql, types| statement(sql, types, true, true);
         Self {
-            acquire: writes(
-                include_str!("sql/acquire.sql"),
-                &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8],
+            acquire: Statement {
+                gives_way: true,
+                ..writes_in_time(
+                    include_str!("sql/acquire.sql"),
+                    &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::INT8],
+                )
+            },
+            release: writes_in_time(include_str!("sql/release.sql"), &[Type::TEXT, Type::INT8]),
+            extend: writes_in_time(
+                include_str!("sql/extend.sql"),
+                &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
             ),
-            release: writes(include_str!("sql/release.sql"), &[Type::TEXT]),
-            extend: writes(include_str!("sql/extend.sql"), &[Type::TEXT, Type::INT8]),
             lookup_by_key: reads(include_str!("sql/lookup_by_key.sql"), &[Type::TEXT]),
             lookup_by_lock_id: reads(include_str!("sql/lookup_by_lock_id.sql"), &[Type::TEXT]),
             cleanup: writes(include_str!("sql/cleanup.sql"), &[Type::TEXT]),
             check_fence: reads(include_str!("sql/check_fence.sql"), &[Type::TEXT, Type::TEXT]),
+            settle: writes(include_str!("sql/settle.sql"), &[Type::TEXT, Type::TEXT]),
         }
     }
 }
@@ -101,6 +121,7 @@ mod tests {
             &all.lookup_by_lock_id,
             &all.cleanup,
             &all.check_fence,
+            &all.settle,
         ];
         for statement in statements {
             let sql = &statement.sql;

@@ -1,4 +1,5 @@
--- $1 storage key, $2 fence key, $3 user key, $4 lock id, $5 TTL in milliseconds
+-- $1 storage key, $2 fence key, $3 user key, $4 lock id, $5 TTL in milliseconds, $6 deadline in
+-- milliseconds: a statement that comes to writing any later was given up by its sender
 WITH
 -- What the snapshot shows. If that lock is live, nothing below is carried out: a contended acquire
 -- takes no lock, waits for nothing and writes nothing.
@@ -30,9 +31,12 @@ vacant AS MATERIALIZED (
   FOR UPDATE OF l SKIP LOCKED
 ),
 -- The time is read when all waiting is over.
-clock AS MATERIALIZED (
+time AS MATERIALIZED (
   SELECT {now} AS now_ms FROM turn
   WHERE NOT EXISTS (SELECT FROM stored) OR EXISTS (SELECT FROM vacant)
+),
+clock AS MATERIALIZED (
+  SELECT now_ms FROM time WHERE now_ms <= $6
 ),
 -- Every acquisition moves the counter. If it is not where the snapshot saw it, the key was acquired
 -- meanwhile, and nothing is written.
@@ -64,7 +68,9 @@ SELECT
   CASE WHEN taken.expires_at_ms IS NULL
     THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,
   {record},
-  l.now_ms
+  l.now_ms,
+  EXISTS (SELECT FROM time WHERE now_ms > $6) AS late,
+  {now} AS answered_ms
 FROM (VALUES (1)) AS one
 LEFT JOIN taken ON true
 LEFT JOIN stored AS l ON true

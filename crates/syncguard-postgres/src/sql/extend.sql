@@ -1,4 +1,5 @@
--- $1 lock id, $2 TTL in milliseconds
+-- $1 lock id, $2 TTL in milliseconds, $3 the expiry that the lock must have or NULL, $4 deadline in
+-- milliseconds: a statement that comes to writing any later was given up by its sender
 WITH {settings},
 stored AS MATERIALIZED (
   SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.lock_id = $1
@@ -12,7 +13,7 @@ turn AS MATERIALIZED (
 ),
 -- The row, once nobody else holds it up. The time is read when all waiting is over.
 held AS MATERIALIZED (
-  SELECT l.key FROM {locks} AS l, turn WHERE l.lock_id = $1
+  SELECT l.expires_at_ms FROM {locks} AS l, turn WHERE l.lock_id = $1
   FOR NO KEY UPDATE OF l
 ),
 clock AS MATERIALIZED (
@@ -21,8 +22,14 @@ clock AS MATERIALIZED (
 extended AS (
   UPDATE {locks} AS l SET expires_at_ms = clock.now_ms + $2 FROM clock
   WHERE l.lock_id = $1 AND l.expires_at_ms > clock.now_ms - {tolerance} AND {intact}
+    AND clock.now_ms <= $4 AND ($3 IS NULL OR l.expires_at_ms = $3)
   RETURNING l.expires_at_ms
 )
-SELECT extended.expires_at_ms AS extended_expires_at_ms, {no_record} FROM extended
+SELECT extended.expires_at_ms AS extended_expires_at_ms, {no_record},
+  NULL::bigint AS held_expires_at_ms, false AS late, {now} AS answered_ms
+FROM extended
 UNION ALL
-SELECT NULL, {record}, {now} FROM stored AS l WHERE NOT EXISTS (SELECT FROM extended)
+SELECT NULL, {record}, {now},
+  (SELECT held.expires_at_ms FROM held, clock WHERE held.expires_at_ms > clock.now_ms - {tolerance}),
+  EXISTS (SELECT FROM clock WHERE now_ms > $4), {now}
+FROM stored AS l WHERE NOT EXISTS (SELECT FROM extended)

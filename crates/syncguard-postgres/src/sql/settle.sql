@@ -1,0 +1,13 @@
+-- $1 lock id, $2 storage key. Gives back what nobody wants, and says whether it was alone: whoever
+-- acquires this key holds the advisory lock until the commit is done, also while the commit waits for
+-- a standby and nobody sees the row yet.
+WITH {settings},
+turn AS MATERIALIZED (
+  SELECT pg_try_advisory_xact_lock(hashtext($2)) AS alone FROM settings
+),
+released AS (
+  DELETE FROM {locks} AS l USING settings
+  WHERE l.lock_id = $1 AND l.expires_at_ms > {now} - {tolerance} AND {intact}
+  RETURNING l.key
+)
+SELECT turn.alone, EXISTS (SELECT FROM released) AS released, {now} AS answered_ms FROM turn
