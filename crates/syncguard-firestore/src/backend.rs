@@ -93,7 +93,8 @@ impl FirestoreBackend {
     /// # Errors
     ///
     /// - `InvalidArgument` for a bad URL or option, equal or illegal collection names, or an emulator
-    ///   on another machine without [leave](FirestoreOptions::with_remote_emulator).
+    ///   whose address is not `host:port`, or that is on another machine without
+    ///   [leave](FirestoreOptions::with_remote_emulator).
     /// - `AuthFailed` if there are no usable credentials.
     ///
     /// # Cancel safety
