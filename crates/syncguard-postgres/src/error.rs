@@ -171,6 +171,7 @@ const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("55", ErrorCode::ServiceUnavailable, "PostgreSQL is not ready for this"),
     ("57", ErrorCode::ServiceUnavailable, "PostgreSQL is starting, stopping or was told to end the session"),
     ("58", ErrorCode::ServiceUnavailable, "PostgreSQL's system failed"),
+    ("P0", ErrorCode::Internal, "a trigger or a function in the database raised an error; the server's log has its text"),
 ];
 
 fn classify_sqlstate(sqlstate: &str) -> Class {
@@ -180,21 +181,22 @@ fn classify_sqlstate(sqlstate: &str) -> Class {
     )
 }
 
-/// What the server said, without what may hold keys, lock ids or names of users: a message of the
-/// classes 22, 23 and 28 quotes values, and so do all details and hints.
+/// What may be told of a server's answer: its SQLSTATE, and nothing that it wrote.
+///
+/// No class of messages is safe. Those of 22, 23 and 28 quote values and names of users, and a trigger can
+/// raise any SQLSTATE with any text, such as the row's key and lock id. So it is with details, hints
+/// and names of objects.
 #[derive(Debug, thiserror::Error)]
-#[error("SQLSTATE {sqlstate}{message}")]
-struct ServerSaid {
-    sqlstate: String,
-    message: String,
-}
+#[error("SQLSTATE {0}")]
+struct ServerSaid(String);
 
 impl ServerSaid {
     fn new(error: &DbError) -> Self {
-        let sqlstate = error.code().code().to_owned();
-        let quotes = ["22", "23", "28"].iter().any(|class| sqlstate.starts_with(class));
-        let message = if quotes { String::new() } else { format!(": {}", error.message()) };
-        Self { sqlstate, message }
+        let sqlstate = error.code().code();
+        // Whatever answers at the other end may not be PostgreSQL.
+        let is_one =
+            sqlstate.len() == 5 && sqlstate.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        Self(if is_one { sqlstate } else { "unknown" }.to_owned())
     }
 }
 
@@ -299,6 +301,7 @@ mod tests {
             ("57P01", ErrorCode::ServiceUnavailable),
             ("57P03", ErrorCode::ServiceUnavailable),
             ("58030", ErrorCode::ServiceUnavailable),
+            ("P0001", ErrorCode::Internal),
             ("XX000", ErrorCode::Internal),
         ];
         for (sqlstate, code) in expected {
