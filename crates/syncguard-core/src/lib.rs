@@ -38,6 +38,7 @@ pub mod backend_url;
 pub mod cancel;
 mod capabilities;
 mod config;
+mod contain;
 mod diagnostics;
 mod dyn_backend;
 mod error;
