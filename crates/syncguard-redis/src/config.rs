@@ -70,7 +70,11 @@ impl RedisOptions {
         self
     }
 
-    /// The longest [`connect`](crate::RedisBackend::connect) may take, 1 ms to 100 years. Default: 5 s.
+    /// The longest [`connect`](crate::RedisBackend::connect) may take in all, 1 ms to 100 years: opening
+    /// all connections, and looking at the server's durability. Default: 5 s.
+    ///
+    /// A single connection may take as long as the [command timeout](Self::with_command_timeout), and
+    /// at least a second, so raise both for a server that is slow to answer.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self

@@ -129,13 +129,17 @@ pub(crate) fn from_driver(error: &DriverError, stage: Stage) -> LockError {
         // A refused certificate is `InvalidData`; see the cause.
         message = "no connection to the server could be made";
     }
+    if stage == Stage::Connecting && *error.kind() == ErrorKind::Timeout {
+        // The driver bounds each connection by the command timeout, or a second if that is longer.
+        message = "the server did not answer in time while a connection was opened";
+    }
     let error = LockError::new(code, message).with_source(&Origin::of(error));
     if stage == Stage::Calling && outcome == Unknown { error.with_unknown_outcome() } else { error }
 }
 
-/// No answer within the bound this library keeps itself.
-pub(crate) fn timed_out(stage: Stage) -> LockError {
-    from_driver(&DriverError::new(ErrorKind::Timeout, ""), stage)
+/// Connecting took too long.
+pub(crate) fn connect_timed_out() -> LockError {
+    LockError::new(NetworkTimeout, "the server was not ready for use within the connect timeout")
 }
 
 /// Whether the server forgot the scripts, or never had this one.
