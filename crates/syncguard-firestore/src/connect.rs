@@ -245,6 +245,16 @@ mod tests {
         assert!(!format!("{error} {error:?}").contains("example.com"), "{error:?}");
     }
 
+    /// Nobody is there, and there is no time.
+    #[tokio::test]
+    async fn connecting_waits_for_nobody() {
+        let url = "firestore://p?emulator=127.0.0.1:1&connect_timeout_ms=1";
+        let connecting = std::pin::pin!(crate::FirestoreBackend::connect(url));
+        let waker = std::task::Waker::noop();
+        let polled = connecting.poll(&mut std::task::Context::from_waker(waker));
+        assert!(matches!(polled, std::task::Poll::Ready(Ok(_))), "{polled:?}");
+    }
+
     /// tonic and rustls panic or refuse here if they find no provider, or two.
     #[tokio::test]
     async fn tls_can_be_set_up() {

@@ -59,11 +59,14 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
         return from_driver(error, phase);
     };
     let sqlstate = db.code().code();
-    let class = classify_sqlstate(sqlstate);
-    let mut failed = LockError::new(class.code, class.message).with_source(&ServerSaid::new(db));
     // An ERROR is the end of the transaction. FATAL and PANIC end the session, at any moment, the one
     // after the commit included.
     let ended = db.parsed_severity() != Some(Severity::Error);
+    if let Some(class) = ended.then(|| classify_pooler(db.message())).flatten() {
+        return LockError::new(class.code, class.message).with_source(&ServerSaid::new(db)).into();
+    }
+    let class = classify_sqlstate(sqlstate);
+    let mut failed = LockError::new(class.code, class.message).with_source(&ServerSaid::new(db));
     if ended && phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
     }
@@ -181,6 +184,22 @@ fn classify_sqlstate(sqlstate: &str) -> Class {
     )
 }
 
+/// What PgBouncer says, always as FATAL, before any server has the statement: it was not carried out. Its
+/// SQLSTATE is 08P01 for everything, so the beginning of the text has to tell; later versions go on with
+/// more. What it says of a server that had the statement is not in here.
+#[rustfmt::skip]
+const POOLER: &[(&str, ErrorCode, &str)] = &[
+    ("server login has been failing", ErrorCode::ServiceUnavailable, "PgBouncer cannot log in to PostgreSQL; it tries again when its server_login_retry is over (15 s by default; 1 is better for locks)"),
+    ("query_wait_timeout", ErrorCode::RateLimited, "PgBouncer had no server connection free within its query_wait_timeout; its pool is too small, or statements take too long"),
+];
+
+fn classify_pooler(message: &str) -> Option<Class> {
+    POOLER
+        .iter()
+        .find(|(text, ..)| message.starts_with(text))
+        .map(|&(_, code, message)| Class { code, message })
+}
+
 /// What may be told of a server's answer: its SQLSTATE, and nothing that it wrote.
 ///
 /// No class of messages is safe. Those of 22, 23 and 28 quote values and names of users, and a trigger can
@@ -266,13 +285,35 @@ fn is_bad_certificate(_error: &io::Error) -> bool {
 mod tests {
     use syncguard_core::ErrorCode;
 
-    use super::{TABLE, classify_sqlstate};
+    use super::{TABLE, classify_pooler, classify_sqlstate};
 
     #[test]
     fn whole_states_come_before_their_classes() {
         for (position, (prefix, ..)) in TABLE.iter().enumerate() {
             let first = TABLE.iter().position(|(earlier, ..)| prefix.starts_with(earlier));
             assert_eq!(first, Some(position), "{prefix} is never reached");
+        }
+    }
+
+    #[test]
+    fn pgbouncer_is_known_by_what_it_says() {
+        for (said, code) in [
+            (
+                "server login has been failing, try again later (server_login_retry)",
+                Some(ErrorCode::ServiceUnavailable),
+            ),
+            (
+                "server login has been failing, cached error: connect failed (server_login_retry)",
+                Some(ErrorCode::ServiceUnavailable),
+            ),
+            ("query_wait_timeout", Some(ErrorCode::RateLimited)),
+            // These may have been carried out.
+            ("server conn crashed?", None),
+            ("query_timeout", None),
+            ("client_idle_timeout", None),
+            ("terminating connection due to administrator command", None),
+        ] {
+            assert_eq!(classify_pooler(said).map(|class| class.code), code, "{said}");
         }
     }
 

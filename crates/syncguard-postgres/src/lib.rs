@@ -56,6 +56,10 @@
 //! [`with_unprepared_statements`](PostgresOptions::with_unprepared_statements); nothing here needs
 //! more than one statement of a session. It costs the server the planning of each statement.
 //!
+//! In any mode, set PgBouncer's `server_login_retry` to 1 and its `query_wait_timeout` below the statement
+//! timeout. While the first is running PgBouncer refuses everybody after a failed log-in to the server,
+//! for 15 s by default; the error is then `ServiceUnavailable`, and nothing was carried out.
+//!
 //! # Durability
 //!
 //! Writing statements commit with `synchronous_commit = on` at least, whatever the session has.
