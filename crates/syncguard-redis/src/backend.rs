@@ -50,7 +50,7 @@ impl RedisBackend {
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
-    /// | `key_prefix` | what the names of all records start with; `{app}` is written `%7Bapp%7D` or as it is | `syncguard` |
+    /// | `key_prefix` | what the names of all records start with; `{app}` is written `%7Bapp%7D` or as it is; [never the beginning of another prefix up to a colon](RedisOptions::with_key_prefix) | `syncguard` |
     /// | `command_timeout_ms` | the longest an operation may take | 2000 |
     /// | `connect_timeout_ms` | the longest connecting may take in all | 5000 |
     /// | `connections` | how many connections, 1 to 64 | 1 |

@@ -59,6 +59,15 @@ impl RedisOptions {
     ///
     /// Trailing colons are dropped. Up to 951 bytes; neither `fence:` within it nor `fence` at its
     /// end. On a cluster it needs a hash tag: `{app}`.
+    ///
+    /// **Never let one prefix be the beginning of another up to a colon**, such as `app` and `app:billing`
+    /// on one server. The key `billing:7` under `app` and the key `7` under `app:billing` are one lock, but
+    /// each prefix has a fence counter of its own for it, so fences do not grow from holder to holder. Nothing
+    /// can find that out: the names are those of the TypeScript library. For the same reason an empty prefix
+    /// goes with no other one.
+    ///
+    /// From 228 bytes on, keys of exactly 22 base64url characters are refused, because names of other
+    /// records are hashed and look like that.
     pub fn with_key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = prefix.into();
         self
