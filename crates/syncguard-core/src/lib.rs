@@ -39,6 +39,7 @@ pub mod cancel;
 mod capabilities;
 mod clean_up;
 mod config;
+mod contain;
 mod diagnostics;
 mod dyn_backend;
 mod error;

@@ -1,10 +1,10 @@
 //! What happens around a lock that its backend cannot see.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::contain::contain;
 use crate::rt::Instant;
 use crate::{ErrorCode, Key, LockError, LockId, LossReason};
 
@@ -134,7 +134,7 @@ impl LockObserver {
 }
 
 fn observe(listener: &Observe, observation: &Observation) {
-    if catch_unwind(AssertUnwindSafe(|| listener(observation))).is_err() {
+    if contain(|| listener(observation)).is_none() {
         tracing::error!("a lock observer panicked");
     }
 }

@@ -1,10 +1,10 @@
 //! What happens to an error that nobody is waiting for.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use crate::contain::contain;
 use crate::{CleanUp, Key, LockError, LockId, LockObserver, checked_timeout};
 
 /// Where a release that failed came from.
@@ -56,7 +56,7 @@ impl ReleaseErrorHandler {
 
     /// Reports an error; a panic in the handler ends here.
     pub(crate) fn report(&self, error: &LockError, context: &ReleaseErrorContext) {
-        if catch_unwind(AssertUnwindSafe(|| (self.0)(error, context))).is_err() {
+        if contain(|| (self.0)(error, context)).is_none() {
             tracing::error!(key = %context.key.hash_id(), "the release error handler panicked");
         }
     }

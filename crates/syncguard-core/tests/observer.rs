@@ -1,5 +1,6 @@
 //! What an observer hears, and what it cannot break.
 
+use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -40,6 +41,20 @@ async fn a_panic_in_an_observer_breaks_neither_the_lock_nor_the_other_observer()
     }
 }
 
+/// What a panic carries can panic again when it is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_panic_whose_payload_panics_breaks_nothing_either() {
+    let heard = Heard::default();
+    let broken = LockObserver::new(|_| panic_any(PanicsAgain::new()));
+    for observer in [broken.clone().and(heard.observer()), heard.observer().and(broken)] {
+        let backend = Observed::new(observer);
+        let guard = try_lock(&backend, "key").await.unwrap().unwrap();
+        assert!(guard.release().await.unwrap().is_released());
+        let worked = lock(&backend, "key", async |_| 7).await.unwrap();
+        assert_eq!((worked, heard.take().len()), (7, 4));
+    }
+}
+
 #[test]
 fn nobody_and_somebody_is_somebody() {
     assert!(LockObserver::none().is_none());
@@ -48,6 +63,29 @@ fn nobody_and_somebody_is_somebody() {
     assert!(!LockObserver::none().and(heard.observer()).is_none());
     assert!(!heard.observer().and(LockObserver::none()).is_none());
     assert!(GuardDefaults::default().observer.is_none());
+}
+
+/// Dropping it panics, and while that unwinds its field does: caught or not, that would end the process.
+struct PanicsAgain(AndOnceMore);
+
+struct AndOnceMore;
+
+impl PanicsAgain {
+    fn new() -> Self {
+        Self(AndOnceMore)
+    }
+}
+
+impl Drop for PanicsAgain {
+    fn drop(&mut self) {
+        panic!("as the test wants it, in the drop of a payload");
+    }
+}
+
+impl Drop for AndOnceMore {
+    fn drop(&mut self) {
+        panic!("as the test wants it, in a field's drop");
+    }
 }
 
 const SECOND: Duration = Duration::from_secs(1);

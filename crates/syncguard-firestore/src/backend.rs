@@ -84,14 +84,15 @@ impl FirestoreBackend {
     /// Connects with these options, and the application default credentials or an emulator. The URL
     /// is that of [`connect`](Self::connect), and wins over the options where it says something else.
     ///
-    /// Sends nothing yet: the connection is opened by the first operation, and again whenever it is
-    /// lost. The credentials' tokens are renewed on the runtime this is called in; it must outlive
+    /// Sends nothing yet, and waits for nobody: the connection is opened by the first operation, and
+    /// again whenever it is lost. The credentials' tokens are renewed on the runtime this is called in; it must outlive
     /// the backend.
     ///
     /// # Errors
     ///
     /// - `InvalidArgument` for a bad URL or option, equal or illegal collection names, or an emulator
-    ///   on another machine without [leave](FirestoreOptions::with_remote_emulator).
+    ///   whose address is not `host:port`, or that is on another machine without
+    ///   [leave](FirestoreOptions::with_remote_emulator).
     /// - `AuthFailed` if there are no usable credentials.
     ///
     /// # Cancel safety

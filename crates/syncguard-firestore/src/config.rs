@@ -166,6 +166,9 @@ impl FirestoreOptions {
 
     /// Connects to an emulator on this `host:port`, in plain text and without credentials. Default:
     /// what the environment variable `FIRESTORE_EMULATOR_HOST` says, if it is set.
+    ///
+    /// A host name or an IP address, IPv6 in square brackets, and a port from 1 to 65535:
+    /// `localhost:8080`, `[::1]:8080`. Anything else is refused when the backend is made.
     pub fn with_emulator(mut self, host_port: impl Into<String>) -> Self {
         self.emulator = Some(host_port.into());
         self

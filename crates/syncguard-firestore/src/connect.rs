@@ -1,6 +1,6 @@
 //! A client: of Google's service, or of an emulator.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
@@ -68,29 +68,58 @@ fn lazy_channel(endpoint: &Endpoint, connect_timeout: Duration) -> Channel {
 }
 
 fn emulator_endpoint(host_port: &str, remote: bool) -> Result<Endpoint, LockError> {
-    if !remote && !is_loopback(host_port) {
+    let host = host_of(host_port).ok_or_else(bad_address)?;
+    if !remote && !host.is_loopback() {
         return Err(LockError::invalid_argument(
             "the Firestore emulator is not on this machine (FIRESTORE_EMULATOR_HOST or \
              with_emulator); with_remote_emulator allows that",
         ));
     }
-    Endpoint::from_shared(format!("http://{host_port}")).map_err(|_| {
-        LockError::invalid_argument(
-            "the emulator's address cannot be read; it looks like host:port",
-        )
-    })
+    Endpoint::from_shared(format!("http://{host_port}")).map_err(|_| bad_address())
 }
 
-/// Whether `host:port` is on this machine, whatever DNS says.
-fn is_loopback(host_port: &str) -> bool {
-    match host_port.parse::<SocketAddr>() {
-        Ok(address) => address.ip().is_loopback(),
-        Err(_) => {
-            let host = host_port.rsplit_once(':').map_or(host_port, |(host, _)| host);
-            host.eq_ignore_ascii_case("localhost")
-                || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+fn bad_address() -> LockError {
+    LockError::invalid_argument(
+        "the address of the Firestore emulator (FIRESTORE_EMULATOR_HOST or with_emulator) must be \
+         host:port and nothing else: a host name or an IP address, IPv6 in square brackets, a \
+         colon, and a port from 1 to 65535, as in localhost:8080 or [::1]:8080",
+    )
+}
+
+/// Where an emulator is.
+enum Host<'a> {
+    Name(&'a str),
+    Ip(IpAddr),
+}
+
+impl Host<'_> {
+    /// Whether it is on this machine, whatever DNS says.
+    fn is_loopback(&self) -> bool {
+        match self {
+            Self::Name(name) => name.eq_ignore_ascii_case("localhost"),
+            Self::Ip(address) => address.is_loopback(),
         }
     }
+}
+
+/// The host of `host:port`; `None` if there is anything else in the text. What a URL gives a meaning
+/// must not come in: of `localhost:1@example.com`, the host is example.com.
+fn host_of(host_port: &str) -> Option<Host<'_>> {
+    let (host, port) = host_port.rsplit_once(':')?;
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit())
+        && port.parse::<u16>().is_ok_and(|port| port > 0);
+    if !is_port {
+        return None;
+    }
+    if let Some(address) = host.strip_prefix('[') {
+        let address: Ipv6Addr = address.strip_suffix(']')?.parse().ok()?;
+        return Some(Host::Ip(address.into()));
+    }
+    let in_names = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if host.is_empty() || !host.bytes().all(in_names) {
+        return None;
+    }
+    Some(host.parse::<Ipv4Addr>().map_or(Host::Name(host), |address| Host::Ip(address.into())))
 }
 
 /// What the emulator takes for an administrator, whom no security rules stop.
@@ -133,12 +162,97 @@ mod tests {
             "0.0.0.0:8080",
             "localhost.example.com:80",
             "127.0.0.1.example.com:80",
-            "user@example.com:80",
+            "my_container:80",
+            "[2001:db8::1]:8080",
+            "[::ffff:127.0.0.1]:80",
         ] {
             assert!(emulator_endpoint(there, false).is_err(), "{there}");
             assert!(emulator_endpoint(there, true).is_ok(), "{there}");
         }
-        assert!(emulator_endpoint("a b", true).is_err());
+    }
+
+    /// In a URL, what stands before an `@` is a user name: `localhost:1@example.com` is example.com.
+    #[test]
+    fn an_emulators_address_is_a_host_and_a_port_and_nothing_else() {
+        for wrong in [
+            "localhost:1@example.com",
+            "localhost:1@example.com:80",
+            "localhost:80@127.0.0.1:80",
+            "user@localhost:80",
+            "localhost:1/@example.com:80",
+            "localhost:80/",
+            "localhost:80?x",
+            "localhost:80#x",
+            "localhost:80#@example.com:80",
+            "example.com:80\\@localhost:80",
+            "http://localhost:80",
+            "//localhost:80",
+            " localhost:80",
+            "localhost:80\n",
+            "local host:80",
+            "a b",
+            "localhost",
+            "localhost:",
+            ":80",
+            "localhost:0",
+            "localhost:65536",
+            "localhost:+80",
+            "localhost:8 0",
+            "localhost:80:80",
+            "::1:80",
+            "::1",
+            "[::1]",
+            "[::1]:",
+            "[::1]:0",
+            "[::1:80",
+            "[localhost]:80",
+            "[127.0.0.1]:80",
+            "[::1%25eth0]:80",
+            "[::1%eth0]:80",
+            "[::1]@example.com:80",
+            "localhost%00:80",
+            "localhost%2eexample:80",
+            "b\u{fc}cher:80",
+        ] {
+            for remote in [false, true] {
+                let error = emulator_endpoint(wrong, remote).map(drop).unwrap_err();
+                assert_eq!(error.code(), syncguard_core::ErrorCode::InvalidArgument, "{wrong}");
+                let says = error.message();
+                assert!(
+                    says.contains("host:port") && says.contains("[::1]:8080"),
+                    "{wrong}: {says}"
+                );
+            }
+        }
+        for (right, uri) in [
+            ("localhost:8080", "http://localhost:8080/"),
+            ("127.0.0.1:1", "http://127.0.0.1:1/"),
+            ("[::1]:65535", "http://[::1]:65535/"),
+            ("a-b.c_d.example:80", "http://a-b.c_d.example:80/"),
+        ] {
+            let endpoint = emulator_endpoint(right, true).unwrap();
+            assert_eq!(endpoint.uri().to_string(), uri);
+        }
+    }
+
+    /// However the address comes in.
+    #[tokio::test]
+    async fn an_address_in_the_url_leads_nowhere_else_either() {
+        let url = "firestore://p?emulator=localhost:1%40example.com:80";
+        let error = crate::FirestoreBackend::connect(url).await.unwrap_err();
+        assert_eq!(error.code(), syncguard_core::ErrorCode::InvalidArgument);
+        assert!(error.message().contains("host:port"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("example.com"), "{error:?}");
+    }
+
+    /// Nobody is there, and there is no time.
+    #[tokio::test]
+    async fn connecting_waits_for_nobody() {
+        let url = "firestore://p?emulator=127.0.0.1:1&connect_timeout_ms=1";
+        let connecting = std::pin::pin!(crate::FirestoreBackend::connect(url));
+        let waker = std::task::Waker::noop();
+        let polled = connecting.poll(&mut std::task::Context::from_waker(waker));
+        assert!(matches!(polled, std::task::Poll::Ready(Ok(_))), "{polled:?}");
     }
 
     /// tonic and rustls panic or refuse here if they find no provider, or two.

@@ -108,6 +108,11 @@ impl PostgresBackend {
     /// Makes a pool and looks at the server. The URL is that of [`connect`](Self::connect), and wins
     /// over the options where it says something else.
     ///
+    /// It takes the [pool wait timeout](PostgresOptions::with_pool_wait_timeout) and twice the
+    /// [statement timeout](PostgresOptions::with_statement_timeout) at most; with `setup_schema` in the
+    /// URL, the pool wait timeout and a minute more. How long opening one connection may take is the
+    /// [connect timeout](PoolOptions::with_connect_timeout).
+    ///
     /// # Errors
     ///
     /// `InvalidArgument` for a bad URL, whose message says what is allowed and shows nothing of it,

@@ -75,8 +75,9 @@ impl Default for PoolOptions {
 
 /// For sessions that do nothing but this backend's few statements. The lock table is small one minute
 /// and has a hundred thousand dead rows the next: a plan that reads all of it must not outlive its day.
-const SESSION: &str =
-    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+/// Notices and warnings stay on the server: the driver logs them, and a trigger's may hold keys.
+const SESSION: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off; \
+                       SET client_min_messages = error";
 
 /// Opens no connection yet.
 pub(crate) fn make_pool(

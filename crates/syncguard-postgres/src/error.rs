@@ -60,11 +60,14 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
         return from_driver(error, phase);
     };
     let sqlstate = db.code().code();
-    let class = classify_sqlstate(sqlstate);
-    let mut failed = LockError::new(class.code, class.message).with_source(&ServerSaid::new(db));
     // An ERROR is the end of the transaction. FATAL and PANIC end the session, at any moment, the one
     // after the commit included.
     let ended = db.parsed_severity() != Some(Severity::Error);
+    if let Some(class) = ended.then(|| classify_pooler(db.message())).flatten() {
+        return LockError::new(class.code, class.message).with_source(&ServerSaid::new(db)).into();
+    }
+    let class = classify_sqlstate(sqlstate);
+    let mut failed = LockError::new(class.code, class.message).with_source(&ServerSaid::new(db));
     if ended && phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
     }
@@ -182,6 +185,7 @@ const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("55", ErrorCode::ServiceUnavailable, "PostgreSQL is not ready for this"),
     ("57", ErrorCode::ServiceUnavailable, "PostgreSQL is starting, stopping or was told to end the session"),
     ("58", ErrorCode::ServiceUnavailable, "PostgreSQL's system failed"),
+    ("P0", ErrorCode::Internal, "a trigger or a function in the database raised an error; the server's log has its text"),
 ];
 
 fn classify_sqlstate(sqlstate: &str) -> Class {
@@ -191,21 +195,38 @@ fn classify_sqlstate(sqlstate: &str) -> Class {
     )
 }
 
-/// What the server said, without what may hold keys, lock ids or names of users: a message of the
-/// classes 22, 23 and 28 quotes values, and so do all details and hints.
-#[derive(Debug, thiserror::Error)]
-#[error("SQLSTATE {sqlstate}{message}")]
-struct ServerSaid {
-    sqlstate: String,
-    message: String,
+/// What PgBouncer says, always as FATAL, before any server has the statement: it was not carried out. Its
+/// SQLSTATE is 08P01 for everything, so the beginning of the text has to tell; later versions go on with
+/// more. What it says of a server that had the statement is not in here.
+#[rustfmt::skip]
+const POOLER: &[(&str, ErrorCode, &str)] = &[
+    ("server login has been failing", ErrorCode::ServiceUnavailable, "PgBouncer cannot log in to PostgreSQL; it tries again when its server_login_retry is over (15 s by default; 1 is better for locks)"),
+    ("query_wait_timeout", ErrorCode::RateLimited, "PgBouncer had no server connection free within its query_wait_timeout; its pool is too small, or statements take too long"),
+];
+
+fn classify_pooler(message: &str) -> Option<Class> {
+    POOLER
+        .iter()
+        .find(|(text, ..)| message.starts_with(text))
+        .map(|&(_, code, message)| Class { code, message })
 }
+
+/// What may be told of a server's answer: its SQLSTATE, and nothing that it wrote.
+///
+/// No class of messages is safe. Those of 22, 23 and 28 quote values and names of users, and a trigger can
+/// raise any SQLSTATE with any text, such as the row's key and lock id. So it is with details, hints
+/// and names of objects.
+#[derive(Debug, thiserror::Error)]
+#[error("SQLSTATE {0}")]
+struct ServerSaid(String);
 
 impl ServerSaid {
     fn new(error: &DbError) -> Self {
-        let sqlstate = error.code().code().to_owned();
-        let quotes = ["22", "23", "28"].iter().any(|class| sqlstate.starts_with(class));
-        let message = if quotes { String::new() } else { format!(": {}", error.message()) };
-        Self { sqlstate, message }
+        let sqlstate = error.code().code();
+        // Whatever answers at the other end may not be PostgreSQL.
+        let is_one =
+            sqlstate.len() == 5 && sqlstate.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        Self(if is_one { sqlstate } else { "unknown" }.to_owned())
     }
 }
 
@@ -275,13 +296,35 @@ fn is_bad_certificate(_error: &io::Error) -> bool {
 mod tests {
     use syncguard_core::ErrorCode;
 
-    use super::{TABLE, classify_sqlstate};
+    use super::{TABLE, classify_pooler, classify_sqlstate};
 
     #[test]
     fn whole_states_come_before_their_classes() {
         for (position, (prefix, ..)) in TABLE.iter().enumerate() {
             let first = TABLE.iter().position(|(earlier, ..)| prefix.starts_with(earlier));
             assert_eq!(first, Some(position), "{prefix} is never reached");
+        }
+    }
+
+    #[test]
+    fn pgbouncer_is_known_by_what_it_says() {
+        for (said, code) in [
+            (
+                "server login has been failing, try again later (server_login_retry)",
+                Some(ErrorCode::ServiceUnavailable),
+            ),
+            (
+                "server login has been failing, cached error: connect failed (server_login_retry)",
+                Some(ErrorCode::ServiceUnavailable),
+            ),
+            ("query_wait_timeout", Some(ErrorCode::RateLimited)),
+            // These may have been carried out.
+            ("server conn crashed?", None),
+            ("query_timeout", None),
+            ("client_idle_timeout", None),
+            ("terminating connection due to administrator command", None),
+        ] {
+            assert_eq!(classify_pooler(said).map(|class| class.code), code, "{said}");
         }
     }
 
@@ -310,6 +353,7 @@ mod tests {
             ("57P01", ErrorCode::ServiceUnavailable),
             ("57P03", ErrorCode::ServiceUnavailable),
             ("58030", ErrorCode::ServiceUnavailable),
+            ("P0001", ErrorCode::Internal),
             ("XX000", ErrorCode::Internal),
         ];
         for (sqlstate, code) in expected {

@@ -56,6 +56,10 @@
 //! [`with_unprepared_statements`](PostgresOptions::with_unprepared_statements); nothing here needs
 //! more than one statement of a session. It costs the server the planning of each statement.
 //!
+//! In any mode, set PgBouncer's `server_login_retry` to 1 and its `query_wait_timeout` below the statement
+//! timeout. While the first is running PgBouncer refuses everybody after a failed log-in to the server,
+//! for 15 s by default; the error is then `ServiceUnavailable`, and nothing was carried out.
+//!
 //! # Durability
 //!
 //! Writing statements commit with `synchronous_commit = on` at least, whatever the session has.
@@ -65,7 +69,13 @@
 //!
 //! Neither this crate nor its driver logs a key, a lock id or a password, at any level:
 //! tokio-postgres logs the parameters of statements at `DEBUG`, and those of this crate print as
-//! `_`. What the server writes to its own log is the server's: settings such as `log_statement`
+//! `_`. Of an error that the server sends, only the SQLSTATE is passed on, because a trigger can put a
+//! row's values into its text. The driver logs notices and warnings of the server at `INFO`; the sessions of
+//! [`connect`](PostgresBackend::connect) ask for none. Over a pool of your own, or with unprepared
+//! statements, a trigger on the lock table that raises some should not name keys, or the role should have
+//! `client_min_messages = error`.
+//!
+//! What the server writes to its own log is the server's: settings such as `log_statement`
 //! and `log_parameter_max_length_on_error` put parameters there, and so keys and lock ids.
 //!
 //! # Upkeep

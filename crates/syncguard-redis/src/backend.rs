@@ -15,7 +15,7 @@ use crate::client::Connections;
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::durability::{self, DurabilityReport};
 use crate::keys::Layout;
-use crate::{acquire, extend, is_locked, lookup, release, url};
+use crate::{acquire, error, extend, is_locked, lookup, release, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -50,9 +50,9 @@ impl RedisBackend {
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
-    /// | `key_prefix` | what the names of all records start with; `{app}` is written `%7Bapp%7D` or as it is | `syncguard` |
+    /// | `key_prefix` | what the names of all records start with; `{app}` is written `%7Bapp%7D` or as it is; [never the beginning of another prefix up to a colon](RedisOptions::with_key_prefix) | `syncguard` |
     /// | `command_timeout_ms` | the longest an operation may take | 2000 |
-    /// | `connect_timeout_ms` | the longest connecting may take | 5000 |
+    /// | `connect_timeout_ms` | the longest connecting may take in all | 5000 |
     /// | `connections` | how many connections, 1 to 64 | 1 |
     /// | `wait_replicas` | how many replicas must have a lock before it counts; 0 is none | 0 |
     /// | `wait_replicas_timeout_ms` | how long to wait for them, up to half of the command timeout | 500 |
@@ -89,7 +89,8 @@ impl RedisBackend {
     ///   needs a feature which is not enabled. The message says what is allowed and shows nothing of
     ///   the URL.
     /// - `AuthFailed` if the server refuses the credentials.
-    /// - `ServiceUnavailable` or `NetworkTimeout` if it cannot be reached within the connect timeout,
+    /// - `ServiceUnavailable` or `NetworkTimeout` if it cannot be reached, or has not answered everything
+    ///   that is asked of it here within the [connect timeout](RedisOptions::with_connect_timeout),
     ///   and `ServiceUnavailable` for what [strict durability](RedisOptions::with_strict_durability) refuses.
     ///
     /// # Cancel safety
@@ -99,8 +100,13 @@ impl RedisBackend {
         let (config, options) = url::parse(url, options)?;
         options.check()?;
         let (layout, slot) = Self::layout_for(&options, config.server.is_clustered())?;
-        let connections = Connections::open(config, slot, &options).await?;
-        Self::finish(connections, layout, &options).await
+        let connecting = async {
+            let connections = Connections::open(config, slot, &options).await?;
+            Self::finish(connections, layout, &options).await
+        };
+        tokio::time::timeout(options.connect_timeout, connecting)
+            .await
+            .unwrap_or_else(|_| Err(error::connect_timed_out()))
     }
 
     /// Over a client the program has: connected, or about to be. It may be of a single server, a

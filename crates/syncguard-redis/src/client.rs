@@ -89,7 +89,7 @@ impl Connections {
         }
     }
 
-    /// Opens connections of its own.
+    /// Opens connections of its own. How long that may take is the caller's business.
     pub(crate) async fn open(
         config: Config,
         slot: Option<u16>,
@@ -110,15 +110,14 @@ impl Connections {
         let mut opened = Opened(Vec::with_capacity(clients.len()));
         let open_all = async {
             for client in &clients {
-                opened.0.push(client.init().await?);
+                // Not `init`: given up while it waits, it leaves its task alone, which then may connect and
+                // live for ever. Listening comes first, so that no outcome is missed.
+                let start = async { opened.0.push(client.connect()) };
+                tokio::join!(biased; client.wait_for_connect(), start).0?;
             }
             Ok::<_, DriverError>(())
         };
-        match tokio::time::timeout(options.connect_timeout, open_all).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(error::from_driver(&error, Stage::Connecting)),
-            Err(_) => return Err(error::timed_out(Stage::Connecting)),
-        }
+        open_all.await.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
         connections.tasks = std::mem::take(&mut opened.0).into();
         Ok(connections)
     }

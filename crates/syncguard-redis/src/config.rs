@@ -59,6 +59,15 @@ impl RedisOptions {
     ///
     /// Trailing colons are dropped. Up to 951 bytes; neither `fence:` within it nor `fence` at its
     /// end. On a cluster it needs a hash tag: `{app}`.
+    ///
+    /// **Never let one prefix be the beginning of another up to a colon**, such as `app` and `app:billing`
+    /// on one server. The key `billing:7` under `app` and the key `7` under `app:billing` are one lock, but
+    /// each prefix has a fence counter of its own for it, so fences do not grow from holder to holder. Nothing
+    /// can find that out: the names are those of the TypeScript library. For the same reason an empty prefix
+    /// goes with no other one.
+    ///
+    /// From 228 bytes on, keys of exactly 22 base64url characters are refused, because names of other
+    /// records are hashed and look like that.
     pub fn with_key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = prefix.into();
         self
@@ -70,7 +79,11 @@ impl RedisOptions {
         self
     }
 
-    /// The longest [`connect`](crate::RedisBackend::connect) may take, 1 ms to 100 years. Default: 5 s.
+    /// The longest [`connect`](crate::RedisBackend::connect) may take in all, 1 ms to 100 years: opening
+    /// all connections, and looking at the server's durability. Default: 5 s.
+    ///
+    /// A single connection may take as long as the [command timeout](Self::with_command_timeout), and
+    /// at least a second, so raise both for a server that is slow to answer.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self

@@ -77,8 +77,9 @@ const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
 
 /// What fred says itself, by its text.
 const DRIVER_TEXTS: &[(&str, ErrorCode, Outcome, &str)] = &[
-    // After redirections, but also after a lost connection.
-    ("Too many failed write attempts", ServiceUnavailable, Unknown, "the server kept moving away"),
+    // What was in flight when fred replaced the connection, after a loss or a time without an answer. On a
+    // cluster it also says so after a second MOVED, which ran nothing, and these cannot be told apart.
+    ("Too many failed write attempts", ServiceUnavailable, Unknown, LOST_OR_MOVED),
     ("Failed to route command", ServiceUnavailable, Refused, NOT_CONNECTED),
     ("Client is not initialized", ServiceUnavailable, Refused, NOT_CONNECTED),
     ("Failed to send command to router", ServiceUnavailable, Refused, NOT_CONNECTED),
@@ -90,7 +91,7 @@ const DRIVER_TEXTS: &[(&str, ErrorCode, Outcome, &str)] = &[
 fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
     match kind {
         ErrorKind::Timeout => (NetworkTimeout, Unknown, "no answer within the command timeout"),
-        ErrorKind::IO => (ServiceUnavailable, Unknown, "the connection was lost"),
+        ErrorKind::IO => (ServiceUnavailable, Unknown, LOST),
         // What the fail-fast check answers: nothing was sent.
         ErrorKind::Canceled => (ServiceUnavailable, Refused, NOT_CONNECTED),
         ErrorKind::Auth => (AuthFailed, Refused, "the server refused the credentials"),
@@ -117,6 +118,8 @@ const NEEDS_TAG: &str =
     "the records of a lock are in several slots: the key prefix needs a hash tag";
 const NEEDS_CLUSTER: &str =
     "the server is a node of a cluster; use redis-cluster:// or a cluster client";
+const LOST: &str = "the connection was lost";
+const LOST_OR_MOVED: &str = "the connection was lost; on a cluster, the slot may be moving";
 const NOT_CONNECTED: &str = "there is no connection to the server";
 
 /// The error of a call.
@@ -126,13 +129,17 @@ pub(crate) fn from_driver(error: &DriverError, stage: Stage) -> LockError {
         // A refused certificate is `InvalidData`; see the cause.
         message = "no connection to the server could be made";
     }
+    if stage == Stage::Connecting && *error.kind() == ErrorKind::Timeout {
+        // The driver bounds each connection by the command timeout, or a second if that is longer.
+        message = "the server did not answer in time while a connection was opened";
+    }
     let error = LockError::new(code, message).with_source(&Origin::of(error));
     if stage == Stage::Calling && outcome == Unknown { error.with_unknown_outcome() } else { error }
 }
 
-/// No answer within the bound this library keeps itself.
-pub(crate) fn timed_out(stage: Stage) -> LockError {
-    from_driver(&DriverError::new(ErrorKind::Timeout, ""), stage)
+/// Connecting took too long.
+pub(crate) fn connect_timed_out() -> LockError {
+    LockError::new(NetworkTimeout, "the server was not ready for use within the connect timeout")
 }
 
 /// Whether the server forgot the scripts, or never had this one.
@@ -273,6 +280,19 @@ mod tests {
             (K::Parse, "Invalid UTF-8 string.", (Internal, true)),
         ] {
             assert_eq!(classified(kind, details), expected, "{details}");
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_reads_as_one() {
+        for (kind, details) in [
+            (ErrorKind::IO, "Connection closed."),
+            // What was in flight when fred replaced the connection.
+            (ErrorKind::Unknown, "Too many failed write attempts."),
+        ] {
+            let error = from_driver(&DriverError::new(kind, details), Stage::Calling);
+            assert!(error.message().starts_with("the connection was lost"), "{details}: {error}");
+            assert!(error.is_outcome_unknown() && error.is_retryable());
         }
     }
 

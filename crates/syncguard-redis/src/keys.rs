@@ -15,6 +15,8 @@ pub(crate) struct Layout {
     fence_lead: Option<Key>,
     /// What comes before the lock id in the name of an index entry. `None` where that is hashed.
     index_lead: Option<String>,
+    /// Whether there are keys some of whose names are hashed.
+    hashes: bool,
 }
 
 /// The names of one lock's records.
@@ -37,7 +39,13 @@ impl Layout {
         let fence_lead = Key::new(format!("fence:{prefix}{separator}")).ok();
         let index_name = make_storage_key(&prefix, &index_key(SAMPLE_ID), LIMITS)?;
         let index_lead = index_name.strip_suffix(SAMPLE_ID).map(str::to_owned);
-        Ok(Self { prefix, fence_lead, index_lead })
+        // Names grow with the key. Of one key's names the counter's is the longest, until the lock's is
+        // hashed itself.
+        let longest = "k".repeat(Key::MAX_LENGTH_BYTES);
+        let lock = make_storage_key(&prefix, &longest, LIMITS)?;
+        let fence = make_fence_key(&prefix, &lock, LIMITS)?;
+        let hashes = !lock.ends_with(&longest) || !fence.ends_with(&lock) || index_lead.is_none();
+        Ok(Self { prefix, fence_lead, index_lead, hashes })
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -83,7 +91,7 @@ impl Layout {
         self.index_lead.as_deref()
     }
 
-    /// A user's key must not name a fence counter or an index entry.
+    /// A user's key must not name a fence counter or an index entry, nor another key's lock.
     fn refuse_reserved(&self, key: &str) -> Result<(), LockError> {
         let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
             key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
@@ -93,6 +101,14 @@ impl Layout {
             return Err(LockError::invalid_argument(
                 "the key is reserved: on Redis it names a fence counter or an index entry of another \
                  lock; keys like \"fence:<prefix>:…\" and \"id:<22 characters>\" are not allowed",
+            ));
+        }
+        // A hash is 22 base64url characters, as a lock id is.
+        if self.hashes && LockId::new(key).is_ok() {
+            return Err(LockError::invalid_argument(
+                "the key is reserved: with a key prefix this long, some names on Redis are hashed, and 22 \
+                 characters of A-Z a-z 0-9 - _ could be such a name; make the key longer or shorter, or \
+                 the prefix 227 bytes at most",
             ));
         }
         Ok(())
@@ -165,6 +181,75 @@ mod tests {
         let names = layout.names(&Key::new("x").unwrap()).unwrap();
         let counter = make_storage_key("app", "fence:app:x", LIMITS).unwrap();
         assert_eq!(names.fence, counter);
+    }
+
+    /// The hashes of `<prefix>:fence:<lock>`, `<prefix>:<key>` and `<prefix>:id:<lock id>` are of the form of
+    /// these keys.
+    #[test]
+    fn keys_that_look_like_a_hash_are_reserved_where_names_are_hashed() {
+        let hashes = ["F-jSW78sCJhFIV6GYPa1lQ", "0123456789012345678901", "______________________"];
+        let others = [
+            "F-jSW78sCJhFIV6GYPa1l",
+            "F-jSW78sCJhFIV6GYPa1lQQ",
+            "F+jSW78sCJhFIV6GYPa1lQ",
+            "F-jSW78sCJhFIV6GYPa1l=",
+            "F-jSW78sCJhFIV6GYPa1l\u{e9}",
+            "xF-jSW78sCJhFIV6GYPa1lQ",
+            "F-jSW78sCJhFIV6GYPa1lQ:",
+        ];
+        // The counter of the longest key: twice 227 bytes and a colon, `fence:`, 512 bytes, and the
+        // 26 that are kept free, are 1000.
+        for (length, hashed) in [
+            (1, false),
+            (100, false),
+            (226, false),
+            (227, false),
+            (228, true),
+            (500, true),
+            (951, true),
+        ] {
+            let layout = layout(&"p".repeat(length));
+            let longest = Key::new("k".repeat(Key::MAX_LENGTH_BYTES)).unwrap();
+            let names = layout.names(&longest).unwrap();
+            let fence = format!("{}:fence:{}", layout.prefix(), names.lock);
+            assert_eq!(names.fence != fence, hashed, "{length}: the counter of the longest key");
+            for key in hashes {
+                let result = layout.lock_name(&Key::new(key).unwrap());
+                assert_eq!(result.is_err(), hashed, "{length} {key}");
+                if let Err(error) = result {
+                    assert!(error.message().contains("227 bytes"), "{error}");
+                }
+            }
+            for key in others {
+                assert!(layout.lock_name(&Key::new(key).unwrap()).is_ok(), "{length} {key}");
+            }
+        }
+        assert!(layout("").lock_name(&Key::new(hashes[0]).unwrap()).is_ok());
+    }
+
+    /// Why they are: the two would share a record.
+    #[test]
+    fn a_hashed_counter_has_the_name_of_such_a_keys_lock() {
+        let layout = layout(&"p".repeat(300));
+        let counted = Key::new("k".repeat(500)).unwrap();
+        let names = layout.names(&counted).unwrap();
+        let hash = names.fence.strip_prefix(&format!("{}:", layout.prefix())).unwrap();
+        assert_eq!(make_storage_key(layout.prefix(), hash, LIMITS).unwrap(), names.fence);
+        assert!(layout.lock_name(&Key::new(hash).unwrap()).is_err());
+    }
+
+    /// What the documentation of `with_key_prefix` warns of. The names are the TypeScript library's.
+    #[test]
+    fn a_prefix_within_another_shares_its_locks_and_not_its_counters() {
+        let names =
+            |prefix: &str, key: &str| layout(prefix).names(&Key::new(key).unwrap()).unwrap();
+        let (outer, inner) = (names("app", "billing:7"), names("app:billing", "7"));
+        assert_eq!(outer.lock, inner.lock);
+        assert_ne!(outer.fence, inner.fence);
+        assert_ne!(names("app", "billing:7").lock, names("app-billing", "7").lock);
+        let warning = "beginning of another";
+        assert!(include_str!("config.rs").contains(warning));
+        assert!(include_str!("backend.rs").contains(warning));
     }
 
     #[test]

@@ -93,8 +93,14 @@
 //! For the key `k` and the prefix `app`: the lock as JSON under `app:k`, the name of the lock under
 //! `app:id:<lock id>`, and the last fence under `app:fence:app:k`. The first two expire with the lock,
 //! the counter never. Names of up to 1000 bytes are as they read; longer ones are hashed. It is what
-//! the TypeScript library stores, and both share their locks. Two kinds of keys would be records of
-//! others and are refused: `fence:app:…` and `id:` followed by 22 base64url characters.
+//! the TypeScript library stores, and both share their locks.
+//!
+//! Keys that would be records of others are refused with `InvalidArgument`: `fence:app:…`, and `id:` followed
+//! by 22 base64url characters (`A-Z a-z 0-9 - _`). With a prefix of 228 bytes or more, so are keys of exactly
+//! 22 base64url characters, because a counter's name can be a hash of that form then. Nothing else is.
+//!
+//! No prefix may be the beginning of another one up to a colon, as `app` is of `app:billing`: see
+//! [`with_key_prefix`](RedisOptions::with_key_prefix).
 //!
 //! # More
 //!

@@ -169,7 +169,8 @@ impl TelemetryHandle {
     /// Waits until every event so far has been through the callbacks: for the end of a program, and
     /// for tests.
     ///
-    /// It waits as long as the callbacks take; a limit is the caller's to set.
+    /// It waits as long as the callbacks take; a limit is the caller's to set. In a test with tokio's
+    /// clock paused, that clock goes on to the next timer meanwhile.
     ///
     /// # Cancel safety
     ///

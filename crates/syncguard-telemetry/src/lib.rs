@@ -50,13 +50,14 @@
 //! # What it costs, and what it cannot break
 //!
 //! The operation pays for two readings of the clock and a place in a bounded queue. Hashing,
-//! callbacks and sinks run on a thread of the runtime's blocking pool, so that a callback may block,
-//! and delays no operation. When it does not keep up, events are dropped and
+//! callbacks and sinks run on a thread of the telemetry's own, so that a callback may block, and
+//! delays no operation. When it does not keep up, events are dropped and
 //! [counted](Telemetry::dropped_events). A panic in it is contained, and counted as well. A backend
 //! that is not wrapped computes nothing of all this.
 //!
-//! Events that wait when the process ends are lost: [`flush`](TelemetryHandle::flush) first.
-//! Dropping the backend loses none.
+//! Nothing waits for that thread: not the end of a runtime, not dropping the backend, and not the end of the
+//! program, also where a callback blocks for ever. So events that wait when the program ends are lost:
+//! [`flush`](TelemetryHandle::flush) first, with a time limit. Dropping the backend loses none.
 //!
 //! # Privacy
 //!
@@ -76,6 +77,8 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backend;
+mod contain;
+mod courier;
 mod event;
 mod options;
 mod queue;

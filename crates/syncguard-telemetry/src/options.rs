@@ -48,7 +48,9 @@ impl TelemetryOptions {
     /// Calls this with every event, in the order in which they happened. TypeScript: `onEvent`.
     ///
     /// It is called on a thread of its own, one call at a time: it may block, but then events queue
-    /// up. A panic in it ends that call alone. Callbacks add up.
+    /// up, and those that wait when the program ends are lost. Nothing else waits for it. The thread is
+    /// inside the tokio runtime of an operation, if there was one, so it may spawn tasks. A panic in
+    /// it ends that call alone. Callbacks add up.
     pub fn with_on_event(mut self, on_event: impl Fn(&LockEvent) + Send + Sync + 'static) -> Self {
         self.sinks.push(Box::new(on_event));
         self

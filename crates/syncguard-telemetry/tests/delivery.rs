@@ -2,14 +2,18 @@
 
 mod common;
 
+use std::panic::panic_any;
 use std::pin::pin;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use common::{KEY, Seen, take};
 use syncguard_memory::{IsLockedRequest, LockBackend, MemoryBackend, ReleaseRequest};
-use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
+use syncguard_telemetry::{EventKind, Telemetry, TelemetryOptions, with_telemetry};
+use tokio::runtime::Builder;
 
 /// A callback that tells when it is called and then blocks until it may go on.
 struct Gate {
@@ -90,6 +94,125 @@ async fn a_panic_in_a_callback_is_contained_and_counted() {
     assert_eq!((handle.panics(), handle.dropped_events()), (4, 0));
 }
 
+/// What a panic carries can panic again when it is dropped, and end the process if a field does so too.
+#[tokio::test]
+async fn a_panic_whose_payload_panics_is_contained_and_counted() {
+    let seen = Seen::default();
+    let options = TelemetryOptions::new()
+        .with_on_event(|_| panic_any(PanicsAgain(AndOnceMore)))
+        .with_include_raw_if(|_| panic_any(PanicsAgain(AndOnceMore)))
+        .with_on_event(seen.callback());
+    let backend = with_telemetry(MemoryBackend::new(), options);
+    cycle(&backend).await;
+    cycle(&backend).await;
+    let handle = backend.telemetry();
+    assert_eq!(seen.lines(&handle).await.len(), 4);
+    assert_eq!((handle.panics(), handle.dropped_events()), (8, 0));
+}
+
+struct PanicsAgain(AndOnceMore);
+
+struct AndOnceMore;
+
+impl Drop for PanicsAgain {
+    fn drop(&mut self) {
+        panic!("as the test wants it, in the drop of a payload");
+    }
+}
+
+impl Drop for AndOnceMore {
+    fn drop(&mut self) {
+        panic!("as the test wants it, in the drop of its field");
+    }
+}
+
+/// Also a program whose callback never comes back ends when its `main` returns.
+#[test]
+fn a_callback_that_blocks_for_ever_holds_no_process_up() {
+    let name = "a_callback_that_blocks_for_ever_holds_no_process_up";
+    let program = "SYNCGUARD_TELEMETRY_TEST_PROGRAM";
+    if std::env::var_os(program).is_some() {
+        return program_with_a_callback_that_blocks_for_ever();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(program, "1")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if started.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the program does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(status.success(), "{status}");
+}
+
+fn program_with_a_callback_that_blocks_for_ever() {
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        let runtime = builder.enable_all().build().unwrap();
+        let (gate, options) = Gate::new(TelemetryOptions::new());
+        let backend = with_telemetry(MemoryBackend::new(), options);
+        runtime.block_on(cycle(&backend));
+        gate.called.recv().unwrap();
+        // It is never let go on.
+        std::mem::forget(gate.go_on);
+        let handle = backend.telemetry();
+        let flush = async { tokio::time::timeout(Duration::from_millis(20), handle.flush()).await };
+        assert!(runtime.block_on(flush).is_err());
+        drop(backend);
+        drop(runtime);
+    }
+}
+
+/// One queue after the other that is dropped at once, with its courier wherever it may be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_dropped_at_any_moment_loses_no_event() {
+    for round in 0..3000 {
+        let (told, events) = channel();
+        let options =
+            TelemetryOptions::new().with_on_event(move |event| told.send(event.kind).unwrap());
+        let backend = with_telemetry(MemoryBackend::new(), options);
+        ask(&backend).await;
+        for _ in 0..round % 60 {
+            std::thread::yield_now();
+        }
+        ask(&backend).await;
+        drop(backend);
+        let limit = Duration::from_secs(20);
+        for _ in 0..2 {
+            events.recv_timeout(limit).expect("an event");
+        }
+        assert_eq!(events.recv_timeout(limit), Err(RecvTimeoutError::Disconnected));
+    }
+}
+
+#[tokio::test]
+async fn a_callback_can_use_the_runtime_of_the_operation() {
+    let (told, spawned) = channel();
+    let options = TelemetryOptions::new().with_on_event(move |event| {
+        let (told, kind) = (told.clone(), event.kind);
+        tokio::spawn(async move { told.send(kind).unwrap() });
+    });
+    let backend = with_telemetry(MemoryBackend::new(), options);
+    let handle = backend.telemetry();
+    for _ in 0..3 {
+        ask(&backend).await;
+        handle.flush().await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(handle.panics(), 0);
+    drop(backend);
+    assert_eq!(spawned.try_iter().count(), 3);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_keep_their_order() {
     let seen = Seen::default();
@@ -124,34 +247,26 @@ fn a_backend_outlives_its_runtime() {
     let backend = with_telemetry(MemoryBackend::new(), seen.options());
     let handle = backend.telemetry();
     for _ in 0..3 {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(ask(&backend));
         runtime.shutdown_background();
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(seen.lines(&handle)).len(), 3);
     assert_eq!(handle.dropped_events(), 0);
 }
 
 #[test]
-fn without_a_runtime_events_wait_for_a_flush() {
-    let seen = Seen::default();
-    let backend = with_telemetry(MemoryBackend::new(), seen.options());
-    let handle = backend.telemetry();
-    assert!(!poll_through(ask(&backend)));
-    assert_eq!(poll_through(seen.lines(&handle)).len(), 1);
-    assert_eq!(poll_through(seen.lines(&handle)).len(), 0);
-}
-
-/// Runs a future that never waits for anything, without a runtime.
-fn poll_through<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    for _ in 0..10 {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return output;
-        }
-    }
-    panic!("it waits");
+fn no_runtime_is_needed() {
+    let (told, events) = channel();
+    let options =
+        TelemetryOptions::new().with_on_event(move |event| told.send(event.kind).unwrap());
+    let backend = with_telemetry(MemoryBackend::new(), options);
+    // A future that never waits for anything.
+    let mut asking = pin!(ask(&backend));
+    let mut context = Context::from_waker(Waker::noop());
+    assert_eq!(asking.as_mut().poll(&mut context), Poll::Ready(false));
+    assert_eq!(events.recv_timeout(Duration::from_secs(20)), Ok(EventKind::IsLocked));
 }
 
 #[test]

@@ -23,9 +23,9 @@ use syncguard_core::{DynBackend, LockError};
 /// |---|---|---|---|---|---|
 /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 | 5000 | 5000 | 5000 |
 /// | `cleanup_in_is_locked` | lets `is_locked` clear expired locks away | | `false` | `false` | `false` |
-/// | `connect_timeout_ms` | the longest connecting may take | | 5000 | 5000 | 5000 |
+/// | `connect_timeout_ms` | the longest connecting may take: on Redis all of it, else the opening of one connection | | 5000 | 5000 | 5000 |
 /// | `strict_durability` | refuses a server that can lose locks | | `false` | `false` | |
-/// | `key_prefix` | what the names of all records start with | | `syncguard` | | |
+/// | `key_prefix` | what the names of all records start with; never the beginning of another prefix up to a colon | | `syncguard` | | |
 /// | `command_timeout_ms` | the longest an operation may take | | 2000 | | |
 /// | `connections` | how many connections, 1 to 64 | | 1 | | |
 /// | `wait_replicas` | how many replicas must have a lock before it counts | | 0 | | |

@@ -1,5 +1,6 @@
 //! What goes wrong on a real server, and what we call it.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -275,6 +276,7 @@ async fn sqlstates_from_the_server() -> Result<()> {
         ("57014", ErrorCode::NetworkTimeout),
         ("58030", ErrorCode::ServiceUnavailable),
         ("XX001", ErrorCode::Internal),
+        ("P0001", ErrorCode::Internal),
         ("ZZ999", ErrorCode::Internal),
     ];
     let tables = Tables::fresh();
@@ -307,6 +309,114 @@ async fn raise(admin: &Client, tables: &Tables, sqlstate: &str) -> Result<()> {
          CREATE TRIGGER fails BEFORE INSERT ON {locks} FOR EACH ROW EXECUTE FUNCTION {locks}_fails()"
     );
     Ok(admin.batch_execute(&sql).await?)
+}
+
+/// A trigger can put a row's values into anything it says, under any SQLSTATE: none of it goes into our
+/// errors, nor into the log by way of the driver.
+#[tokio::test]
+async fn what_a_trigger_says_goes_no_further() -> Result<()> {
+    const HELD: &str = "another-private-key";
+    log_of_the_driver();
+    let tables = Tables::fresh();
+    let backend = PostgresBackend::connect_with(
+        &shared().url(),
+        tables.options(),
+        PoolOptions::new().with_size(2)?,
+    )
+    .await?;
+    backend.setup_schema().await?;
+    let admin = connect(&shared().url()).await;
+    let held = take(&backend, HELD).await;
+    let no_triggers = format!("ALTER TABLE {} DISABLE TRIGGER USER", tables.locks);
+    let cases = [
+        ("P0001", ErrorCode::Internal),
+        ("55P03", ErrorCode::ServiceUnavailable),
+        ("08006", ErrorCode::ServiceUnavailable),
+        ("23505", ErrorCode::InvalidArgument),
+        ("42601", ErrorCode::Internal),
+        ("42P01", ErrorCode::InvalidArgument),
+        ("53300", ErrorCode::RateLimited),
+        ("57P01", ErrorCode::ServiceUnavailable),
+        ("XX000", ErrorCode::Internal),
+        ("TELLS", ErrorCode::Internal),
+    ];
+    for (sqlstate, code) in cases {
+        tell_all(&admin, &tables, sqlstate).await?;
+        let lock_id = LockId::generate()?;
+        let acquire = backend.acquire(request(KEY, MINUTE).with_lock_id(lock_id)).await;
+        let extend = backend.extend(ExtendRequest::new(held.lock_id, MINUTE)?).await;
+        let release = backend.release(ReleaseRequest::new(held.lock_id)).await;
+        for error in [acquire.map(drop), extend.map(drop), release.map(drop)] {
+            let error = error.expect_err("raised");
+            expect(&error, code, false);
+            let text = format!("{error} {error:?} {}", chain(&error));
+            for private in [HELD, lock_id.expose(), held.lock_id.expose()] {
+                assert!(!text.contains(private), "{text}");
+            }
+            // What is left is of use.
+            assert!(text.contains(&format!("SQLSTATE {sqlstate}")), "{text}");
+        }
+        admin.batch_execute(&no_triggers).await?;
+    }
+    let logged = said_by_the_driver().join("\n");
+    for private in [KEY, HELD, held.lock_id.expose()] {
+        assert!(!logged.contains(private), "{logged}");
+    }
+    ensure!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// Has every write to the lock table fail, and tell whoever listens why.
+async fn tell_all(admin: &Client, tables: &Tables, sqlstate: &str) -> Result<()> {
+    let Tables { locks, .. } = tables;
+    let sql = format!(
+        "CREATE OR REPLACE FUNCTION {locks}_tells() RETURNS trigger LANGUAGE plpgsql AS $$
+           DECLARE r record;
+           BEGIN
+             IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;
+             RAISE NOTICE 'noticed % %', r.key, r.lock_id;
+             RAISE WARNING 'warned % %', r.key, r.lock_id;
+             RAISE EXCEPTION 'raised % %', r.key, r.lock_id USING ERRCODE = '{sqlstate}',
+               DETAIL = r.key, HINT = r.lock_id, COLUMN = r.key, CONSTRAINT = r.key,
+               DATATYPE = r.key, TABLE = r.key, SCHEMA = r.lock_id;
+           END $$;
+         DROP TRIGGER IF EXISTS tells ON {locks};
+         CREATE TRIGGER tells BEFORE INSERT OR UPDATE OR DELETE ON {locks}
+           FOR EACH ROW EXECUTE FUNCTION {locks}_tells()"
+    );
+    Ok(admin.batch_execute(&sql).await?)
+}
+
+/// What tokio-postgres logged of messages from the server: those of the tests above have these words.
+fn said_by_the_driver() -> Vec<String> {
+    DRIVER_SAID.lock().unwrap().clone()
+}
+
+static DRIVER_SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Listens to the driver, for all tests of this process.
+fn log_of_the_driver() {
+    struct Listener;
+
+    impl log::Log for Listener {
+        fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+            metadata.target().starts_with("tokio_postgres")
+        }
+
+        fn log(&self, record: &log::Record<'_>) {
+            if self.enabled(record.metadata()) {
+                let text = record.args().to_string();
+                if ["noticed", "warned", "raised"].iter().any(|word| text.contains(word)) {
+                    DRIVER_SAID.lock().unwrap().push(text);
+                }
+            }
+        }
+
+        fn flush(&self) {}
+    }
+
+    log::set_logger(&Listener).expect("the only logger");
+    log::set_max_level(log::LevelFilter::Info);
 }
 
 #[tokio::test]

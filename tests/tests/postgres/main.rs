@@ -13,6 +13,7 @@ mod fleet;
 mod interop;
 mod model;
 mod options;
+mod pooler;
 mod round_trips;
 mod schema;
 mod support;

@@ -56,6 +56,17 @@ async fn eventually<T, F: Future<Output = Result<T, LockError>>>(mut call: impl 
     }
 }
 
+/// Has the shared server learn the scripts of acquire, extend and release. To a script that it does not
+/// know it answers `NOSCRIPT`, and a test that cuts the reply would cut that one: nothing was done then.
+async fn scripts_known() -> Result<()> {
+    let backend = backend(shared()).await;
+    let lock = take(&backend, &fresh("scripts"), 60_000).await;
+    let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
+    assert!(backend.extend(extend).await?.is_extended());
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
+
 /// `$50`, a lock id, a fence and an expiry, and two line ends.
 const ACQUIRE_REPLY: usize = 5 + 22 + 15 + 13 + 2;
 const EXTEND_REPLY: usize = 5 + 13 + 2;
@@ -63,6 +74,7 @@ const RELEASE_REPLY: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_cut_at_any_byte_of_its_reply_leaves_no_lock() -> Result<()> {
+    scripts_known().await?;
     let mut cases = JoinSet::new();
     for cut in 0..=ACQUIRE_REPLY {
         cases.spawn(async move {
@@ -95,6 +107,7 @@ async fn an_acquire_cut_at_any_byte_of_its_reply_leaves_no_lock() -> Result<()> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_acquire_gets_the_lock_its_first_reply_was_about() -> Result<()> {
+    scripts_known().await?;
     let proxy = FaultProxy::start(shared().port())?;
     let backend = through(&proxy).await?;
     let key = fresh("repeated");
@@ -110,6 +123,7 @@ async fn a_repeated_acquire_gets_the_lock_its_first_reply_was_about() -> Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_or_extend_cut_at_any_byte_happened_and_can_be_repeated() -> Result<()> {
+    scripts_known().await?;
     let mut cases = JoinSet::new();
     for cut in 0..=EXTEND_REPLY {
         cases.spawn(async move {

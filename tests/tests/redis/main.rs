@@ -2,6 +2,7 @@
 
 mod cluster;
 mod conformance;
+mod connecting;
 mod contention;
 mod durability;
 mod errors;

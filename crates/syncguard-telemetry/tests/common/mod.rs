@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::collections::VecDeque;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,7 +35,12 @@ impl Seen {
 
     /// Everything since the last time.
     pub(crate) async fn events(&self, of: &TelemetryHandle) -> Vec<LockEvent> {
+        // A paused clock runs on while everybody waits for another thread, but not for one of tokio's.
+        let (done, wait) = channel::<()>();
+        let clock_stands = tokio::task::spawn_blocking(move || wait.recv());
         of.flush().await;
+        drop(done);
+        clock_stands.await.unwrap().unwrap_err();
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 

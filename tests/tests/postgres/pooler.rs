@@ -1,0 +1,105 @@
+//! What PgBouncer says in the place of a server that is away or busy.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::{
+    ErrorCode, ExtendRequest, LockBackend as _, LockError, LookupRequest, PoolOptions,
+    PostgresBackend, PostgresOptions, ReleaseRequest,
+};
+use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+
+use crate::support::{MINUTE, request, take};
+
+async fn through(
+    pooler: &PgBouncer,
+    statement_timeout: Duration,
+) -> Result<PostgresBackend, LockError> {
+    let options = PostgresOptions::new()
+        .with_unprepared_statements(true)
+        .with_statement_timeout(statement_timeout)?;
+    PostgresBackend::connect_with(&pooler.url(), options, PoolOptions::new()).await
+}
+
+/// PgBouncer itself answered: nobody has carried anything out.
+#[track_caller]
+fn expect(error: &LockError, code: ErrorCode, setting: &str) {
+    assert_eq!(error.code(), code, "{error:?}");
+    assert!(!error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
+    for word in ["PgBouncer", setting] {
+        assert!(error.message().contains(word), "{error}");
+    }
+}
+
+/// Once a log-in to the server has failed, PgBouncer does not try again for a while, and says so.
+#[tokio::test]
+async fn a_server_that_pgbouncer_cannot_log_in_to() -> Result<()> {
+    let mut server = PostgresServer::start()?;
+    let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
+    let backend = through(&pooler, Duration::from_millis(500)).await?;
+    backend.setup_schema().await?;
+    let held = take(&backend, "held").await;
+    server.kill()?;
+
+    // Until PgBouncer has noticed, it lets everybody wait.
+    let killed = Instant::now();
+    let lookup = || LookupRequest::by_key("held");
+    while backend.lookup(lookup()?).await.unwrap_err().code() != ErrorCode::ServiceUnavailable {
+        ensure!(killed.elapsed() < Duration::from_secs(20), "it never notices");
+    }
+    let acquire = backend.acquire(request("k", MINUTE)).await.map(drop).unwrap_err();
+    let extend = backend.extend(ExtendRequest::new(held.lock_id, MINUTE)?).await;
+    let release = backend.release(ReleaseRequest::new(held.lock_id)).await;
+    let lookup = backend.lookup(lookup()?).await.map(drop).unwrap_err();
+    for error in [acquire, extend.map(drop).unwrap_err(), release.map(drop).unwrap_err(), lookup] {
+        expect(&error, ErrorCode::ServiceUnavailable, "server_login_retry");
+    }
+    let error = through(&pooler, MINUTE).await.unwrap_err();
+    expect(&error, ErrorCode::ServiceUnavailable, "server_login_retry");
+
+    // As the guide says: with 1, locks are back within a second or so of the server.
+    pooler.admin("SET server_login_retry = 1")?;
+    server.restart()?;
+    let restarted = Instant::now();
+    while let Err(error) = backend.release(ReleaseRequest::new(held.lock_id)).await {
+        ensure!(error.is_retryable(), "{error:?}");
+        ensure!(restarted.elapsed() < Duration::from_secs(5), "{error:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Nothing that failed was carried out.
+    ensure!(take(&backend, "k").await.fence.get() == 1);
+    Ok(())
+}
+
+/// The log-in works, because PgBouncer answers it; the first statement hangs.
+#[tokio::test]
+async fn connecting_ends_when_the_server_behind_hangs() -> Result<()> {
+    let mut server = PostgresServer::start()?;
+    let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
+    drop(through(&pooler, MINUTE).await?);
+    server.pause()?;
+    let started = Instant::now();
+    let error = through(&pooler, Duration::from_millis(300)).await.unwrap_err();
+    ensure!(error.code() == ErrorCode::NetworkTimeout && !error.is_outcome_unknown(), "{error:?}");
+    ensure!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    server.resume()
+}
+
+/// All of PgBouncer's connections to the server are busy.
+#[tokio::test]
+async fn a_server_connection_that_never_becomes_free() -> Result<()> {
+    let server = PostgresServer::start()?;
+    let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
+    let backend = through(&pooler, MINUTE).await?;
+    backend.setup_schema().await?;
+    pooler.admin("SET default_pool_size = 1")?;
+    pooler.admin("SET query_wait_timeout = 1")?;
+    let mut busy = crate::support::connect(&pooler.url()).await;
+    let transaction = busy.transaction().await?;
+    transaction.simple_query("SELECT 1").await?;
+    let error = backend.acquire(request("k", MINUTE)).await.map(drop).unwrap_err();
+    expect(&error, ErrorCode::RateLimited, "query_wait_timeout");
+    transaction.rollback().await?;
+    ensure!(take(&backend, "k").await.fence.get() == 1);
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! How long connecting takes at most, whatever the server does meanwhile.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use syncguard_redis::{ErrorCode, RedisBackend, RedisOptions};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+/// What connecting may take beyond its bound on a busy machine.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Something that speaks Redis for the first few commands, and then says nothing more.
+struct Server {
+    port: u16,
+    /// How many commands came in on each connection that was closed.
+    closed: UnboundedReceiver<usize>,
+}
+
+impl Server {
+    /// Answers this many commands, each after `delay`.
+    async fn start(answers: usize, delay: Duration) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let (tell, closed) = unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(serve(client, answers, delay, tell.clone()));
+            }
+        });
+        Ok(Self { port, closed })
+    }
+}
+
+async fn serve(client: TcpStream, answers: usize, delay: Duration, closed: UnboundedSender<usize>) {
+    let mut client = BufReader::new(client);
+    let mut commands = 0;
+    while let Ok(words) = command(&mut client).await {
+        commands += 1;
+        if commands > answers {
+            continue;
+        }
+        tokio::time::sleep(delay).await;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let answer = match words[..] {
+            ["PING", ..] => "+PONG\r\n".to_owned(),
+            ["CLIENT", ..] => ":1\r\n".to_owned(),
+            ["INFO", ..] => bulk("redis_version:7.0.0\r\naof_enabled:1\r\nrole:master\r\n"),
+            _ => "*0\r\n".to_owned(),
+        };
+        if client.get_mut().write_all(answer.as_bytes()).await.is_err() {
+            break;
+        }
+    }
+    let _ = closed.send(commands);
+}
+
+/// `*<count>`, and for each word `$<length>` and the word.
+async fn command(client: &mut BufReader<TcpStream>) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    for _ in 0..number(client).await? {
+        let mut word = vec![0; number(client).await? + 2];
+        client.read_exact(&mut word).await?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8(word)?);
+    }
+    Ok(words)
+}
+
+async fn number(client: &mut BufReader<TcpStream>) -> Result<usize> {
+    let mut line = String::new();
+    client.read_line(&mut line).await?;
+    anyhow::ensure!(line.len() > 1, "the connection is closed");
+    Ok(line[1..].trim_end().parse()?)
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+#[tokio::test]
+async fn connecting_ends_within_its_timeout_wherever_the_server_falls_silent() -> Result<()> {
+    // Of the driver: PING, CLIENT ID, INFO server. Of the look at the durability: INFO, CONFIG GET.
+    for answers in 0..5 {
+        for strict in [false, true] {
+            let mut server = Server::start(answers, Duration::ZERO).await?;
+            let options = RedisOptions::new()
+                .with_command_timeout(Duration::from_secs(10))
+                .with_connect_timeout(CONNECT_TIMEOUT)
+                .with_strict_durability(strict);
+            let url = format!("redis://127.0.0.1:{}", server.port);
+            let started = Instant::now();
+            let error = RedisBackend::connect_with(&url, options).await.unwrap_err();
+            let took = started.elapsed();
+            assert!(took < CONNECT_TIMEOUT + SLACK, "{answers}: {took:?}");
+            assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{answers}: {error:?}");
+            assert!(!error.is_outcome_unknown() && error.is_retryable());
+            assert!(error.message().contains("connect timeout"), "{error}");
+            // Nothing is left behind.
+            let commands = tokio::time::timeout(SLACK, server.closed.recv()).await?;
+            assert_eq!(commands, Some(answers + 1));
+        }
+    }
+    Ok(())
+}
+
+/// No single answer is late.
+#[tokio::test]
+async fn connecting_ends_within_its_timeout_however_slow_the_server_is() -> Result<()> {
+    // Five answers are needed: the first limit ends among those the driver waits for.
+    for limit in [150, 350] {
+        let mut server = Server::start(usize::MAX, Duration::from_millis(100)).await?;
+        let url = |limit| format!("redis://127.0.0.1:{}?connect_timeout_ms={limit}", server.port);
+        let started = Instant::now();
+        let error = RedisBackend::connect(&url(limit)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
+        assert!(started.elapsed() < Duration::from_millis(limit) + SLACK);
+        RedisBackend::connect(&url(10_000)).await?;
+        for _ in 0..2 {
+            tokio::time::timeout(SLACK, server.closed.recv()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Given up by its caller after any number of answers.
+#[tokio::test]
+async fn connecting_that_is_given_up_leaves_no_connection() -> Result<()> {
+    for given_up_ms in [0, 20, 70, 120, 170, 220] {
+        let mut server = Server::start(usize::MAX, Duration::from_millis(50)).await?;
+        let url = format!("redis://127.0.0.1:{}", server.port);
+        let connecting = RedisBackend::connect(&url);
+        let given_up = tokio::time::timeout(Duration::from_millis(given_up_ms), connecting).await;
+        assert!(given_up.is_err());
+        // It never got that far, or it is closed.
+        let closed = tokio::time::timeout(SLACK, server.closed.recv()).await;
+        assert!(closed.is_ok() || given_up_ms == 0, "{given_up_ms}");
+    }
+    Ok(())
+}
