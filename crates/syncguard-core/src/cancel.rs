@@ -333,7 +333,7 @@ impl Unsettled {
 pub enum Settled {
     /// There is no lock, and there will be none.
     Done,
-    /// It may still come: look again after this time.
+    /// It may still come, for this long. It is asked again in between, and then.
     NotYet(Duration),
 }
 

@@ -11,6 +11,7 @@ mod errors;
 mod faults;
 mod fleet;
 mod interop;
+mod late;
 mod model;
 mod options;
 mod pooler;

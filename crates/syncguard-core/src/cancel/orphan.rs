@@ -84,7 +84,8 @@ impl<B: Settle> Job for Settling<B> {
         Box::pin(async move {
             match self.backend.settle(&self.acquire).await {
                 Ok(Settled::Done) => Outcome::Done,
-                Ok(Settled::NotYet(pause)) => Outcome::NotYet(pause.max(SHORTEST_PAUSE)),
+                // Sooner as well: what comes meanwhile must not stay for all that time.
+                Ok(Settled::NotYet(left)) => Outcome::NotYet((left / 2).max(SHORTEST_PAUSE)),
                 Err(error) => Outcome::Failed(error),
             }
         })
@@ -102,7 +103,7 @@ impl<B: Settle> Job for Settling<B> {
 
 /// What the store's clock may be off from what is known of it.
 const CLOCKS: Duration = Duration::from_secs(2);
-const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Releases again and again, since the request may arrive at any time.
 pub(super) struct Released<B> {
