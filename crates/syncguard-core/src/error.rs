@@ -21,9 +21,10 @@ pub enum ErrorCode {
     InvalidArgument,
     /// The store or the connection pool asks to slow down.
     RateLimited,
-    /// No answer within the configured time.
+    /// No answer within the configured time, or one that came when the TTL was over already.
     NetworkTimeout,
-    /// The lock was still held by someone else when the time limit or the retries ran out.
+    /// The lock was still held by someone else when the time limit or the retries ran out: the store
+    /// has said so. A store that does not answer is [`NetworkTimeout`](Self::NetworkTimeout).
     ///
     /// Raised by [`lock`](crate::lock()), [`acquire`](crate::acquire()) and [`Locker`](crate::Locker), never by a
     /// backend.
@@ -190,9 +191,9 @@ impl LockError {
     /// Whether the store may have carried out the operation although it failed for the caller.
     ///
     /// An acquire with an unknown outcome leaves nothing behind: the backend releases the lock in
-    /// the background should it turn out to be taken. So never send the same request again: a lock it
-    /// is granted then would be released with the first one. A new request has a lock id of its own. A
-    /// release or an extend can simply be repeated.
+    /// the background should it turn out to be taken. So never send its lock id again: a lock that is
+    /// granted under it then would be released too. Make a new request, which has an id of its own. A
+    /// release can simply be repeated; an extend too, and guards keep a late one from undoing a later.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         self.outcome_unknown

@@ -16,7 +16,7 @@
 //!
 //! - **Users** run work under a [`lock()`], hold a [`LockGuard`], or configure a [`Locker`] once.
 //!   They depend on the `syncguard` facade or on one backend crate, which re-exports this one.
-//! - **Authors of backends** implement [`LockBackend`]; [`cancel`], [`backend_url`],
+//! - **Authors of backends** implement [`LockBackend`]; [`cancel`], [`StoreClock`], [`backend_url`],
 //!   [`make_storage_key`], [`make_fence_key`] and [`is_live`] are there for them, and the
 //!   `syncguard-conformance` crate proves the result.
 //!
