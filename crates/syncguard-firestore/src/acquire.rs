@@ -7,9 +7,9 @@ use syncguard_core::{
 };
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
 use crate::document::{Counter, Record, put};
 use crate::error::{Again, Fault};
+use crate::inner::Inner;
 use crate::layout::Names;
 use crate::memo::Known;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
 use crate::document::{Version, put_expiry};
 use crate::error::{Again, Fault};
 use crate::held;
+use crate::inner::Inner;
 
 pub(crate) async fn extend(
     inner: Arc<Inner>,

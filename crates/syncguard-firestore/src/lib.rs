@@ -147,6 +147,7 @@ mod document;
 mod error;
 mod extend;
 mod held;
+mod inner;
 mod is_locked;
 mod layout;
 mod lookup;
