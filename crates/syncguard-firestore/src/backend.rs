@@ -9,6 +9,7 @@ use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
     GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
     ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
+    cancel::{Settle, Settled, Unsettled},
 };
 
 use crate::clock::ClockDrift;
@@ -17,7 +18,7 @@ use crate::connect::make_client;
 use crate::inner::Inner;
 use crate::layout::Layout;
 use crate::url::{self, Parsed};
-use crate::{acquire, extend, is_locked, lookup, release};
+use crate::{acquire, extend, is_locked, lookup, release, settle};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
 ///
@@ -135,7 +136,7 @@ impl LockBackend for FirestoreBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        cancel::finish_acquire(self, request, |request, caller| {
+        cancel::finish_acquire_settled(self, request, |request, caller| {
             acquire::acquire(Arc::clone(&self.0), request, caller)
         })
         .await
@@ -169,6 +170,12 @@ impl LockBackend for FirestoreBackend {
 
     fn guard_defaults(&self) -> &GuardDefaults {
         &self.0.guards
+    }
+}
+
+impl Settle for FirestoreBackend {
+    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+        settle::settle(&self.0, acquire).await
     }
 }
 

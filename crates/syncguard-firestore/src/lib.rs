@@ -153,6 +153,7 @@ mod layout;
 mod lookup;
 mod memo;
 mod release;
+mod settle;
 #[cfg(test)]
 mod test_logs;
 mod url;
