@@ -198,6 +198,27 @@ async fn what_was_left_too_early_moves_no_counter_later() -> Result<()> {
     Ok(())
 }
 
+/// An acquire that ends with its runtime, before it has sent its commit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
+    let way = Way::new().await?;
+    way.looks.store(1, Ordering::SeqCst);
+    let elsewhere =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let ours = way.ours.clone();
+    let waiting = elsewhere.spawn(async move { ours.acquire(request("k", HOUR_MS)).await });
+    way.is_held().await;
+    elsewhere.shutdown_background();
+    assert!(waiting.await.is_err());
+    eventually("left", async || way.ours.guard_defaults().clean_up().waiting() == 1).await;
+    assert_eq!(way.proxy.deliver(), 1);
+    // In a runtime that lives, something is to be given back as well.
+    drop(try_lock(&way.ours, "other").await?.context("a free key")?);
+    way.is_settled().await;
+    assert_eq!(way.fence().await, None);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_extend_changes_nothing_after_a_later_one() -> Result<()> {
     for overtaken in [false, true] {
@@ -418,6 +439,12 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
         .with_operation_timeout(Duration::from_secs(1));
     let ours = backend_with(&url, hasty).await;
     let config = |key: String| LockConfig::new(key).with_ttl(HOUR);
+    let mut guards = Vec::new();
+    while guards.len() < 4 {
+        let key = format!("held{}", guards.len());
+        // On a busy machine half a second may be too short to connect.
+        guards.extend(try_lock(&ours, config(key)).await.ok().flatten());
+    }
 
     let mut workers = JoinSet::new();
     for number in 0..24 {
@@ -430,10 +457,6 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
                 let _ = guard.release().await?;
             }
         });
-    }
-    let mut guards = Vec::new();
-    for number in 0..4 {
-        guards.push(try_lock(&ours, config(format!("held{number}"))).await?.context("a free key")?);
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
     emulator.pause()?;
