@@ -7,9 +7,9 @@ use syncguard_core::{
 };
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
-use crate::document::{Counter, Record, put};
+use crate::document::{Counter, Record, last_fence, put};
 use crate::error::{Again, Fault};
+use crate::inner::Inner;
 use crate::layout::Names;
 use crate::memo::Known;
 
@@ -147,7 +147,7 @@ async fn look(
     }
     inner.check_clock()?;
     let counter = counter.map(Counter::read).transpose()?;
-    let last_fence = last_fence(lock.as_ref(), counter.as_ref(), request);
+    let last_fence = last_fence(lock.as_ref(), counter.as_ref(), &request.key);
     Ok(Look::Free(Free { lock, counter, last_fence, now }))
 }
 
@@ -157,23 +157,13 @@ fn granted(inner: &Inner, request: &AcquireRequest, held: &Record) -> AcquireRes
     AcquireResult::Acquired(Acquired::new(request.lock_id, held.expires_at, held.fence))
 }
 
-/// The highest fence that is known of the key.
-fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, request: &AcquireRequest) -> Fence {
-    let counted = counter.map_or(Fence::ZERO, |counter| counter.last);
-    let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
-    if carried > counted {
-        tracing::error!(
-            key = %request.key.hash_id(),
-            "the fence counter of this key is behind its last lock: was it deleted, by a TTL policy?"
-        );
-    }
-    counted.max(carried)
-}
-
 /// The lock and the counter together, or neither, if both are as they were read.
 ///
 /// Both preconditions are needed. With the lock's alone, a lock that was taken and released since
 /// the read is as absent as before, but its fence has been used.
+///
+/// So the commit is void as soon as the counter has moved, which is what the caller is told in the
+/// place of a time until which the store takes it: `settle` goes by it.
 async fn take(
     inner: &Inner,
     sought: &Sought<'_>,
@@ -185,7 +175,7 @@ async fn take(
     let (key, lock_id) = (&request.key, request.lock_id);
     let fence = free.last_fence.next()?;
     let expires_at = free.now.plus(request.ttl)?;
-    caller.check()?;
+    let seen = Counter::moved_at(free.counter.as_ref())?;
     let times = (free.now, expires_at);
     let lock = Record::document(names.lock.clone(), key, lock_id, times, fence);
     let counter = Counter::document(names.fence.clone(), key, fence);
@@ -193,6 +183,8 @@ async fn take(
         put(lock, free.lock.map(|lock| lock.version)),
         put(counter, free.counter.map(|counter| counter.version)),
     ];
+    caller.check()?;
+    caller.sends(seen, attempts.call_bound());
     let answer = inner.commit(writes, attempts).await?;
     inner.remember(lock_id, names.lock.clone(), answer, expires_at);
     fence.warn_near_limit("firestore", key);

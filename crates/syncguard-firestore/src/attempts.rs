@@ -38,6 +38,11 @@ impl Attempts {
         self.deadline.min(Instant::now() + self.request_timeout)
     }
 
+    /// How long the next call may take.
+    pub(crate) fn call_bound(&self) -> Duration {
+        self.call_deadline().saturating_duration_since(Instant::now())
+    }
+
     /// The error of an earlier commit that nobody knows the outcome of.
     pub(crate) fn lost(&self) -> Option<&LockError> {
         self.lost.as_ref()

@@ -2,47 +2,29 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, TIME_TOLERANCE, TimeAuthority, Timestamp, cancel, is_live,
+    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
+    cancel::{Settle, Settled, Unsettled},
 };
 
-use crate::attempts::Attempts;
-use crate::client::Client;
-use crate::clock::{self, Clock, ClockDrift};
+use crate::clock::ClockDrift;
 use crate::config::FirestoreOptions;
 use crate::connect::make_client;
-use crate::document::Version;
-use crate::error::Fault;
+use crate::inner::Inner;
 use crate::layout::Layout;
-use crate::memo::{Known, Memo};
 use crate::url::{self, Parsed};
-use crate::{acquire, extend, is_locked, lookup, release};
+use crate::{acquire, extend, is_locked, lookup, release, settle};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
 ///
 /// A cheap handle: clones share the connection, and what is known of locks and clocks.
 #[derive(Clone)]
 pub struct FirestoreBackend(Arc<Inner>);
-
-pub(crate) struct Inner {
-    pub(crate) client: Client,
-    pub(crate) layout: Layout,
-    pub(crate) memo: Memo,
-    pub(crate) cleans_up: bool,
-    clock: Arc<dyn Clock>,
-    strict_clock: bool,
-    conflict_retries: u32,
-    request_timeout: Duration,
-    operation_timeout: Duration,
-    guards: GuardDefaults,
-}
 
 impl FirestoreBackend {
     /// Connects with the default options, and those that the URL sets.
@@ -146,78 +128,7 @@ impl FirestoreBackend {
         layout: Layout,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        let guards = options.guard_defaults()?;
-        Ok(Self(Arc::new(Inner {
-            client: Client::new(client, Arc::clone(&options.clock)),
-            layout,
-            memo: Memo::new(options.remembered_locks),
-            cleans_up: options.cleanup_in_is_locked,
-            clock: options.clock,
-            strict_clock: options.strict_clock,
-            conflict_retries: options.conflict_retries,
-            request_timeout: options.request_timeout,
-            operation_timeout: options.operation_timeout,
-            guards,
-        })))
-    }
-}
-
-impl Inner {
-    pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
-        clock::timestamp(&*self.clock)
-    }
-
-    /// # Errors
-    ///
-    /// `ServiceUnavailable` in strict mode, if the clock is not fit for locking.
-    pub(crate) fn check_clock(&self) -> Result<(), LockError> {
-        if self.strict_clock { self.client.gauge().check() } else { Ok(()) }
-    }
-
-    pub(crate) fn attempts(&self) -> Attempts {
-        Attempts::new(self.conflict_retries, self.request_timeout, self.operation_timeout)
-    }
-
-    pub(crate) async fn commit(
-        &self,
-        writes: Vec<Write>,
-        attempts: &Attempts,
-    ) -> Result<CommitResponse, Fault> {
-        self.client.commit(&self.layout, writes, attempts.call_deadline()).await
-    }
-
-    /// A commit that nobody waits for, and that may fail.
-    pub(crate) fn in_background(self: &Arc<Self>, writes: Vec<Write>) {
-        let inner = Arc::clone(self);
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                if let Err(fault) = inner.commit(writes, &inner.attempts()).await {
-                    tracing::debug!(error = %fault.error, "an expired lock was not cleared away");
-                }
-            });
-        }
-    }
-
-    /// Keeps in mind where a lock is that a commit has just written first.
-    pub(crate) fn remember(
-        &self,
-        lock_id: LockId,
-        name: String,
-        answer: CommitResponse,
-        expires_at: Timestamp,
-    ) {
-        let written = answer.write_results.into_iter().next();
-        if let Some(updated) = written.and_then(|written| written.update_time) {
-            let version = Version { name, updated };
-            self.memo.remember(lock_id, Known { version, expires_at });
-        }
-    }
-
-    /// Where a lock of ours is, if it is live as far as we know. It is not known any more from now on.
-    pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Known>, LockError> {
-        let now = self.now()?;
-        let known = self.memo.take(lock_id);
-        Ok(known.filter(|known| is_live(known.expires_at, now, TIME_TOLERANCE)))
+        Ok(Self(Arc::new(Inner::new(client, layout, options)?)))
     }
 }
 
@@ -226,7 +137,7 @@ impl LockBackend for FirestoreBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        cancel::finish_acquire(self, request, |request, caller| {
+        cancel::finish_acquire_settled(self, request, |request, caller| {
             acquire::acquire(Arc::clone(&self.0), request, caller)
         })
         .await
@@ -260,6 +171,12 @@ impl LockBackend for FirestoreBackend {
 
     fn guard_defaults(&self) -> &GuardDefaults {
         &self.0.guards
+    }
+}
+
+impl Settle for FirestoreBackend {
+    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+        settle::settle(&self.0, acquire).await
     }
 }
 

@@ -136,6 +136,32 @@ impl Counter {
     pub(crate) fn document(name: String, key: &Key, last: Fence) -> Document {
         document(name, [(FENCE, string(&last.to_string())), (KEY_DEBUG, string(key.expose()))])
     }
+
+    /// When a key's counter was moved last, by the store's time, to the millisecond below; zero if it
+    /// never was.
+    pub(crate) fn moved_at(counter: Option<&Self>) -> Result<Timestamp, LockError> {
+        let Some(counter) = counter else { return Timestamp::from_millis(0) };
+        let updated = &counter.version.updated;
+        let millis = updated.seconds.checked_mul(1000);
+        millis
+            .and_then(|millis| millis.checked_add(i64::from(updated.nanos / 1_000_000)))
+            .and_then(|millis| u64::try_from(millis).ok())
+            .and_then(|millis| Timestamp::from_millis(millis).ok())
+            .ok_or_else(|| LockError::internal("a fence counter has an update time that is none"))
+    }
+}
+
+/// The highest fence that is known of a key.
+pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, key: &Key) -> Fence {
+    let counted = counter.map_or(Fence::ZERO, |counter| counter.last);
+    let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
+    if carried > counted {
+        tracing::error!(
+            key = %key.hash_id(),
+            "the fence counter of this key is behind its last lock: was it deleted, by a TTL policy?"
+        );
+    }
+    counted.max(carried)
 }
 
 /// Puts a document in the place of what was read: of this version, or of nothing.

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
+use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp, Ttl};
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
-use crate::document::{Version, put_expiry};
+use crate::document::put_expiry;
 use crate::error::{Again, Fault};
 use crate::held;
+use crate::inner::Inner;
+use crate::memo::Known;
 
+/// A first commit of ours whose answer was lost may be what a second try finds: to a caller who
+/// expects an expiry that is a mismatch like any other, with the expiry that the lock has now.
 pub(crate) async fn extend(
     inner: Arc<Inner>,
     request: ExtendRequest,
@@ -31,8 +34,9 @@ async fn once(
     request: &ExtendRequest,
     attempts: &Attempts,
 ) -> Result<ExtendResult, Fault> {
-    if let Some(known) = inner.known_live(request.lock_id)? {
-        match prolong(inner, request, known.version, attempts).await {
+    let known = inner.known_live(request.lock_id)?;
+    if let Some(known) = known.filter(|known| is_expected(request, known)) {
+        match prolong(inner, request, known, attempts).await {
             Ok(expires_at) => return Ok(ExtendResult::Extended { expires_at }),
             // Somebody else has extended or ended it. The store knows.
             Err(Fault { again: Again::Conflict, .. }) => {}
@@ -41,24 +45,42 @@ async fn once(
     }
     let mut held = held::find(inner, request.lock_id, attempts).await?;
     held.tidy(inner);
-    match held.lock {
-        Ok(lock) => {
-            let expires_at = prolong(inner, request, lock.version, attempts).await?;
-            Ok(ExtendResult::Extended { expires_at })
-        }
-        Err(reason) => Ok(ExtendResult::NotHeld(reason)),
+    let found = match held.lock {
+        Ok(lock) => Known { version: lock.version, expires_at: lock.expires_at },
+        Err(reason) => return Ok(ExtendResult::NotHeld(reason)),
+    };
+    if !is_expected(request, &found) {
+        let expires_at = found.expires_at;
+        // Whoever is told may well extend it next.
+        inner.memo.remember(request.lock_id, found);
+        return Ok(ExtendResult::Mismatch { expires_at });
     }
+    let expires_at = prolong(inner, request, found, attempts).await?;
+    Ok(ExtendResult::Extended { expires_at })
 }
 
+/// Whether it is the expiry that the caller knows, if he knows one.
+fn is_expected(request: &ExtendRequest, known: &Known) -> bool {
+    request.expected_expiry.is_none_or(|expected| expected == known.expires_at)
+}
+
+/// Moves the expiry if the lock is still as it is known: compare and set.
+///
+/// A commit that was given up before states a version that this one replaces, so it is void if it
+/// arrives later. A write that changes nothing would leave the version as it is, and such a commit
+/// good: so the expiry really moves, by a millisecond more than was asked for if need be.
 async fn prolong(
     inner: &Inner,
     request: &ExtendRequest,
-    seen: Version,
+    seen: Known,
     attempts: &Attempts,
 ) -> Result<Timestamp, Fault> {
-    let expires_at = inner.now()?.plus(request.ttl)?;
-    let name = seen.name.clone();
-    let answer = inner.commit(vec![put_expiry(seen, expires_at)], attempts).await?;
+    let mut expires_at = inner.now()?.plus(request.ttl)?;
+    if expires_at == seen.expires_at {
+        expires_at = expires_at.plus(Ttl::MIN)?;
+    }
+    let name = seen.version.name.clone();
+    let answer = inner.commit(vec![put_expiry(seen.version, expires_at)], attempts).await?;
     inner.remember(request.lock_id, name, answer, expires_at);
     Ok(expires_at)
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use syncguard_core::{LockError, LockId, NotHeld, Timestamp};
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
 use crate::document::{Record, Version, delete};
 use crate::error::Fault;
+use crate::inner::Inner;
 
 /// What the store has under a lock id.
 pub(crate) struct Held {

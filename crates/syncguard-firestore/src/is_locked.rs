@@ -6,9 +6,9 @@ use std::time::Duration;
 use syncguard_core::{IsLockedRequest, LockError, TIME_TOLERANCE, is_live};
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
 use crate::document::{Record, delete};
 use crate::error::Fault;
+use crate::inner::Inner;
 
 /// How long after expiry and tolerance a lock is left alone, for clocks that are behind this one.
 const CLEANUP_GUARD: Duration = Duration::from_secs(2);

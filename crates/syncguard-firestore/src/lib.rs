@@ -52,6 +52,7 @@
 //! | acquire of a held key | 1, and nothing is written |
 //! | acquire that loses a race | 3 or more: read, commit in vain, read, … |
 //! | release, extend | 1 for a lock this backend took or extended last, else 2: query, commit |
+//! | extend of another expiry than the stored one | 1, or 2 if it was extended elsewhere; nothing is written |
 //! | `is_locked`, lookup by key, lookup by lock id | 1 |
 //!
 //! # Why no transactions
@@ -78,6 +79,28 @@
 //! lock is live by them, release and extend are a single commit on the condition that the document is
 //! still that version; so lock id and expiry are still the remembered ones, and the check is the same as
 //! after a query. If the condition fails, or the lock is not live as far as is known, the query decides.
+//!
+//! # Requests that arrive late
+//!
+//! A commit may be carried out long after its sender has given it up: the network held it back, or the
+//! server stopped and goes on. No deadline is needed against that, since its preconditions are about
+//! versions, and a version does not come back:
+//!
+//! - a late acquire fails once the key's counter has moved, or the lock was written;
+//! - a late extend fails once a later one was confirmed. A write that changes nothing would leave the
+//!   version as it is, so an extend to the very expiry that the lock has sets a millisecond more;
+//! - a late release fails once the lock was extended or released, and so frees no successor.
+//!
+//! That leaves an acquire that nobody wants any more and whose commit may still come, on a key that
+//! nobody touches meanwhile. It is ended in the background, with pauses while the database is away. If
+//! its lock is there, that is deleted. Else the fence counter is moved on by one, unless it has moved
+//! since the acquire read it; then the commit is void, and the key is free for certain. So fences grow,
+//! but may leave numbers out. An acquire that was given up before its commit was sent costs nothing.
+//!
+//! [`ExtendRequest::with_expected_expiry`] is compared with the expiry of the document, and the commit
+//! states the document's version, so the two are one step. Should the answer to an extend be lost with its
+//! connection, the backend sends it again; it may then find the expiry that it has set itself, which is
+//! a [`Mismatch`](ExtendResult::Mismatch) as well. A guard then extends that one.
 //!
 //! # Beside the TypeScript library
 //!
@@ -147,11 +170,13 @@ mod document;
 mod error;
 mod extend;
 mod held;
+mod inner;
 mod is_locked;
 mod layout;
 mod lookup;
 mod memo;
 mod release;
+mod settle;
 #[cfg(test)]
 mod test_logs;
 mod url;

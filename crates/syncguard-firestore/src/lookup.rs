@@ -5,10 +5,10 @@ use std::sync::Arc;
 use syncguard_core::{LockError, LockId, LockInfo, LookupBy, LookupRequest};
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
 use crate::document::Record;
 use crate::error::Fault;
 use crate::held;
+use crate::inner::Inner;
 
 pub(crate) async fn lookup(
     inner: Arc<Inner>,

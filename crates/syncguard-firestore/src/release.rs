@@ -5,10 +5,10 @@ use std::sync::Arc;
 use syncguard_core::{LockError, LockId, ReleaseRequest, ReleaseResult};
 
 use crate::attempts::Attempts;
-use crate::backend::Inner;
 use crate::document::delete;
 use crate::error::{Again, Fault};
 use crate::held;
+use crate::inner::Inner;
 
 pub(crate) async fn release(
     inner: Arc<Inner>,

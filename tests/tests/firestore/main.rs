@@ -6,6 +6,7 @@ mod faults;
 mod gateway;
 mod interop;
 mod keys;
+mod late;
 mod model;
 mod operations;
 mod progress;
