@@ -58,7 +58,8 @@ async fn eventually<T, F: Future<Output = Result<T, LockError>>>(mut call: impl 
 
 /// `$50`, a lock id, a fence and an expiry, and two line ends.
 const ACQUIRE_REPLY: usize = 5 + 22 + 15 + 13 + 2;
-const EXTEND_REPLY: usize = 5 + 13 + 2;
+/// An expiry as a number.
+const EXTEND_REPLY: usize = 1 + 13 + 2;
 const RELEASE_REPLY: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
