@@ -5,6 +5,7 @@
 
 mod acquires;
 mod clock;
+mod cluster;
 mod extends;
 mod outages;
 

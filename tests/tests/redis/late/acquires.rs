@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_redis::{
-    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, RedisBackend, lock, try_lock,
+    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, RedisBackend, RedisOptions,
+    ReleaseRequest, lock, try_lock,
 };
 use tokio::task::JoinSet;
 
 use super::{HOUR, Line, cleaned_up, soon};
-use crate::support::{request, take};
+use crate::support::{Raw, request, take};
 
 /// Sends an acquire that is held back.
 async fn acquire_held_back(line: &Line, backend: &RedisBackend) -> tokio::task::JoinHandle<()> {
@@ -130,5 +131,24 @@ async fn no_work_starts_under_a_lock_that_is_over_when_the_answer_comes() -> Res
     line.proxy.set_latency(Duration::ZERO, Duration::ZERO);
     cleaned_up(&backend).await;
     assert_eq!((line.expiry("waited").await, line.expiry("tried").await), (None, None));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_clients_first_write_asks_for_the_time_and_no_other_does() -> Result<()> {
+    let line = Line::start().await?;
+    let client = Raw::connect(&line.server.url()).await.0;
+    let backend = RedisBackend::from_client(client, RedisOptions::new()).await?;
+    // Scripts call TIME as well, and are in these statistics.
+    let asked = async || {
+        let (time, scripts) = (line.raw.calls("time").await, line.raw.calls("evalsha").await);
+        time - scripts
+    };
+    let before = asked().await;
+    for _ in 0..3 {
+        let lock = take(&backend, "k", 1000).await;
+        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    assert_eq!(asked().await, before + 1);
     Ok(())
 }

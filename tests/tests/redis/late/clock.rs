@@ -20,6 +20,8 @@ struct Clock {
     shows: i64,
     /// Whether it runs away from whoever asks.
     is_mad: bool,
+    /// Whether an acquire is told of a lock that it got an hour ago.
+    repeats: bool,
     /// The deadlines of what was sent.
     deadlines: Vec<i64>,
 }
@@ -34,7 +36,7 @@ impl FakeServer {
     async fn start(is_mad: bool) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let clock = Clock { shows: NOON, is_mad, deadlines: Vec::new() };
+        let clock = Clock { shows: NOON, is_mad, repeats: false, deadlines: Vec::new() };
         let clock = Arc::new(Mutex::new(clock));
         let shared = Arc::clone(&clock);
         tokio::spawn(async move {
@@ -103,9 +105,11 @@ fn run_script(words: &[String], clock: &mut Clock) -> Result<String> {
     }
     Ok(match (names.len(), arguments.len()) {
         (3, _) => {
-            let expires = time + arguments[1].parse::<i64>()?;
+            let ago = if clock.repeats { HOUR } else { 0 };
+            let expires = time - ago + arguments[1].parse::<i64>()?;
             let granted = format!("{}{:015}{expires}", arguments[0], 7);
-            format!("${}\r\n{granted}\r\n", granted.len())
+            let repeated = if clock.repeats { "*2\r\n:1\r\n" } else { "" };
+            format!("{repeated}${}\r\n{granted}\r\n", granted.len())
         }
         (_, 2) => ":1\r\n".to_owned(),
         _ => format!(":{}\r\n", time + arguments[1].parse::<i64>()?),
@@ -172,6 +176,20 @@ async fn a_server_whose_clock_was_set_is_asked_once_more() -> Result<()> {
     let deadlines = server.deadlines();
     assert_eq!(deadlines.len(), 4, "{deadlines:?}");
     in_time(NOON + 2 * HOUR, &deadlines[3..]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_grant_from_before_says_nothing_of_the_time() -> Result<()> {
+    let server = FakeServer::start(false).await?;
+    let backend = server.backend().await?;
+    server.clock.lock().unwrap().repeats = true;
+    for _ in 0..2 {
+        let lock = backend.acquire(request("k", 10_000)).await?.acquired().context("ours")?;
+        assert_eq!(lock.expires_at.as_millis(), (NOON - HOUR + 10_000).unsigned_abs());
+    }
+    let deadlines = server.deadlines();
+    assert!(deadlines.iter().all(|deadline| *deadline >= NOON + 4_900), "{deadlines:?}");
     Ok(())
 }
 
