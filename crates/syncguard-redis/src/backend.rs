@@ -7,15 +7,17 @@ use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority,
+    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult, StoreClock, TimeAuthority, cancel,
 };
+use tokio::time::Instant;
 
 use crate::client::Connections;
-use crate::config::{RedisOptions, WaitReplicas};
+use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
+use crate::inner::Inner;
 use crate::keys::Layout;
-use crate::{acquire, error, extend, is_locked, lookup, release, url};
+use crate::{acquire, error, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -23,14 +25,6 @@ use crate::{acquire, error, extend, is_locked, lookup, release, url};
 /// with the last clone; a client that was passed in stays the caller's.
 #[derive(Clone)]
 pub struct RedisBackend(Arc<Inner>);
-
-struct Inner {
-    connections: Connections,
-    layout: Layout,
-    guards: GuardDefaults,
-    wait_replicas: Option<WaitReplicas>,
-    cleanup_in_is_locked: bool,
-}
 
 impl RedisBackend {
     /// Connects with the default options, and those that the URL sets.
@@ -150,7 +144,7 @@ impl RedisBackend {
     ///
     /// Safe: it only reads.
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
-        durability::report(self.connections()).await
+        durability::report(&self.0.connections).await
     }
 
     async fn from_clients(clients: &[Client], options: &RedisOptions) -> Result<Self, LockError> {
@@ -186,31 +180,21 @@ impl RedisBackend {
         layout: Layout,
         options: &RedisOptions,
     ) -> Result<Self, LockError> {
-        let backend = Self(Arc::new(Inner {
+        let inner = Inner {
             connections,
             layout,
+            clock: StoreClock::new(),
             guards: options.guard_defaults()?,
             wait_replicas: options.wait_replicas,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
-        }));
-        durability::check(&backend, options).await?;
-        Ok(backend)
-    }
-
-    pub(crate) fn connections(&self) -> &Connections {
-        &self.0.connections
-    }
-
-    pub(crate) fn layout(&self) -> &Layout {
-        &self.0.layout
-    }
-
-    pub(crate) fn wait_replicas(&self) -> Option<WaitReplicas> {
-        self.0.wait_replicas
-    }
-
-    pub(crate) fn cleans_up(&self) -> bool {
-        self.0.cleanup_in_is_locked
+        };
+        durability::check(&inner.connections, options).await?;
+        if inner.connections.are_ours() {
+            // What fails here is asked again before the first write, which then says what is wrong.
+            let until = Instant::now() + options.command_timeout;
+            let _ = inner.ask_time(until).await;
+        }
+        Ok(Self(Arc::new(inner)))
     }
 }
 
@@ -219,23 +203,45 @@ impl LockBackend for RedisBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        acquire::acquire(self, request).await
+        let inner = Arc::clone(&self.0);
+        cancel::finish_acquire_settled(self, request, |request, caller| async move {
+            acquire::acquire(&inner, &request, &caller).await
+        })
+        .await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        release::release(self, request).await
+        let inner = Arc::clone(&self.0);
+        let release = async move { release::release(&inner, request.lock_id).await };
+        cancel::finish(request.cancellation.as_ref(), release).await
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        extend::extend(self, request).await
+        let inner = Arc::clone(&self.0);
+        let cancellation = request.cancellation.clone();
+        let extend = async move { extend::extend(&inner, &request).await };
+        cancel::finish(cancellation.as_ref(), extend).await
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        is_locked::is_locked(self, request).await
+        let read = is_locked::is_locked(&self.0, &request.key);
+        let result = cancel::read(request.cancellation.as_ref(), read).await;
+        result.map_err(|error| error.with_key(&request.key))
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        lookup::lookup(self, request).await
+        let cancellation = request.cancellation.as_ref();
+        match &request.by {
+            LookupBy::Key(key) => {
+                let result = cancel::read(cancellation, lookup::by_key(&self.0, key)).await;
+                result.map_err(|error| error.with_key(key))
+            }
+            LookupBy::LockId(lock_id) => {
+                let read = lookup::by_lock_id(&self.0, *lock_id);
+                let result = cancel::read(cancellation, read).await;
+                result.map_err(|error| error.with_lock_id(*lock_id))
+            }
+        }
     }
 
     fn capabilities(&self) -> BackendCapabilities {
@@ -244,6 +250,12 @@ impl LockBackend for RedisBackend {
 
     fn guard_defaults(&self) -> &GuardDefaults {
         &self.0.guards
+    }
+}
+
+impl cancel::Settle for RedisBackend {
+    async fn settle(&self, acquire: &cancel::Unsettled) -> Result<cancel::Settled, LockError> {
+        settle::settle(&self.0, acquire).await
     }
 }
 

@@ -18,6 +18,7 @@ use syncguard_core::{ErrorCode, LockError};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
+use crate::changes::Changes;
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::error::{self, Stage};
 use crate::heartbeat::Heartbeat;
@@ -38,6 +39,8 @@ struct Connection {
     client: WithOptions<Client>,
     /// Counts answers, and replacements of the connection.
     answers: AtomicU64,
+    /// On a cluster.
+    changes: Option<Changes>,
 }
 
 /// A script with what it is given.
@@ -45,6 +48,24 @@ pub(crate) struct Call<const K: usize, const A: usize> {
     pub(crate) script: &'static Script,
     pub(crate) keys: [Value; K],
     pub(crate) arguments: [Value; A],
+}
+
+/// Until when an answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    /// The whole command timeout, from now on. fred keeps it.
+    Usual(Instant),
+    /// What is left of it.
+    Exact(Instant),
+}
+
+/// A script that was sent, and what came of it.
+pub(crate) struct Sent {
+    pub(crate) result: Result<Replicated, LockError>,
+    /// When it was sent for the last time.
+    pub(crate) at: Instant,
+    /// Whether it may have been sent twice, so that it may run once more after this answer.
+    pub(crate) may_run_again: bool,
 }
 
 /// What a script answered, and whether enough replicas have what it wrote.
@@ -62,7 +83,8 @@ impl Connections {
         let options = Options {
             // A lost connection must not make fred send a script again: that is ours to decide. On a
             // cluster the second attempt is the one after MOVED, which ran nothing. It is also used
-            // where fred closes the connection to a node that leaves the cluster.
+            // where fred closes the connection to a node that leaves the cluster: see `Changes`. With
+            // one attempt, an ASK would end fred's router for good.
             max_attempts: Some(if slot.is_some() { 2 } else { 1 }),
             // fred 10.1 follows an ASK to the node that said it, and ends its router for good when
             // the attempts run out before the redirections do.
@@ -76,6 +98,7 @@ impl Connections {
         let connection = |client: &Client| Connection {
             client: client.with_options(&options),
             answers: AtomicU64::new(0),
+            changes: slot.is_some().then(|| Changes::of(client)),
         };
         Self {
             all: clients.iter().map(connection).collect(),
@@ -126,21 +149,26 @@ impl Connections {
         self.all.len()
     }
 
-    /// Runs a script: one EVALSHA, and one EVAL where the server does not have it.
-    pub(crate) async fn run<const K: usize, const A: usize>(
+    /// Whether they were opened here.
+    pub(crate) fn are_ours(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.all.iter().any(|connection| connection.changes.is_some())
+    }
+
+    pub(crate) fn command_timeout(&self) -> Duration {
+        self.command_timeout
+    }
+
+    /// Runs a script that reads: one EVALSHA, and one EVAL where the server does not have it.
+    pub(crate) async fn read<const K: usize, const A: usize>(
         &self,
         call: impl Fn() -> Result<Call<K, A>, LockError>,
     ) -> Result<Value, LockError> {
-        Ok(self.send(call, None).await?.0)
-    }
-
-    /// Runs a script, and then waits until replicas have what it wrote; says whether enough of them do.
-    pub(crate) async fn run_replicated<const K: usize, const A: usize>(
-        &self,
-        call: impl Fn() -> Result<Call<K, A>, LockError>,
-        wait: WaitReplicas,
-    ) -> Result<Replicated, LockError> {
-        self.send(call, Some(wait)).await
+        let bound = Bound::Usual(Instant::now() + self.command_timeout);
+        Ok(self.send(call, None, bound).await.result?.0)
     }
 
     /// Sends one of the commands that inspect the server.
@@ -154,28 +182,59 @@ impl Connections {
         let answers = connection.answers.load(Ordering::Relaxed);
         let answer = connection.client.custom::<Value, _>(plain(command), words).await;
         self.heard(connection, answers, answer)
+            .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
-    /// Sends a script by its hash, and in full if the server does not know it, within the command
-    /// timeout.
-    async fn send<const K: usize, const A: usize>(
+    /// Sends a command without arguments that changes nothing.
+    pub(crate) async fn ask(
+        &self,
+        command: &'static str,
+        until: Instant,
+    ) -> Result<Value, LockError> {
+        let connection = self.pick();
+        let answers = connection.answers.load(Ordering::Relaxed);
+        let answer = connection.client.custom::<Value, _>(plain(command), Vec::<Value>::new());
+        let answer = timeout_at(until, answer).await.unwrap_or_else(late);
+        self.heard(connection, answers, answer)
+            .map_err(|error| error::from_driver(&error, Stage::Asking))
+    }
+
+    /// Sends a script by its hash, and in full if the server does not know it. With replicas to wait
+    /// for, also says whether enough of them have what it wrote.
+    pub(crate) async fn send<const K: usize, const A: usize>(
         &self,
         call: impl Fn() -> Result<Call<K, A>, LockError>,
         wait: Option<WaitReplicas>,
-    ) -> Result<Replicated, LockError> {
+        bound: Bound,
+    ) -> Sent {
         let connection = self.pick();
         let client = &connection.client;
+        let changes = connection.changes();
         self.heartbeat.note_call();
         let answers = connection.answers.load(Ordering::Relaxed);
-        let deadline = Instant::now() + self.command_timeout;
-        // fred keeps the bound of each command, as the options of the connection say. One more timer
-        // of our own would cost a tenth of the client's time.
-        let bound = self.may_interrupt.then_some(deadline);
-        let mut answer = within(bound, transmit(client, call()?.by_hash(), wait)).await;
+        let mut at = Instant::now();
+        let (until, exactly) = match bound {
+            // One more timer of our own would cost a tenth of the client's time.
+            Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
+            Bound::Exact(until) => (until, Some(until)),
+        };
+        let refused = |error| Sent { result: Err(error), at, may_run_again: false };
+        let mut answer = match call() {
+            Ok(call) => within(exactly, transmit(client, call.by_hash(), wait)).await,
+            Err(error) => return refused(error),
+        };
         if matches!(&answer, Err(error) if error::is_unknown_script(error)) {
-            answer = within(Some(deadline), transmit(client, call()?.in_full(), wait)).await;
+            answer = match call() {
+                Ok(call) => {
+                    at = Instant::now();
+                    within(Some(until), transmit(client, call.in_full(), wait)).await
+                }
+                Err(error) => return refused(error),
+            };
         }
-        self.heard(connection, answers, answer)
+        let result = self.heard(connection, answers, answer);
+        let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
+        Sent { result, at, may_run_again: connection.changes() != changes }
     }
 
     /// Notes an answer, and has the connection replaced if none came since there were so many.
@@ -184,13 +243,13 @@ impl Connections {
         connection: &Connection,
         answers: u64,
         answer: Result<T, DriverError>,
-    ) -> Result<T, LockError> {
+    ) -> Result<T, DriverError> {
         if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
             self.replace_if_dead(connection, answers);
         } else {
             connection.answers.fetch_add(1, Ordering::Relaxed);
         }
-        answer.map_err(|error| error::from_driver(&error, Stage::Calling))
+        answer
     }
 
     /// The next connection in turn, a working one if there is any.
@@ -213,10 +272,17 @@ impl Connections {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
         let is_first =
             || connection.answers.compare_exchange(answers, answers + 1, success, failure).is_ok();
-        if !self.tasks.is_empty() && connection.client.is_connected() && is_first() {
+        if self.are_ours() && connection.client.is_connected() && is_first() {
             let client = connection.client.clone();
             tokio::spawn(async move { client.force_reconnection().await });
         }
+    }
+}
+
+impl Connection {
+    /// How often the nodes of a cluster have changed.
+    fn changes(&self) -> u64 {
+        self.changes.as_ref().map_or(0, |changes| changes.count(&self.client))
     }
 }
 

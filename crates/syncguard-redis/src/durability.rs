@@ -6,11 +6,11 @@ use std::fmt;
 use fred::types::Value;
 use syncguard_core::{ErrorCode, LockError};
 
-use crate::backend::RedisBackend;
 use crate::client::Connections;
 use crate::config::{RedisOptions, WaitReplicas};
 
-/// What a server says about how it keeps locks: see [`RedisBackend::durability_report`].
+/// What a server says about how it keeps locks: see
+/// [`RedisBackend::durability_report`](crate::RedisBackend::durability_report).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurabilityReport {
@@ -160,8 +160,11 @@ impl fmt::Display for DurabilityRisk {
 }
 
 /// Reports on a new backend's server: to the log, and with strict durability as an error.
-pub(crate) async fn check(backend: &RedisBackend, options: &RedisOptions) -> Result<(), LockError> {
-    let report = match backend.durability_report().await {
+pub(crate) async fn check(
+    connections: &Connections,
+    options: &RedisOptions,
+) -> Result<(), LockError> {
+    let report = match report(connections).await {
         Ok(report) => report,
         Err(error) if options.strict_durability => return Err(error),
         Err(error) => {

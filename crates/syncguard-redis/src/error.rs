@@ -19,6 +19,8 @@ use ErrorCode::{
 pub(crate) enum Stage {
     /// No request of ours can have been carried out.
     Connecting,
+    /// What was sent changes nothing.
+    Asking,
     /// A script may have run.
     Calling,
 }

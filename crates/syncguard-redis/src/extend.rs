@@ -1,46 +1,40 @@
 //! Letting a lock live longer.
 
-use syncguard_core::{ExtendRequest, ExtendResult, LockError, LockId, Ttl, cancel};
+use syncguard_core::{ExtendRequest, ExtendResult, LockError};
 
 use crate::acquire::lifetimes;
-use crate::backend::RedisBackend;
 use crate::client::Call;
+use crate::inner::{Answer, Inner};
 use crate::{scripts, wire};
 
+/// One extend, bounded. It may outlive its caller.
 pub(crate) async fn extend(
-    backend: &RedisBackend,
-    request: ExtendRequest,
+    inner: &Inner,
+    request: &ExtendRequest,
 ) -> Result<ExtendResult, LockError> {
-    let owned = backend.clone();
-    let ExtendRequest { lock_id, ttl, .. } = request;
-    let attempt = async move {
-        attempt(&owned, lock_id, ttl).await.map_err(|error| error.with_lock_id(lock_id))
-    };
-    cancel::finish(request.cancellation.as_ref(), attempt).await
+    attempt(inner, request).await.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
-async fn attempt(
-    backend: &RedisBackend,
-    lock_id: LockId,
-    ttl: Ttl,
-) -> Result<ExtendResult, LockError> {
-    let call = || {
-        let [ttl, life] = lifetimes(ttl);
+async fn attempt(inner: &Inner, request: &ExtendRequest) -> Result<ExtendResult, LockError> {
+    let call = |deadline| {
+        let [ttl, life] = lifetimes(request.ttl);
+        let expected = request.expected_expiry.map_or_else(|| "".into(), wire::millis);
         Ok(Call {
             script: &scripts::EXTEND,
-            keys: [backend.layout().index_name(lock_id)?.into()],
-            arguments: [lock_id.expose().into(), ttl, life],
+            keys: [inner.layout.index_name(request.lock_id)?.into()],
+            arguments: [request.lock_id.expose().into(), ttl, life, deadline, expected],
         })
     };
-    let connections = backend.connections();
-    let Some(wait) = backend.wait_replicas() else {
-        return wire::extended(connections.run(call).await?);
-    };
-    let (answer, replicated) = connections.run_replicated(call, wait).await?;
-    let result = wire::extended(answer)?;
-    match replicated {
-        // The master has it, so it may well hold; only it does not count.
-        Err(shortfall) if result.is_extended() => Err(shortfall.with_unknown_outcome()),
-        _ => Ok(result),
+    let answer = inner.write(call, inner.wait_replicas, |_, _| Ok(())).await?.settled()?;
+    let Answer { value, replicated, sent, .. } = answer;
+    let (result, time) = wire::extended(value)?;
+    if let Some(time) = time {
+        inner.clock.learn(sent, time);
     }
+    if let ExtendResult::Extended { expires_at } = result {
+        inner.learn_from_expiry(sent, expires_at, request.ttl);
+        // The master has it, so it may well hold; only it does not count.
+        replicated.map_err(LockError::with_unknown_outcome)?;
+    }
+    Ok(result)
 }

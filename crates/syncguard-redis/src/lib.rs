@@ -111,17 +111,20 @@
 
 mod acquire;
 mod backend;
+mod changes;
 mod client;
 mod config;
 mod durability;
 mod error;
 mod extend;
 mod heartbeat;
+mod inner;
 mod is_locked;
 mod keys;
 mod lookup;
 mod release;
 mod scripts;
+mod settle;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;

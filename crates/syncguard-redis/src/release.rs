@@ -1,33 +1,35 @@
 //! Giving a lock back.
 
-use syncguard_core::{LockError, LockId, ReleaseRequest, ReleaseResult, cancel};
+use syncguard_core::{LockError, LockId, ReleaseResult, Timestamp};
 
-use crate::backend::RedisBackend;
 use crate::client::Call;
+use crate::inner::Inner;
 use crate::{scripts, wire};
 
-pub(crate) async fn release(
-    backend: &RedisBackend,
-    request: ReleaseRequest,
-) -> Result<ReleaseResult, LockError> {
-    let owned = backend.clone();
-    let lock_id = request.lock_id;
-    let attempt = async move { attempt(&owned, lock_id).await };
-    cancel::finish(request.cancellation.as_ref(), attempt).await
+/// One release, bounded. It may outlive its caller.
+pub(crate) async fn release(inner: &Inner, lock_id: LockId) -> Result<ReleaseResult, LockError> {
+    Ok(attempt(inner, lock_id).await?.0)
 }
 
-/// One release, bounded, to its end.
+/// A release, with the server's time if there was nothing to release.
 pub(crate) async fn attempt(
-    backend: &RedisBackend,
+    inner: &Inner,
     lock_id: LockId,
-) -> Result<ReleaseResult, LockError> {
-    let call = || {
+) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
+    let call = |deadline| {
         Ok(Call {
             script: &scripts::RELEASE,
-            keys: [backend.layout().index_name(lock_id)?.into()],
-            arguments: [lock_id.expose().into()],
+            keys: [inner.layout.index_name(lock_id)?.into()],
+            arguments: [lock_id.expose().into(), deadline],
         })
     };
-    let answer = backend.connections().run(call).await;
-    answer.and_then(wire::released).map_err(|error| error.with_lock_id(lock_id))
+    let answer = inner.write(call, None, |_, _| Ok(())).await;
+    let released = answer.and_then(|answer| {
+        let (result, time) = wire::released(answer.value)?;
+        if let Some(time) = time {
+            inner.clock.learn(answer.sent, time);
+        }
+        Ok((result, time))
+    });
+    released.map_err(|error| error.with_lock_id(lock_id))
 }

@@ -8,14 +8,51 @@ use syncguard_core::{
 
 const NOT_FOUND: i64 = 0;
 const RELEASED: i64 = 1;
+const REPEATED: i64 = 1;
 const EXPIRED: i64 = 2;
+const MISMATCH: i64 = 3;
+const LATE: i64 = -8;
+
+/// The server's time if a script that writes came too late, and wrote nothing.
+pub(crate) fn refused_at(answer: &Value) -> Option<Timestamp> {
+    pair(answer).filter(|(what, _)| *what == LATE).map(|(_, time)| time)
+}
+
+/// The answer to `TIME`: seconds, and the microseconds of the current one.
+pub(crate) fn time(answer: &Value) -> Option<Timestamp> {
+    let Value::Array(parts) = answer else { return None };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    let (seconds, micros) = (seconds.as_u64()?, micros.as_u64()?);
+    Timestamp::from_millis(seconds.checked_mul(1000)?.checked_add(micros / 1000)?).ok()
+}
+
+/// A time as an argument.
+pub(crate) fn millis(time: Timestamp) -> Value {
+    Value::Integer(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// The answer to an acquire.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) result: AcquireResult,
+    /// Whether the expiry was given just now, rather than to an earlier sending.
+    pub(crate) is_fresh: bool,
+}
 
 /// The answer of `acquire.lua` to a request with this lock id.
-pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<AcquireResult, LockError> {
-    match answer {
-        Value::Integer(NOT_FOUND) => Ok(AcquireResult::Locked),
-        Value::String(granted) => parse_granted(&granted, lock_id).ok_or_else(unintelligible),
-        other => Err(refusal(other)),
+pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<Granted, LockError> {
+    let granted = |text: &str, is_fresh| {
+        let result = parse_granted(text, lock_id).ok_or_else(unintelligible)?;
+        Ok(Granted { result, is_fresh })
+    };
+    match &answer {
+        Value::Integer(NOT_FOUND) => Ok(Granted { result: AcquireResult::Locked, is_fresh: false }),
+        Value::String(text) => granted(text, true),
+        Value::Array(parts) => match parts.as_slice() {
+            [Value::Integer(REPEATED), Value::String(text)] => granted(text, false),
+            _ => Err(refusal(answer)),
+        },
+        _ => Err(refusal(answer)),
     }
 }
 
@@ -28,27 +65,47 @@ fn parse_granted(granted: &str, lock_id: LockId) -> Option<AcquireResult> {
     Some(AcquireResult::Acquired(acquired))
 }
 
-/// The answer of `release.lua`.
-pub(crate) fn released(answer: Value) -> Result<ReleaseResult, LockError> {
-    match answer {
-        Value::Integer(RELEASED) => Ok(ReleaseResult::Released),
-        Value::Integer(EXPIRED) => Ok(ReleaseResult::NotHeld(NotHeld::Expired)),
-        Value::Integer(NOT_FOUND) => Ok(ReleaseResult::NotHeld(NotHeld::NotFound)),
-        other => Err(refusal(other)),
+/// The answer of `release.lua`, and the server's time if there was nothing to release.
+pub(crate) fn released(answer: Value) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
+    if answer == Value::Integer(RELEASED) {
+        return Ok((ReleaseResult::Released, None));
+    }
+    let (not_held, time) = not_held(&answer).ok_or_else(|| refusal(answer))?;
+    Ok((ReleaseResult::NotHeld(not_held), Some(time)))
+}
+
+/// The answer of `extend.lua`, and the server's time if there was nothing to extend.
+pub(crate) fn extended(answer: Value) -> Result<(ExtendResult, Option<Timestamp>), LockError> {
+    if let Value::Integer(_) = answer {
+        let expires_at = moment(&answer).ok_or_else(unintelligible)?;
+        return Ok((ExtendResult::Extended { expires_at }, None));
+    }
+    if let Some((MISMATCH, expires_at)) = pair(&answer) {
+        return Ok((ExtendResult::Mismatch { expires_at }, None));
+    }
+    let (not_held, time) = not_held(&answer).ok_or_else(|| refusal(answer))?;
+    Ok((ExtendResult::NotHeld(not_held), Some(time)))
+}
+
+/// `{ why, time }`.
+fn not_held(answer: &Value) -> Option<(NotHeld, Timestamp)> {
+    match pair(answer)? {
+        (EXPIRED, time) => Some((NotHeld::Expired, time)),
+        (NOT_FOUND, time) => Some((NotHeld::NotFound, time)),
+        _ => None,
     }
 }
 
-/// The answer of `extend.lua`.
-pub(crate) fn extended(answer: Value) -> Result<ExtendResult, LockError> {
-    match answer {
-        Value::String(expires_at) => {
-            let expires_at = timestamp(&expires_at).ok_or_else(unintelligible)?;
-            Ok(ExtendResult::Extended { expires_at })
-        }
-        Value::Integer(EXPIRED) => Ok(ExtendResult::NotHeld(NotHeld::Expired)),
-        Value::Integer(NOT_FOUND) => Ok(ExtendResult::NotHeld(NotHeld::NotFound)),
-        other => Err(refusal(other)),
-    }
+/// `{ what, time }`.
+fn pair(answer: &Value) -> Option<(i64, Timestamp)> {
+    let Value::Array(parts) = answer else { return None };
+    let [Value::Integer(what), time] = parts.as_slice() else { return None };
+    Some((*what, moment(time)?))
+}
+
+fn moment(value: &Value) -> Option<Timestamp> {
+    let Value::Integer(millis) = value else { return None };
+    Timestamp::from_millis(u64::try_from(*millis).ok()?).ok()
 }
 
 /// The answer of `is_locked.lua`.
@@ -107,6 +164,6 @@ fn refusal(answer: Value) -> LockError {
     }
 }
 
-fn unintelligible() -> LockError {
+pub(crate) fn unintelligible() -> LockError {
     LockError::internal("the server's answer to a script makes no sense").with_unknown_outcome()
 }

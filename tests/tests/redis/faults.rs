@@ -69,7 +69,8 @@ async fn scripts_known() -> Result<()> {
 
 /// `$50`, a lock id, a fence and an expiry, and two line ends.
 const ACQUIRE_REPLY: usize = 5 + 22 + 15 + 13 + 2;
-const EXTEND_REPLY: usize = 5 + 13 + 2;
+/// An expiry as a number.
+const EXTEND_REPLY: usize = 1 + 13 + 2;
 const RELEASE_REPLY: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,13 @@
 -- Takes a lock if it is free.
 --
 -- KEYS  lock, fence counter, index entry of the lock id
--- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string
+-- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string,
+--       deadline in ms
 --
--- Answers the lock id, the fence (15 digits) and the expiry in ms in one text, also if the live lock
--- already has this id; 0 if someone else holds it; or { problem, name } with nothing written.
+-- Answers the lock id, the fence (15 digits) and the expiry in ms in one text; { REPEATED, such a text }
+-- if the live lock already has this id; 0 if someone else holds it; { LATE, time } or { problem, name }
+-- with nothing written.
+local REPEATED = 1
 local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
 local MAX_FENCE = 900000000000000
 
@@ -13,6 +16,9 @@ if refusal then
   return refusal
 end
 local time = now()
+if time - ARGV[5] > 0 then
+  return { LATE, time }
+end
 if text then
   local id, expires, fence = read(text, KEYS[1])
   if not id then
@@ -20,7 +26,7 @@ if text then
   end
   if expires + TOLERANCE > time then
     if id == ARGV[1] then
-      return id .. fence .. string.format('%.0f', expires)
+      return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
     return 0
   end
@@ -49,9 +55,9 @@ if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3], 'NX') then
   redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3])
 end
 local digits = string.format('%015d', fence)
-local expires = string.format('%.0f', time + ARGV[2])
+local expires = time + ARGV[2]
 redis.call('SET', KEYS[1],
   '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits
-  .. '","acquiredAtMs":' .. string.format('%.0f', time) .. ',"expiresAtMs":' .. expires .. '}',
+  .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires .. '}',
   'PX', ARGV[3])
 return ARGV[1] .. digits .. expires

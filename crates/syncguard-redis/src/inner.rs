@@ -1,0 +1,119 @@
+//! What all operations share: the connections, the names of records, and the server's clock.
+
+use std::time::Duration;
+
+use fred::types::Value;
+use syncguard_core::{ErrorCode, GuardDefaults, LockError, StoreClock, Timestamp, Ttl};
+use tokio::time::Instant;
+
+use crate::client::{Bound, Call, Connections};
+use crate::config::WaitReplicas;
+use crate::keys::Layout;
+use crate::wire;
+
+pub(crate) struct Inner {
+    pub(crate) connections: Connections,
+    pub(crate) layout: Layout,
+    pub(crate) clock: StoreClock,
+    pub(crate) guards: GuardDefaults,
+    pub(crate) wait_replicas: Option<WaitReplicas>,
+    pub(crate) cleanup_in_is_locked: bool,
+}
+
+/// What a script that writes has answered.
+pub(crate) struct Answer {
+    pub(crate) value: Value,
+    /// Whether enough replicas have what it wrote.
+    pub(crate) replicated: Result<(), LockError>,
+    /// When it was sent.
+    pub(crate) sent: Instant,
+    may_run_again: bool,
+}
+
+impl Answer {
+    /// The answer, if it is the last word.
+    ///
+    /// On a cluster, the driver sends what was under way to a node that goes away to another one. What
+    /// the first one was sent may then still be carried out after the answer of the second.
+    pub(crate) fn settled(self) -> Result<Self, LockError> {
+        if self.may_run_again { Err(sent_twice()) } else { Ok(self) }
+    }
+}
+
+impl Inner {
+    /// Runs a script that writes, with a deadline after which the server refuses it.
+    ///
+    /// `sends` is told of the deadline before each sending, and of how long the answer is waited for. A
+    /// server that refuses has another clock than we knew: then the script is sent once more.
+    pub(crate) async fn write<const K: usize, const A: usize>(
+        &self,
+        call: impl Fn(Value) -> Result<Call<K, A>, LockError>,
+        wait: Option<WaitReplicas>,
+        sends: impl Fn(Timestamp, Duration) -> Result<(), LockError>,
+    ) -> Result<Answer, LockError> {
+        let timeout = self.connections.command_timeout();
+        let until = Instant::now() + timeout;
+        let (mut bound, mut left) = (Bound::Usual(until), timeout);
+        if self.clock.deadline(left).is_none() {
+            self.ask_time(until).await?;
+            (bound, left) = (Bound::Exact(until), remaining(until));
+        }
+        for _ in 0..2 {
+            let deadline = self.clock.deadline(left).ok_or_else(wire::unintelligible)?;
+            sends(deadline, left)?;
+            let call = || call(wire::millis(deadline));
+            let sent = self.connections.send(call, wait, bound).await;
+            let may_run_again = sent.may_run_again;
+            let (value, replicated) = sent.result.map_err(|error| {
+                if may_run_again { error.with_unknown_outcome() } else { error }
+            })?;
+            let Some(time) = wire::refused_at(&value) else {
+                return Ok(Answer { value, replicated, sent: sent.at, may_run_again });
+            };
+            if may_run_again {
+                return Err(sent_twice());
+            }
+            self.clock.learn(sent.at, time);
+            (bound, left) = (Bound::Exact(until), remaining(until));
+            if left.is_zero() {
+                break;
+            }
+        }
+        Err(LockError::new(
+            ErrorCode::NetworkTimeout,
+            "the request reached the server after its deadline, and was refused; maybe the server's \
+             clock was set",
+        ))
+    }
+
+    /// Learns the server's time. Nothing else is asked for, so nothing can be left behind.
+    pub(crate) async fn ask_time(&self, until: Instant) -> Result<(), LockError> {
+        let sent = Instant::now();
+        let answer = self.connections.ask("TIME", until).await?;
+        let time = wire::time(&answer).ok_or_else(|| {
+            LockError::new(ErrorCode::Internal, "the server's answer to TIME makes no sense")
+        })?;
+        self.clock.learn(sent, time);
+        Ok(())
+    }
+
+    /// Learns the server's time from the expiry that it has just given a lock.
+    pub(crate) fn learn_from_expiry(&self, sent: Instant, expires_at: Timestamp, ttl: Ttl) {
+        let time = expires_at.as_millis().checked_sub(ttl.as_millis());
+        if let Some(Ok(time)) = time.map(Timestamp::from_millis) {
+            self.clock.learn(sent, time);
+        }
+    }
+}
+
+fn remaining(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+fn sent_twice() -> LockError {
+    LockError::new(
+        ErrorCode::ServiceUnavailable,
+        "a node joined or left the cluster, and the request may have been sent to two of them",
+    )
+    .with_unknown_outcome()
+}

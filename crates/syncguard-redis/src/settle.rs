@@ -1,0 +1,24 @@
+//! The end of an acquire that nobody wants.
+
+use syncguard_core::cancel::{Settled, Unsettled};
+use syncguard_core::{LockError, ReleaseResult};
+
+use crate::inner::Inner;
+use crate::release;
+
+/// Releases the lock, and says whether it can still come.
+pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
+    // Each sending was announced with its deadline, so nothing was sent.
+    let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
+    let (result, time) = release::attempt(inner, acquire.lock_id).await?;
+    let is_certain = match result {
+        // It was sent once, so this was all there is of it; but not on a cluster, where a second copy
+        // may be on its way.
+        ReleaseResult::Released => !inner.connections.is_clustered(),
+        ReleaseResult::NotHeld(_) => time.is_some_and(|time| time > deadline),
+    };
+    if is_certain {
+        return Ok(Settled::Done);
+    }
+    Ok(Settled::NotYet(inner.clock.passes_in(deadline)))
+}

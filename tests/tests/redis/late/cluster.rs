@@ -1,0 +1,79 @@
+//! A cluster's client, which may send a request twice.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use fred::clients::Client;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
+use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
+use syncguard_test_services::redis::{RedisCluster, RedisServer};
+
+use super::{HOUR, cleaned_up};
+use crate::support::{Raw, request, take};
+
+/// In slot 3300.
+const PREFIX: &str = "{b}";
+
+/// Gives slots to a node, as far as this node knows.
+fn give(node: &RedisServer, slots: [u16; 2], to: &RedisServer) -> Result<()> {
+    let [first, last] = slots.map(|slot| slot.to_string());
+    node.cli(&["CLUSTER", "DELSLOTSRANGE", &first, &last])?;
+    if node.port() == to.port() {
+        node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
+        node.cli(&["CLUSTER", "BUMPEPOCH"])?;
+    }
+    Ok(())
+}
+
+/// The first of three nodes has the slot of the prefix.
+const FIRST: [u16; 2] = [0, 5460];
+
+#[tokio::test]
+async fn an_acquire_that_was_sent_to_two_nodes_is_given_back() -> Result<()> {
+    let mut cluster = RedisCluster::start(3)?;
+    let owner = cluster.owner_and_other(PREFIX)?.0.port();
+    assert_eq!(owner, cluster.nodes()[0].port());
+    // It looks the slots up at nodes that do not answer, too.
+    let impatient = ConnectionConfig {
+        connection_timeout: Duration::from_millis(500),
+        internal_command_timeout: Duration::from_millis(500),
+        ..ConnectionConfig::default()
+    };
+    let reconnect = ReconnectPolicy::new_constant(0, 50);
+    let config = Config::from_url(&cluster.url())?;
+    let client = Client::new(config, None, Some(impatient), Some(reconnect));
+    client.init().await?;
+    let options = RedisOptions::new().with_key_prefix(PREFIX);
+    let options = options.with_command_timeout(Duration::from_secs(3));
+    let backend = RedisBackend::from_client(client.clone(), options).await?;
+    let _ = take(&backend, "warm", 1000).await;
+
+    cluster.nodes_mut()[0].pause()?;
+    let acquire = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.acquire(request("k", HOUR)).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let (second, third) = (&cluster.nodes()[1], &cluster.nodes()[2]);
+    for node in [second, third] {
+        give(node, FIRST, second)?;
+        give(node, [16_383, 16_383], second)?;
+    }
+    // Meets a slot that has moved, and so the client looks at all of them.
+    let raw = Raw(client);
+    let name = (0..).map(|number| format!("{{{number}}}"));
+    let moved = name.into_iter().find(|name| fred::util::redis_keyslot(name.as_bytes()) == 16_383);
+    let moved = moved.context("a name")?;
+    let _ = raw.try_send("GET", &[&moved]).await;
+
+    let error = acquire.await?.map(drop).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+    assert!(error.message().contains("two of them"), "{error}");
+    assert!(error.is_outcome_unknown(), "{error:?}");
+    cleaned_up(&backend).await;
+    let name = format!("{PREFIX}:k");
+    assert_eq!(second.cli(&["EXISTS", &name])?, "0");
+    assert_eq!(second.cli(&["GET", &format!("{PREFIX}:fence:{name}")])?, "1", "it was granted");
+    Ok(())
+}

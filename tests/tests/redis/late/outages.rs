@@ -1,0 +1,113 @@
+//! A store that is away, or hangs, or is asked for a lot at once.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use syncguard_redis::{
+    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, acquire, try_lock,
+};
+use tokio::task::JoinSet;
+
+use super::{Line, cleaned_up, soon};
+use crate::support::{request, take};
+
+#[tokio::test]
+async fn what_was_released_while_the_store_was_away_is_free_soon_after() -> Result<()> {
+    const AWAY: Duration = Duration::from_millis(1200);
+    let line = Line::start().await?;
+    let backend = line.backend(1, 300).await?;
+    let config = |key: &str| LockConfig::new(key.to_owned()).with_ttl(Duration::from_secs(20));
+    let dropped = try_lock(&backend, config("dropped")).await?.expect("free");
+    let released = try_lock(&backend, config("released")).await?.expect("free");
+    line.proxy.refuse();
+    line.proxy.sever();
+    let left = Instant::now();
+    drop(dropped);
+    let error = released.release().await.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+    tokio::time::sleep(AWAY.saturating_sub(left.elapsed())).await;
+    line.proxy.accept()?;
+    let back = Instant::now();
+    for key in ["dropped", "released"] {
+        soon("a free key", || async { line.expiry(key).await.is_none() }).await;
+    }
+    // Up to a second until there is a connection, and another one until the next try.
+    assert!(back.elapsed() < Duration::from_millis(2500), "{:?}", back.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_is_not_taken_for_somebody_elses_lock() -> Result<()> {
+    let line = Line::start().await?;
+    // Longer than the acquisition may take in all.
+    let backend = line.backend(1, 2_000).await?;
+    let _ = take(&line.direct, "held", 60_000).await;
+    let options = AcquisitionOptions::new().with_timeout(Duration::from_millis(800));
+    let mut callers = JoinSet::new();
+    let mut call = |key: String| {
+        let backend = backend.clone();
+        let config = LockConfig::new(key).with_acquisition(options);
+        callers.spawn(async move { acquire(&backend, config).await.map(drop).unwrap_err() });
+    };
+    // Half of them have heard that the lock is held before the store hangs.
+    let asked = line.raw.calls("evalsha").await;
+    (0..10).for_each(|_| call("held".to_owned()));
+    soon("contention", || async { line.raw.calls("evalsha").await >= asked + 10 }).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    line.proxy.freeze(true);
+    (0..10).for_each(|number| call(format!("free-{number}")));
+    while let Some(error) = callers.join_next().await {
+        let code = error?.code();
+        let says_so = matches!(code, ErrorCode::NetworkTimeout | ErrorCode::ServiceUnavailable);
+        assert!(says_so, "{code:?}");
+    }
+    line.proxy.freeze(false);
+    Ok(())
+}
+
+/// By hand: `SYNCGUARD_BURST=200000`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_dropped_guards_leaves_the_store_to_those_who_wait_for_it() -> Result<()> {
+    let count = std::env::var("SYNCGUARD_BURST").map_or(Ok(20_000), |count| count.parse())?;
+    let line = Line::start().await?;
+    let backend = &line.direct;
+    let mut takers = JoinSet::new();
+    for taker in 0..100 {
+        let backend = backend.clone();
+        takers.spawn(async move {
+            let mut guards = Vec::new();
+            for number in 0..count / 100 {
+                let config = LockConfig::new(format!("{taker}-{number}"));
+                let config = config.with_ttl(Duration::from_secs(3600));
+                guards.push(try_lock(&backend, config).await?.expect("free"));
+            }
+            Ok::<_, syncguard_redis::LockError>(guards)
+        });
+    }
+    let mut guards = Vec::new();
+    while let Some(taken) = takers.join_next().await {
+        guards.extend(taken??);
+    }
+    let dropped = Instant::now();
+    drop(guards);
+    let dropping = dropped.elapsed();
+    let asked = Instant::now();
+    assert!(backend.acquire(request("fresh", 1000)).await?.is_acquired());
+    let served = asked.elapsed();
+    let left = backend.guard_defaults().clean_up().waiting();
+    while backend.guard_defaults().clean_up().waiting() > 0 {
+        assert!(dropped.elapsed() < Duration::from_secs(300));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    println!(
+        "{count} guards dropped in {dropping:?}; the next acquire took {served:?} with {left} left; all \
+         were released after {:?}",
+        dropped.elapsed()
+    );
+    assert!(served < Duration::from_secs(1), "{served:?}");
+    assert_eq!(backend.guard_defaults().clean_up().left_to_ttl(), 0);
+    cleaned_up(backend).await;
+    let names = line.raw.names("syncguard:id:").await;
+    assert!(names.len() <= 1, "{} locks are left", names.len());
+    Ok(())
+}
