@@ -19,3 +19,6 @@ mod support;
 mod tls;
 mod typescript;
 mod waiting;
+
+#[path = "../support/line.rs"]
+mod line;
