@@ -11,7 +11,7 @@ use syncguard::postgres::deadpool_postgres::Pool;
 use syncguard::postgres::{PoolOptions, PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
 
-pub use work::{Plan, key, work};
+pub use work::{Plan, key, longest_ttl, work};
 
 /// A backend on a real store, with timeouts that fit a run of seconds.
 #[derive(Debug)]

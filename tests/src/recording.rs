@@ -3,7 +3,7 @@
 use syncguard::{
     AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
     GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult,
+    ReleaseRequest, ReleaseResult, Timestamp,
 };
 
 use crate::history::{Answer, Call, Recorder};
@@ -61,7 +61,9 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         let lock = request.lock_id.hash_id().to_string();
-        let pending = self.recorder.call(Call::Extend { lock, ttl: request.ttl.as_millis() });
+        let expected = request.expected_expiry.map(Timestamp::as_millis);
+        let ttl = request.ttl.as_millis();
+        let pending = self.recorder.call(Call::Extend { lock, ttl, expected });
         let result = self.inner.extend(request).await;
         pending.answer(match &result {
             Ok(ExtendResult::Extended { expires_at }) => {

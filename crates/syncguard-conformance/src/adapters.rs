@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use syncguard_core::{DynBackend, Fence, Key, LockBackend};
 
-use crate::Harness;
+use crate::{Harness, Late};
 
 /// Runs the suite over the backend in an [`Arc`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +29,10 @@ impl<H: Harness> Harness for Shared<H> {
 
     fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
         self.0.corrupt(key)
+    }
+
+    async fn connect_late(&self) -> Option<Late<Self::Backend>> {
+        Some(self.0.connect_late().await?.map(Arc::new))
     }
 
     fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
@@ -56,6 +60,10 @@ impl<H: Harness> Harness for Erased<H> {
 
     fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
         self.0.corrupt(key)
+    }
+
+    async fn connect_late(&self) -> Option<Late<Self::Backend>> {
+        Some(self.0.connect_late().await?.map(DynBackend::new))
     }
 
     fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {
@@ -104,6 +112,10 @@ where
 
     fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
         self.harness.corrupt(key)
+    }
+
+    async fn connect_late(&self) -> Option<Late<Self::Backend>> {
+        Some(self.harness.connect_late().await?.map(&self.wrap))
     }
 
     fn pass(&self, time: Duration) -> impl Future<Output = ()> + Send {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use syncguard_core::{Fence, FenceToken, Key, LockBackend, LockId, TIME_TOLERANCE};
 use tokio::time::Instant;
 
-use crate::Harness;
 use crate::client::Client;
 use crate::outcome::{Stop, Unexpected};
 use crate::tasks::pause;
+use crate::{Harness, Late};
 
 /// Outlives every case: what ends such a lock is not its TTL.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -66,6 +66,12 @@ impl<'h, H: Harness> Bench<'h, H> {
         } else {
             Err(Stop::NotApplicable("the harness cannot corrupt a stored lock"))
         }
+    }
+
+    /// A connection whose requests can be held back, or the end of the case where there is no such.
+    pub(crate) async fn late(&self) -> Result<Late<H::Backend>, Stop> {
+        let late = self.harness.connect_late().await;
+        late.ok_or(Stop::NotApplicable("the harness cannot hold requests back"))
     }
 
     pub(crate) async fn pass(&self, time: Duration) {

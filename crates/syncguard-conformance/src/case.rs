@@ -18,6 +18,8 @@ pub enum Group {
     Ownership,
     /// The end of a lock by its TTL.
     Expiration,
+    /// Extends that apply to a known expiry alone.
+    Expectation,
     /// Fencing tokens and their counters. Does not apply to a backend that does not fence.
     Fencing,
     /// Looking without touching.
@@ -28,6 +30,8 @@ pub enum Group {
     Errors,
     /// Fired tokens and dropped futures.
     Cancellation,
+    /// Requests that arrive late. Does not apply where the harness cannot hold requests back.
+    Late,
     /// Races.
     Concurrency,
     /// What is left of locks that are over.

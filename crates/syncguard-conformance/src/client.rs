@@ -142,6 +142,16 @@ impl<B: LockBackend> Client<B> {
         self.0.extend(request).await.map_err(|error| Unexpected::error("extend", &error))
     }
 
+    pub(crate) async fn extend_expecting(
+        &self,
+        lock_id: LockId,
+        ttl: Duration,
+        expected: Timestamp,
+    ) -> Result<ExtendResult, Unexpected> {
+        let request = ExtendRequest::new(lock_id, ttl)?.with_expected_expiry(expected);
+        self.0.extend(request).await.map_err(|error| Unexpected::error("extend", &error))
+    }
+
     /// Extends a lock that must be live, and gives its new expiry.
     pub(crate) async fn extended(
         &self,

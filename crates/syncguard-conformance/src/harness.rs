@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use syncguard_core::{Fence, Key, LockBackend};
 
+use crate::Late;
+
 /// A store under test, and the few things the suite cannot do through [`LockBackend`].
 ///
 /// The store may be shared with other cases, other test runs and other users: every case works on
@@ -31,6 +33,13 @@ pub trait Harness: Send + Sync + 'static {
     fn corrupt(&self, key: &Key) -> impl Future<Output = bool> + Send {
         let _ = key;
         std::future::ready(false)
+    }
+
+    /// A handle on the store behind a line of its own on which requests can be held back, for the
+    /// cases about requests that arrive late; see [`LateLine`](crate::LateLine). Keep the default only
+    /// if nothing can be late, because the store is in the process, or where it cannot be arranged.
+    fn connect_late(&self) -> impl Future<Output = Option<Late<Self::Backend>>> + Send {
+        std::future::ready(None)
     }
 
     /// Lets this much time pass, for the store and for tokio. Default: sleeps.

@@ -2,7 +2,7 @@
 //!
 //! Whoever teaches SyncGuard a new store implements [`LockBackend`](syncguard_core::LockBackend) and
 //! proves it here: more than a hundred [cases](cases()), each a named rule with the test that proves
-//! it, in eleven [groups](Group). The backends of SyncGuard itself run the same suite. How to write a
+//! it, in thirteen [groups](Group). The backends of SyncGuard itself run the same suite. How to write a
 //! backend is in the guide of the `syncguard` crate.
 //!
 //! ```toml
@@ -95,6 +95,9 @@
 //! - What is logged is seen by a subscriber that the suite installs, see [`LogWatch`].
 //! - A backend that does not fence ([`NoFence`](syncguard_core::NoFence)) runs the same suite; the
 //!   cases about fences then [do not apply](Verdict::NotApplicable).
+//! - The cases about requests that arrive late need a way to hold requests back, see [`LateLine`].
+//!   Without one they do not apply, and say so: [`run_all`] in its report, a generated test in what it
+//!   prints (`cargo test -- late --show-output`).
 //!
 //! # What it cannot prove
 //!
@@ -108,6 +111,7 @@ mod case;
 mod cases;
 mod client;
 mod harness;
+mod late;
 mod list;
 mod logs;
 mod macros;
@@ -119,6 +123,7 @@ mod tasks;
 pub use self::adapters::{Decorated, Erased, Shared};
 pub use self::case::{Case, Group, cases};
 pub use self::harness::Harness;
+pub use self::late::{Late, LateLine};
 pub use self::logs::LogWatch;
 pub use self::report::{Failure, Report, Verdict};
 #[doc(hidden)]

@@ -116,6 +116,22 @@ macro_rules! __for_each_case {
                 auto_extend_outlives_the_ttl:
                     "An auto-extended guard keeps its lock beyond TTL and tolerance, and frees the key when it is released.",
             }
+            expectation Expectation {
+                the_stored_expiry_is_expected_rightly:
+                    "An extend that expects the stored expiry is carried out like any other.",
+                another_expected_expiry_changes_nothing:
+                    "An extend that expects another expiry than the stored one answers Mismatch with the stored one, and changes nothing.",
+                an_older_extend_that_comes_late_never_shortens:
+                    "An extend that comes after a later one with the same expectation changes nothing, so it never shortens the lock.",
+                a_lost_lock_is_not_held_whatever_is_expected:
+                    "An extend of a lock that is not live answers NotHeld, whatever it expects.",
+                the_expectation_counts_within_the_tolerance:
+                    "Until the tolerance after its expiry is over, a lock is extended if its expiry is expected, and else left as it is.",
+                of_many_extends_with_one_expectation_one_applies:
+                    "Of many extends with the same expectation at the same time exactly one is carried out; the others answer Mismatch with its expiry.",
+                a_guard_goes_on_from_the_stored_expiry:
+                    "A guard whose lock was extended unknown to it hears of the stored expiry, and extends from there.",
+            }
             fencing Fencing {
                 the_first_fence_is_one:
                     "The first acquisition of a key that was never locked has fence 000000000000001.",
@@ -237,6 +253,24 @@ macro_rules! __for_each_case {
                     "Many tasks that are aborted while they contend for a key leave no lock behind.",
                 a_cancelled_wait_ends_at_once:
                     "acquire() stops waiting for a held key as soon as its token fires, and changes nothing.",
+            }
+            late Late {
+                a_request_that_is_a_little_late_is_served:
+                    "A request that is held up on its way for less than its bound is carried out and answered.",
+                a_late_acquire_takes_no_lock:
+                    "An acquire that arrives when its bound is over takes no lock and uses up no fence.",
+                a_late_acquire_leaves_nothing_after_the_clean_up:
+                    "When the clean-up of an acquire that was given up has ended, the request can arrive and leaves no lock.",
+                the_first_of_two_acquires_comes_late:
+                    "An acquire that was sent twice leaves no lock after its release, though the first sending arrives then.",
+                a_late_extend_changes_nothing:
+                    "An extend that arrives when its bound is over changes nothing.",
+                a_late_extend_gives_way_to_a_later_one:
+                    "An extend with an expectation that arrives after a later extend changes nothing, within its bound too.",
+                a_late_release_frees_nothing:
+                    "A release that arrives when its bound is over leaves the lock to its holder, who has extended it since.",
+                a_grant_that_comes_too_late_is_given_back:
+                    "A lock that is granted so late that its TTL is over when the answer comes is not handed out, and the key is free.",
             }
             concurrency Concurrency {
                 one_of_many_racers_wins:

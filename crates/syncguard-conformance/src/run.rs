@@ -114,7 +114,16 @@ where
     let result = runtime.block_on(async { run(name, &harness().await).await });
     // What a case left behind must not keep the test from ending.
     runtime.shutdown_background();
-    result.map(|_| ())
+    if let Verdict::NotApplicable(why) = result? {
+        say(name, why);
+    }
+    Ok(())
+}
+
+/// A test that proves nothing says so.
+#[expect(clippy::print_stdout, reason = "a test's output is what its runner shows")]
+fn say(name: &str, why: &str) {
+    println!("{name}: does not apply: {why}");
 }
 
 /// Paused time needs one thread; without it, tasks are to run truly in parallel.

@@ -29,6 +29,12 @@ pub fn key(number: u64) -> String {
     format!("counter-{number}")
 }
 
+/// The longest that a lock of a fleet is asked to live, if its locks usually live for `ttl`.
+#[must_use]
+pub fn longest_ttl(ttl: Duration) -> Duration {
+    6 * ttl
+}
+
 /// Works until the token fires, and then finishes what it has begun.
 ///
 /// Errors are on the backend's record; here they only mean that a turn is over.
@@ -45,6 +51,7 @@ where
             45..75 => turn.by_hand().await,
             75..85 => turn.long().await,
             85..92 => turn.overslept().await,
+            92..95 => turn.undecided().await,
             _ => turn.curious().await,
         };
         tokio::time::sleep(random.millis(2, 25)).await;
@@ -124,6 +131,25 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         increment(self.registers, self.key, lock.fence, pause).await?;
         let _ = self.backend.extend(ExtendRequest::new(lock.lock_id, self.ttl)?).await?;
         let _ = self.backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+        Ok(())
+    }
+
+    /// Not for long, and then for long after all, also where the first word was not answered: what an
+    /// extend that comes late could undo.
+    async fn undecided(&mut self) -> Result<()> {
+        let config = LockConfig::new(self.key)
+            .with_ttl(self.ttl)
+            .with_acquisition(AcquisitionOptions::new().with_max_retries(1));
+        let mut guard = acquire(self.backend, config).await?;
+        let _ = guard.extend(self.ttl / 4).await;
+        if guard.extend(longest_ttl(self.ttl)).await?.is_extended() {
+            let pause = self.ttl * 4 + self.random.millis(0, 500);
+            tokio::select! {
+                result = increment(self.registers, self.key, guard.fence(), pause) => result?,
+                _ = guard.lost() => {}
+            }
+        }
+        let _ = guard.release().await?;
         Ok(())
     }
 

@@ -83,6 +83,10 @@ pub enum Fault {
     Frozen,
     /// All connections were closed.
     Severed,
+    /// A request was carried out, or tried to be, after its sender had been told of a failure.
+    Late,
+    /// The server was stopped, for longer than anybody waits for it.
+    ServerStopped,
 }
 
 /// An operation.
@@ -93,8 +97,8 @@ pub enum Call {
     Acquire { key: String, lock: String, ttl: u64 },
     /// `LockBackend::release`.
     Release { lock: String },
-    /// `LockBackend::extend`; the TTL in milliseconds.
-    Extend { lock: String, ttl: u64 },
+    /// `LockBackend::extend`; the TTL in milliseconds, and the expiry that the lock was expected to have.
+    Extend { lock: String, ttl: u64, expected: Option<u64> },
     /// `LockBackend::is_locked`.
     IsLocked { key: String },
     /// `LockBackend::lookup` by key.

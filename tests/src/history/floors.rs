@@ -21,6 +21,8 @@ pub struct Counts {
     pub released: u64,
     /// Locks that were extended.
     pub extended: u64,
+    /// Extends that expected another expiry than the lock had.
+    pub mismatched: u64,
     /// Releases and extends that came too late.
     pub too_late: u64,
     /// Writes that a register took.
@@ -51,6 +53,7 @@ impl History {
                 Some(Answer::Locked) => &mut counts.contended,
                 Some(Answer::Released) => &mut counts.released,
                 Some(Answer::Extended { .. }) => &mut counts.extended,
+                Some(Answer::Mismatch { .. }) => &mut counts.mismatched,
                 Some(Answer::NotHeld) => &mut counts.too_late,
                 Some(Answer::Written) => &mut counts.written,
                 Some(Answer::Rejected) => &mut counts.rejected,
@@ -75,7 +78,8 @@ impl fmt::Display for Counts {
             f,
             "{answered} answered, {unknown} unknown: {granted} granted, {contended} contended, "
         )?;
-        write!(f, "{released} released, {extended} extended, {} too late; ", self.too_late)?;
+        write!(f, "{released} released, {extended} extended, {} mismatched, ", self.mismatched)?;
+        write!(f, "{} too late; ", self.too_late)?;
         write!(f, "{} writes, {} rejected; ", self.written, self.rejected)?;
         write!(f, "{} processes; {:?}", self.processes, self.faults)
     }

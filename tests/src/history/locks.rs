@@ -32,6 +32,22 @@ pub(super) struct Grant<'a> {
 pub(super) struct Prolonged<'a> {
     pub(super) operation: &'a Operation,
     pub(super) ttl: u64,
+    expected: Option<u64>,
+}
+
+impl Prolonged<'_> {
+    /// Whether it may have been carried out after everything that was confirmed: nobody knows its
+    /// outcome, and no later extend has made an end of what it expected.
+    pub(super) fn may_be_last(&self, lock: &Lock<'_>) -> bool {
+        if !self.operation.is_unknown() {
+            return false;
+        }
+        let is_later = |other: &Operation| {
+            self.operation.called < other.called
+                && matches!(other.answer(), Some(Answer::Extended { .. }))
+        };
+        self.expected.is_none() || !lock.extends.iter().any(|other| is_later(other))
+    }
 }
 
 /// All locks of a history, sorted by key.
@@ -97,7 +113,7 @@ impl<'a> Lock<'a> {
     /// The extends, with what they asked for.
     pub(super) fn prolonged(&self) -> impl Iterator<Item = Prolonged<'a>> {
         self.extends.iter().filter_map(|operation| match operation.call {
-            Call::Extend { ttl, .. } => Some(Prolonged { operation, ttl }),
+            Call::Extend { ttl, expected, .. } => Some(Prolonged { operation, ttl, expected }),
             _ => None,
         })
     }
@@ -110,7 +126,7 @@ impl<'a> Lock<'a> {
         let mut spans = Vec::new();
         let mut from = grant.answered.steady;
         let mut until = grant.operation.called.steady + grant.ttl * 1000;
-        for Prolonged { operation, ttl } in self.prolonged() {
+        for Prolonged { operation, ttl, .. } in self.prolonged() {
             // While an extend is under way the shorter of the two counts.
             let promised = operation.called.steady + ttl * 1000;
             let meanwhile = until.min(promised);
@@ -123,6 +139,8 @@ impl<'a> Lock<'a> {
                     until = promised;
                 }
                 Some((answered, Answer::NotHeld)) => until = meanwhile.min(answered.steady),
+                // It has changed nothing.
+                Some((_, Answer::Mismatch { .. })) => {}
                 _ => until = meanwhile,
             }
         }

@@ -52,7 +52,7 @@ impl Script {
     }
 
     fn extend(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
-        let call = Call::Extend { lock: lock.to_owned(), ttl: TTL };
+        let call = Call::Extend { lock: lock.to_owned(), ttl: TTL, expected: None };
         self.call(at, call, at + 1, answer)
     }
 
@@ -116,11 +116,60 @@ fn one_holders_do_not_overlap() {
     assert_eq!(script.broken(), []);
 }
 
+/// An extend for `ttl` that expects what the store said before.
+fn expecting(script: &mut Script, at: u64, ttl: u64, expected: u64, answer: Answer) {
+    let call = Call::Extend { lock: "a".to_owned(), ttl, expected: Some(EPOCH + expected) };
+    script.call(at, call, at + 1, answer);
+}
+
+#[test]
+fn one_and_two_a_late_extend_does_not_shorten_what_was_confirmed_since() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 20, 100, failed());
+    expecting(&mut script, 12, 3000, 100, Answer::Extended { expires_at: EPOCH + 3012 });
+    // The first one was carried out then, and the lock ended by it.
+    script.acquire(1100, "b", 2);
+    assert_eq!(script.broken(), [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns]);
+
+    // Without the second one it was the store's right.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 20, 100, failed());
+    script.acquire(1031, "b", 2);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
+    let mismatch = |at| Answer::Mismatch { expires_at: EPOCH + at };
+    // The holder relies on what it had, and the store goes by what it has said.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 5000, 90, mismatch(100));
+    script.acquire(1100, "b", 2);
+    assert_eq!(script.broken(), []);
+    let spans = super::locks::locks(&script.history())[0].relied_on();
+    assert_eq!(spans, [(1000, 100_000)]);
+
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 10, 90, mismatch(3000));
+    script.acquire(1100, "b", 2);
+    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
+
+    // What is over is not held again.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(20, "a", Answer::Released);
+    expecting(&mut script, 30, 10, 90, mismatch(100));
+    assert_eq!(script.broken(), [Invariant::OverForGood]);
+}
+
 #[test]
 fn one_confirmed_too_late_is_relied_on_from_then_on() {
     let mut script = Script::new();
     script.acquire(0, "a", 1);
-    let extend = Call::Extend { lock: "a".to_owned(), ttl: 4000 };
+    let extend = Call::Extend { lock: "a".to_owned(), ttl: 4000, expected: None };
     script.call(50, extend, 1500, Answer::Extended { expires_at: EPOCH + 4050 });
     let spans = super::locks::locks(&script.history())[0].relied_on();
     assert_eq!(spans, [(1000, 100_000), (1_500_000, 4_050_000)]);
@@ -207,7 +256,7 @@ fn five_what_is_over_stays_over() {
     // An extend that crossed the release may have been first.
     let mut script = Script::new();
     script.acquire(0, "a", 1).release(10, "a", Answer::Released);
-    let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL };
+    let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL, expected: None };
     script.call(9, extend, 20, extended(9));
     assert_eq!(script.broken(), []);
 }

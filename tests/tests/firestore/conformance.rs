@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use syncguard_conformance::{Case, Erased, Group, Harness, Shared, cases, run};
+use syncguard_conformance::{Case, Erased, Group, Harness, Late, Shared, cases, run};
 use syncguard_firestore::{Fence, FirestoreBackend, Key};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::support::{Raw, alone, backend_with, fresh, options, text};
+use crate::line::ProxiedLine;
+use crate::support::{Raw, alone, backend_with, fresh, options, options_at, shared, text};
 
 /// How many cases at once: enough that those which wait for an expiry wait side by side, and so few
 /// that the emulator answers in time on a busy machine.
@@ -39,12 +41,14 @@ groups! {
     lifecycle Lifecycle
     contention Contention
     ownership Ownership
+    expectation Expectation
     expiration Expiration
     fencing Fencing
     lookup Lookup
     keys Keys
     errors Errors
     cancellation Cancellation
+    late Late
     concurrency Concurrency
     cleanup Cleanup
 }
@@ -130,6 +134,18 @@ impl Harness for Firestore {
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
         let path = format!("fence_counters/fence:{}", key.expose());
         self.raw.set(&path, [("fence", text(&last.to_string()))]).await;
+    }
+
+    async fn connect_late(&self) -> Option<Late<FirestoreBackend>> {
+        const LIMIT: Duration = Duration::from_secs(2);
+        const SLACK: Duration = Duration::from_millis(500);
+        let (line, port) = ProxiedLine::start(shared().port());
+        let options = options_at(port).with_remembered_locks(self.remembered);
+        let options = options.with_request_timeout(LIMIT).with_operation_timeout(2 * LIMIT);
+        // Without a memory each operation reads first, and what is late is its commit.
+        let line = line.after(u64::from(self.remembered == 0));
+        let backend = backend_with(&self.url, options).await;
+        Some(Late::new(backend, 2 * LIMIT + SLACK, line))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

@@ -15,3 +15,6 @@ mod support;
 mod takeover;
 mod transactional;
 mod transactions;
+
+#[path = "../support/line.rs"]
+mod line;

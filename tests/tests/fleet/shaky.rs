@@ -1,4 +1,5 @@
-//! The embedded backend behind a way that loses replies, and with a flaw if one is wanted.
+//! The embedded backend behind a way that loses replies and holds requests up, and with a flaw if one
+//! is wanted.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,8 @@ use syncguard::memory::MemoryBackend;
 use syncguard::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ErrorCode, ExtendRequest,
     ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo,
-    LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl, cancel,
+    LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
+    cancel::{self, Settle, Settled, Unsettled},
 };
 use syncguard_tests::history::{Entry, Fault, Recorder};
 use syncguard_tests::random::Random;
@@ -35,7 +37,17 @@ pub(crate) enum Flaw {
     LeakedTasks,
     /// A lock lives for a minute longer than it should.
     LongLife,
+    /// It carries out what arrives after its deadline.
+    LateRequests,
+    /// It extends whatever expiry was expected.
+    BlindExtends,
 }
+
+/// How long after it was sent a request is carried out at the most.
+pub(crate) const BOUND: Duration = Duration::from_millis(300);
+
+/// How long a request is held up at the most.
+pub(crate) const LATEST: Duration = Duration::from_secs(8);
 
 #[derive(Clone)]
 pub(crate) struct Shaky {
@@ -93,8 +105,41 @@ impl Shaky {
         self.flaw == Some(flaw)
     }
 
+    fn now(&self) -> Result<Timestamp, LockError> {
+        Timestamp::from_system_time(self.epoch.1 + self.epoch.0.elapsed())
+    }
+
     fn in_a(&self, ttl: Ttl) -> Result<Timestamp, LockError> {
-        Timestamp::from_system_time(self.epoch.1 + self.epoch.0.elapsed())?.plus(ttl)
+        self.now()?.plus(ttl)
+    }
+
+    /// A request and its answer. Now and then it is held up: its sender is told of a failure and goes
+    /// on, and the request arrives later, maybe after its deadline.
+    async fn send<T: Send + 'static>(
+        self,
+        deadline: Timestamp,
+        request: impl Future<Output = Result<T, LockError>> + Send + 'static,
+    ) -> Result<T, LockError> {
+        self.there().await?;
+        if !self.percent(3) {
+            let result = request.await;
+            return self.back(result).await;
+        }
+        self.recorder.note(Entry::Fault(Fault::Late));
+        let within = if self.percent(50) { BOUND } else { LATEST };
+        let late = self.state().random.millis(20, u64::try_from(within.as_millis()).unwrap());
+        tokio::spawn(async move {
+            tokio::time::sleep(late).await;
+            let is_refused = self.now().is_ok_and(|now| now > deadline);
+            if !is_refused || self.is(Flaw::LateRequests) {
+                let _ = request.await;
+            }
+        });
+        Err(unavailable().with_unknown_outcome())
+    }
+
+    fn deadline(&self) -> Result<Timestamp, LockError> {
+        self.in_a(Ttl::new(BOUND)?)
     }
 
     /// The way to the store.
@@ -167,7 +212,10 @@ impl Shaky {
         Ok(if known && self.is(Flaw::EndlessRelease) { ReleaseResult::Released } else { result })
     }
 
-    async fn prolong(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+    async fn prolong(&self, mut request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        if self.is(Flaw::BlindExtends) {
+            request.expected_expiry = None;
+        }
         let result = self.inner.extend(request.clone()).await?;
         if self.is(Flaw::Undead) && !result.is_extended() {
             return Ok(ExtendResult::Extended { expires_at: self.in_a(request.ttl)? });
@@ -186,10 +234,11 @@ impl LockBackend for Shaky {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         let shaky = self.clone();
-        cancel::finish_acquire(self, request, async move |asked, _| {
-            shaky.there().await?;
-            let result = shaky.grant(asked).await;
-            shaky.back(result).await
+        cancel::finish_acquire_settled(self, request, async move |asked, caller| {
+            let deadline = shaky.deadline()?;
+            caller.sends(deadline, BOUND);
+            let store = shaky.clone();
+            shaky.send(deadline, async move { store.grant(asked).await }).await
         })
         .await
     }
@@ -197,9 +246,8 @@ impl LockBackend for Shaky {
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
         cancel::finish(cancellation.as_ref(), async move {
-            shaky.there().await?;
-            let result = shaky.free(request).await;
-            shaky.back(result).await
+            let (deadline, store) = (shaky.deadline()?, shaky.clone());
+            shaky.send(deadline, async move { store.free(request).await }).await
         })
         .await
     }
@@ -207,9 +255,8 @@ impl LockBackend for Shaky {
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
         cancel::finish(cancellation.as_ref(), async move {
-            shaky.there().await?;
-            let result = shaky.prolong(request).await;
-            shaky.back(result).await
+            let (deadline, store) = (shaky.deadline()?, shaky.clone());
+            shaky.send(deadline, async move { store.prolong(request).await }).await
         })
         .await
     }
@@ -232,5 +279,18 @@ impl LockBackend for Shaky {
 
     fn guard_defaults(&self) -> &GuardDefaults {
         self.inner.guard_defaults()
+    }
+}
+
+impl Settle for Shaky {
+    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+        self.there().await?;
+        let result = self.free(acquire.release()).await;
+        let now = self.now()?;
+        let _ = self.back(result).await?;
+        Ok(match acquire.deadline {
+            Some(deadline) if now <= deadline => Settled::NotYet(BOUND / 4),
+            _ => Settled::Done,
+        })
     }
 }

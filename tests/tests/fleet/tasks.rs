@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use syncguard::{CancellationToken, DynBackend, IsLockedRequest, LockBackend as _, TIME_TOLERANCE};
-use syncguard_tests::fleet::{Plan, key, work};
+use syncguard_tests::fleet::{Plan, key, longest_ttl, work};
 use syncguard_tests::history::{
     Clock, Entry, Fault, Floors, History, Invariant, Limits, Recorder, check,
 };
@@ -14,11 +14,16 @@ use syncguard_tests::register::{Memory, Registers};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 
-use crate::shaky::{Flaw, Shaky};
+use crate::shaky::{BOUND, Flaw, LATEST, Shaky};
 
 const MEMBERS: u32 = 8;
 const KEYS: u64 = 4;
 const TTL: Duration = Duration::from_millis(600);
+
+/// An acquire is carried out within its bound, and nobody may take longer to see to its lock.
+fn limits() -> Limits {
+    Limits { in_flight: BOUND + Duration::from_millis(200), ..Limits::new() }
+}
 
 #[test]
 fn a_fleet_of_tasks_breaks_no_invariant() {
@@ -27,9 +32,10 @@ fn a_fleet_of_tasks_breaks_no_invariant() {
     let history = run(seed, None, true, 120);
     let counts = history.counts();
     println!("memory, {:.1?}: {counts}", started.elapsed());
-    let violations = check(&history, &Limits::new());
+    let violations = check(&history, &limits());
     assert!(violations.is_empty(), "seed {seed}: {}", violations[0]);
-    let faults = vec![(Fault::Killed, 50), (Fault::Cut, 50), (Fault::Severed, 50)];
+    let faults =
+        [(Fault::Killed, 50), (Fault::Cut, 50), (Fault::Severed, 50), (Fault::Late, 50)].to_vec();
     let floors = Floors { answered: 8000, granted: 600, written: 500, rejected: 10, faults };
     assert_eq!(floors.missing(&counts), [""; 0], "seed {seed}");
 }
@@ -56,16 +62,32 @@ fn every_flaw_is_found_by_the_invariant_it_breaks() {
     finds(Invariant::NoLostUpdate, what, seed, |seed| run(seed, None, false, 20));
 }
 
+#[test]
+fn what_is_wrong_with_late_requests_is_found_by_the_invariant_it_breaks() {
+    let seed = Random::seed();
+    println!("SYNCGUARD_SEED={seed}");
+    for (flaw, invariant) in [
+        // A lock that nobody knows of any more.
+        (Flaw::LateRequests, Invariant::BackInTime),
+        // An end of the lock that its holder takes for outdated.
+        (Flaw::BlindExtends, Invariant::HoldersTakeTurns),
+        (Flaw::BlindExtends, Invariant::LocksTakeTurns),
+    ] {
+        finds(invariant, &format!("{flaw:?}"), seed, |seed| run(seed, Some(flaw), true, 20));
+    }
+}
+
 /// One run may go by without the moment that a flaw needs; so many never do.
 const RUNS: usize = 20;
 
 fn finds(invariant: Invariant, what: &str, seed: u64, run: impl Fn(u64) -> History) {
+    let started = Instant::now();
     for seed in (seed..).take(RUNS) {
-        let violations = check(&run(seed), &Limits::new());
+        let violations = check(&run(seed), &limits());
         if let Some(found) = violations.iter().find(|it| it.invariant == invariant) {
             let (found, count) = (found.to_string(), violations.len());
             let first = found.lines().next().unwrap_or("");
-            println!("{what}, seed {seed}: {count} violations; {first}");
+            println!("{what}, seed {seed}, {:.1?}: {count} violations; {first}", started.elapsed());
             return;
         }
     }
@@ -141,8 +163,9 @@ impl Fleet {
 }
 
 async fn settle(shaky: &Shaky, registers: &Registers, recorder: &Recorder) {
-    // What was begun in the background ends with the locks it is about.
-    tokio::time::sleep(TTL + TIME_TOLERANCE + Duration::from_secs(1)).await;
+    // What was begun in the background ends with the locks it is about; what was held up, when it comes.
+    let locks = longest_ttl(TTL) + TIME_TOLERANCE;
+    tokio::time::sleep(LATEST.max(locks) + Duration::from_secs(4)).await;
     let tasks = Handle::current().metrics().num_alive_tasks() as u64;
     let mut live = 0;
     for number in 0..KEYS {

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use syncguard_conformance::{Erased, Harness, Shared, cases, conformance_tests, run};
+use syncguard_conformance::{Erased, Harness, Late, Shared, cases, conformance_tests, run};
 use syncguard_postgres::deadpool_postgres::Pool;
 use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::support::{pool, shared, shared_pooler};
+use crate::line::ProxiedLine;
+use crate::support::{pool, shared, shared_pooler, url_of};
 
 conformance_tests!(bare, Postgres::direct());
 
@@ -27,12 +29,12 @@ async fn dyn_backend() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_connection() {
-    passes(Postgres::new(shared().url(), 1, false)).await;
+    passes(Postgres::new(shared().port(), 1, false)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unprepared_through_pgbouncer() {
-    passes(Postgres::new(shared_pooler().url(), 3, true)).await;
+    passes(Postgres::new(shared_pooler().port(), 3, true)).await;
 }
 
 async fn passes(harness: impl Harness) {
@@ -53,7 +55,7 @@ async fn passes(harness: impl Harness) {
 }
 
 struct Postgres {
-    url: String,
+    port: u16,
     size: usize,
     unprepared: bool,
     admin: Pool,
@@ -62,12 +64,16 @@ struct Postgres {
 
 impl Postgres {
     fn direct() -> Self {
-        Self::new(shared().url(), 3, false)
+        Self::new(shared().port(), 3, false)
     }
 
-    fn new(url: String, size: usize, unprepared: bool) -> Self {
+    fn new(port: u16, size: usize, unprepared: bool) -> Self {
         let admin = pool(&shared().url(), 1);
-        Self { url, size, unprepared, admin, connected: AtomicUsize::new(0) }
+        Self { port, size, unprepared, admin, connected: AtomicUsize::new(0) }
+    }
+
+    fn options(&self) -> PostgresOptions {
+        PostgresOptions::new().with_unprepared_statements(self.unprepared)
     }
 }
 
@@ -77,10 +83,8 @@ impl Harness for Postgres {
     async fn connect(&self) -> PostgresBackend {
         // Half of the handles clear expired locks away: nobody may notice.
         let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-        let options = PostgresOptions::new()
-            .with_unprepared_statements(self.unprepared)
-            .with_cleanup_in_is_locked(cleanup);
-        PostgresBackend::new(pool(&self.url, self.size), options)
+        let options = self.options().with_cleanup_in_is_locked(cleanup);
+        PostgresBackend::new(pool(&url_of(self.port), self.size), options)
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
@@ -88,6 +92,17 @@ impl Harness for Postgres {
         let counter = i64::try_from(last.get()).expect("15 digits");
         let sql = "INSERT INTO syncguard_fence_counters VALUES ('fence:' || $1::text, $2, $1)";
         client.execute(sql, &[&key.expose(), &counter]).await.expect("a counter");
+    }
+
+    async fn connect_late(&self) -> Option<Late<PostgresBackend>> {
+        const LIMIT: Duration = Duration::from_secs(1);
+        // For a busy machine, and for the wait for a connection.
+        const SLACK: Duration = Duration::from_millis(1500);
+        let (line, port) = ProxiedLine::start(self.port);
+        let options = self.options().with_statement_timeout(LIMIT).expect("a limit");
+        let options = options.with_pool_wait_timeout(LIMIT).expect("a limit");
+        let backend = PostgresBackend::new(pool(&url_of(port), self.size), options);
+        Some(Late::new(backend, LIMIT + SLACK, line))
     }
 
     async fn corrupt(&self, key: &Key) -> bool {

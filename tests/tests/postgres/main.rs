@@ -21,3 +21,6 @@ mod support;
 mod tls;
 mod typescript;
 mod waiting;
+
+#[path = "../support/line.rs"]
+mod line;

@@ -2,14 +2,16 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ReconnectPolicy};
-use syncguard_conformance::{Erased, Harness, Shared, conformance_tests};
+use syncguard_conformance::{Erased, Harness, Late, Shared, conformance_tests};
 use syncguard_redis::{Fence, Key, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
+use crate::line::ProxiedLine;
 use crate::support::{Raw, shared};
 
 conformance_tests!(bare, Redis::single().await);
@@ -42,11 +44,7 @@ impl Redis {
 
     async fn pooled() -> Self {
         let url = shared().url();
-        let policy = ReconnectPolicy::new_constant(0, 50);
-        let config = Config::from_url(&url).expect("a URL");
-        let pool = Pool::new(config, None, None, Some(policy), 4).expect("a pool");
-        pool.init().await.expect("connections");
-        Self::new(Way::Pool(pool), "syncguard", &url).await
+        Self::new(Way::Pool(pool(&url).await), "syncguard", &url).await
     }
 
     async fn clustered() -> Self {
@@ -86,8 +84,33 @@ impl Harness for Redis {
         self.raw.send("SET", &[&counter, &last.get().to_string()]).await;
     }
 
+    async fn connect_late(&self) -> Option<Late<RedisBackend>> {
+        const LIMIT: Duration = Duration::from_secs(1);
+        let options = RedisOptions::new().with_command_timeout(LIMIT);
+        let (line, port) = ProxiedLine::start(shared().port());
+        let url = format!("redis://127.0.0.1:{port}");
+        let backend = match &self.way {
+            Way::Connect(_) => RedisBackend::connect_with(&url, options).await,
+            Way::Pool(_) => RedisBackend::from_pool(pool(&url).await, options).await,
+            // A cluster's nodes say themselves where they are, so its clients go past a proxy.
+            Way::Client(_) => return None,
+        };
+        Some(Late::new(backend.expect("a backend"), LIMIT + SLACK, line))
+    }
+
     async fn corrupt(&self, key: &Key) -> bool {
         self.raw.send("SET", &[&self.name(key), "not a lock"]).await;
         true
     }
 }
+
+async fn pool(url: &str) -> Pool {
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    let config = Config::from_url(url).expect("a URL");
+    let pool = Pool::new(config, None, None, Some(policy), 4).expect("a pool");
+    pool.init().await.expect("connections");
+    pool
+}
+
+/// How much too generous a deadline may be on a busy machine.
+const SLACK: Duration = Duration::from_millis(500);

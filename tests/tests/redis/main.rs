@@ -14,3 +14,6 @@ mod model;
 mod records;
 mod replication;
 mod support;
+
+#[path = "../support/line.rs"]
+mod line;

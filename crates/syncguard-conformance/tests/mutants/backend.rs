@@ -1,17 +1,22 @@
 //! The way to the store: a backend that behaves as if there were a network in between.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_conformance::Harness;
+use syncguard_conformance::{Harness, Late};
+use syncguard_core::cancel::{self, Caller, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ErrorCode,
     ExtendRequest, ExtendResult, Fence, GuardDefaults, IsLockedRequest, Key, LockBackend,
-    LockError, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
+    LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, StoreClock,
+    TimeAuthority, Timestamp,
 };
 use tokio::time::Instant;
 
 use crate::flaws::Flaw;
+use crate::line::Line;
+use crate::sending::BOUND;
 use crate::store::Store;
 
 /// A store with at most one flaw.
@@ -43,6 +48,12 @@ impl Harness for Reference {
         self.0.with(|store, _| store.make_garbage(key));
         true
     }
+
+    async fn connect_late(&self) -> Option<Late<Backend>> {
+        let backend = self.0.over(Line::default());
+        let line = backend.line.clone();
+        Some(Late::new(backend, BOUND + Duration::from_millis(50), line))
+    }
 }
 
 pub(crate) struct Backend {
@@ -51,6 +62,11 @@ pub(crate) struct Backend {
     started: Instant,
     /// Operations under way.
     busy: Arc<()>,
+    pub(crate) line: Line,
+    pub(crate) clock: Arc<StoreClock>,
+    /// Acquires whose first sending may still arrive.
+    pub(crate) sent_twice: Arc<Mutex<HashMap<LockId, Unsettled>>>,
+    guards: Arc<GuardDefaults>,
 }
 
 impl Clone for Backend {
@@ -66,7 +82,9 @@ impl LockBackend for Backend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let operation = self.handle().send_acquire(request.repeat());
+        let (backend, asked) = (self.handle(), request.repeat());
+        let operation = move |caller: Caller| backend.send_acquire(asked, caller);
+        let nobody = Caller::new(None);
         let token = request.cancellation.clone();
         let request = self.visible_token(request, |request| &mut request.cancellation);
         if let Some(token) = token.filter(|_| self.has(Flaw::releases_when_a_token_fires_late)) {
@@ -77,20 +95,23 @@ impl LockBackend for Backend {
             });
         }
         match self.flaw {
-            Some(Flaw::a_dropped_acquire_stays) => match tokio::spawn(operation).await {
+            Some(Flaw::a_dropped_acquire_stays) => match tokio::spawn(operation(nobody)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(LockError::internal("the runtime has shut down")),
             },
-            Some(Flaw::a_dropped_acquire_stops_half_way) => operation.await,
+            Some(Flaw::a_dropped_acquire_stops_half_way) => operation(nobody).await,
             Some(Flaw::an_aborted_acquire_stays) => {
-                cancel::finish(request.cancellation.as_ref(), operation).await
+                cancel::finish(request.cancellation.as_ref(), operation(nobody)).await
             }
             Some(Flaw::sends_before_it_looks_at_the_token) => {
-                let answer = operation.await;
+                let answer = operation(nobody).await;
                 cancel::check(request.cancellation.as_ref())?;
                 answer
             }
-            _ => cancel::finish_acquire(self, request, |_, _| operation).await,
+            _ => {
+                let operation = |_, caller| operation(caller);
+                cancel::finish_acquire_settled(self, request, operation).await
+            }
         }
     }
 
@@ -98,6 +119,11 @@ impl LockBackend for Backend {
         let request = self.visible_token(request, |request| &mut request.cancellation);
         let (backend, lock_id) = (self.handle(), request.lock_id);
         let operation = async move {
+            if !backend.has(Flaw::release_reads_and_deletes_later)
+                && !backend.has(Flaw::releases_half_when_dropped)
+            {
+                return backend.ask_to_release(lock_id).await;
+            }
             travel().await;
             let answer = match backend.flaw {
                 Some(Flaw::release_reads_and_deletes_later) => {
@@ -108,7 +134,7 @@ impl LockBackend for Backend {
                         Err(why) => Ok(ReleaseResult::NotHeld(why)),
                     })
                 }
-                Some(Flaw::releases_half_when_dropped) => {
+                _ => {
                     let found = backend.with(|store, now| store.releasable(lock_id, now))?;
                     backend.with(|store, _| store.forget_id(lock_id));
                     travel().await;
@@ -117,7 +143,6 @@ impl LockBackend for Backend {
                         Err(why) => Ok(ReleaseResult::NotHeld(why)),
                     })
                 }
-                _ => backend.with(|store, now| store.release(lock_id, now)),
             };
             travel().await;
             answer
@@ -127,36 +152,36 @@ impl LockBackend for Backend {
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         let request = self.visible_token(request, |request| &mut request.cancellation);
-        let (backend, lock_id, ttl) = (self.handle(), request.lock_id, request.ttl);
+        let (backend, token) = (self.handle(), request.cancellation.clone());
         let operation = async move {
+            if !backend.has(Flaw::extend_reads_and_writes_later)
+                && !backend.has(Flaw::extends_half_when_dropped)
+            {
+                let work = move |store: &mut Store, now| store.extend(&request, now);
+                return backend.ask_to_extend(work).await;
+            }
             travel().await;
-            let answer = match backend.flaw {
-                Some(Flaw::extend_reads_and_writes_later | Flaw::extends_half_when_dropped) => {
-                    let found = backend.with(|store, now| store.extended(lock_id, ttl, now))?;
-                    match found {
-                        Err(why) => Ok(ExtendResult::NotHeld(why)),
-                        Ok((name, mut lock)) => {
-                            if backend.has(Flaw::extends_half_when_dropped) {
-                                backend.with(|store, _| store.take_out(&name));
-                            }
-                            // Two extends that read the same are told apart by what they write.
-                            let reported = lock.expires_at;
-                            travel().await;
-                            if backend.has(Flaw::extend_reads_and_writes_later) {
-                                lock.expires_at += 1;
-                            }
-                            let _ = backend.with(|store, _| store.store(name, lock))?;
-                            syncguard_core::Timestamp::from_millis(reported)
-                                .map(|expires_at| ExtendResult::Extended { expires_at })
-                        }
-                    }
+            let (name, mut lock) = match backend.with(|store, now| store.extended(&request, now))? {
+                Ok(found) => found,
+                Err(answer) => {
+                    travel().await;
+                    return Ok(answer);
                 }
-                _ => backend.with(|store, now| store.extend(lock_id, ttl, now)),
             };
+            if backend.has(Flaw::extends_half_when_dropped) {
+                backend.with(|store, _| store.take_out(&name));
+            }
+            // Two extends that read the same are told apart by what they write.
+            let reported = lock.expires_at;
             travel().await;
-            answer
+            if backend.has(Flaw::extend_reads_and_writes_later) {
+                lock.expires_at += 1;
+            }
+            let _ = backend.with(|store, _| store.store(name, lock))?;
+            travel().await;
+            Ok(ExtendResult::Extended { expires_at: Timestamp::from_millis(reported)? })
         };
-        self.run(request.cancellation, Flaw::extends_half_when_dropped, operation).await
+        self.run(token, Flaw::extends_half_when_dropped, operation).await
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
@@ -190,79 +215,132 @@ impl LockBackend for Backend {
     }
 
     fn guard_defaults(&self) -> &GuardDefaults {
-        GuardDefaults::shared()
+        &self.guards
     }
 }
 
 impl Backend {
     fn new(flaw: Option<Flaw>) -> Self {
-        let store = Arc::new(Mutex::new(Store::new(flaw)));
-        Self { flaw, store, started: Instant::now(), busy: Arc::default() }
+        let backend = Self {
+            flaw,
+            store: Arc::new(Mutex::new(Store::new(flaw))),
+            started: Instant::now(),
+            busy: Arc::default(),
+            line: Line::default(),
+            clock: Arc::default(),
+            sent_twice: Arc::default(),
+            guards: Arc::default(),
+        };
+        backend.over(Line::default())
     }
 
-    fn handle(&self) -> Self {
+    /// A connection to the same store, as if another program had made it.
+    fn over(&self, line: Line) -> Self {
+        let (clock, guards) = (Arc::new(StoreClock::new()), Arc::default());
+        if let Ok(now) = Timestamp::from_millis(self.time()) {
+            clock.learn(Instant::now(), now);
+        }
+        Self { line, clock, sent_twice: Arc::default(), guards, ..self.handle() }
+    }
+
+    pub(crate) fn handle(&self) -> Self {
         Self {
             flaw: self.flaw,
             store: Arc::clone(&self.store),
             started: self.started,
             busy: Arc::clone(&self.busy),
+            line: self.line.clone(),
+            clock: Arc::clone(&self.clock),
+            sent_twice: Arc::clone(&self.sent_twice),
+            guards: Arc::clone(&self.guards),
         }
     }
 
-    async fn send_acquire(self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+    async fn send_acquire(
+        self,
+        request: AcquireRequest,
+        caller: Caller,
+    ) -> Result<AcquireResult, LockError> {
         match self.flaw {
             Some(Flaw::never_answers) => std::future::pending().await,
             Some(Flaw::panics) => panic!("out of order"),
             _ => {}
         }
-        travel().await;
-        let answer = match self.flaw {
-            Some(
-                Flaw::checks_first_and_writes_later | Flaw::takes_expired_locks_over_in_two_steps,
-            ) => match self.with(|store, now| store.held(&request, now))? {
-                Some(answer) => Ok(answer),
-                None => {
-                    if self.has(Flaw::checks_first_and_writes_later)
-                        || self.with(|store, _| store.has_record(&request.key))
-                    {
-                        travel().await;
-                    }
-                    self.with(|store, now| store.grant(&request, now))
-                }
-            },
-            Some(Flaw::misses_a_repeated_request_on_its_way) => {
-                // Looks for its own lock first, and takes the key later if nobody has it then.
-                match self.with(|store, now| store.held(&request, now))? {
-                    Some(answer) => Ok(answer),
-                    None => {
-                        travel().await;
-                        self.with(|store, now| match store.held(&request, now)? {
-                            Some(_) => Ok(AcquireResult::Locked),
-                            None => store.grant(&request, now),
-                        })
-                    }
-                }
-            }
-            Some(Flaw::waits_for_the_holder | Flaw::waits_for_the_holder_and_ignores_tokens) => {
-                loop {
-                    match self.with(|store, now| store.acquire(&request, now))? {
-                        AcquireResult::Locked => tokio::time::sleep(Duration::from_millis(5)).await,
-                        answer @ AcquireResult::Acquired(_) => break Ok(answer),
-                    }
-                }
-            }
-            Some(Flaw::is_overloaded_by_many_at_once) if Arc::strong_count(&self.busy) > 24 => {
-                Err(LockError::new(ErrorCode::RateLimited, "too many at once"))
-            }
-            _ => self.with(|store, now| store.acquire(&request, now)),
+        let answer = match self.flawed_acquire(&request).await {
+            Some(answer) => answer,
+            None => self.ask_for_a_lock(request.repeat(), &caller).await,
         };
         if let Ok(AcquireResult::Acquired(acquired)) = &answer
             && !self.has(Flaw::never_warns)
         {
             acquired.fence.warn_near_limit("reference", &request.key);
         }
-        travel().await;
         answer
+    }
+
+    /// An acquire that is flawed by not being one step; `None` if that is not the flaw.
+    async fn flawed_acquire(
+        &self,
+        request: &AcquireRequest,
+    ) -> Option<Result<AcquireResult, LockError>> {
+        let is_overloaded = self.has(Flaw::is_overloaded_by_many_at_once);
+        if is_overloaded && Arc::strong_count(&self.busy) > 24 {
+            travel().await;
+            return Some(Err(LockError::new(ErrorCode::RateLimited, "too many at once")));
+        }
+        let answer = self.in_steps(request).await?;
+        travel().await;
+        Some(answer)
+    }
+
+    async fn in_steps(&self, request: &AcquireRequest) -> Option<Result<AcquireResult, LockError>> {
+        let answer = match self.flaw {
+            Some(
+                Flaw::checks_first_and_writes_later | Flaw::takes_expired_locks_over_in_two_steps,
+            ) => {
+                travel().await;
+                match self.with(|store, now| store.held(request, now)) {
+                    Ok(None) => {
+                        if self.has(Flaw::checks_first_and_writes_later)
+                            || self.with(|store, _| store.has_record(&request.key))
+                        {
+                            travel().await;
+                        }
+                        self.with(|store, now| store.grant(request, now))
+                    }
+                    Ok(Some(answer)) => Ok(answer),
+                    Err(error) => Err(error),
+                }
+            }
+            Some(Flaw::misses_a_repeated_request_on_its_way) => {
+                travel().await;
+                // Looks for its own lock first, and takes the key later if nobody has it then.
+                match self.with(|store, now| store.held(request, now)) {
+                    Ok(None) => {
+                        travel().await;
+                        self.with(|store, now| match store.held(request, now)? {
+                            Some(_) => Ok(AcquireResult::Locked),
+                            None => store.grant(request, now),
+                        })
+                    }
+                    Ok(Some(answer)) => Ok(answer),
+                    Err(error) => Err(error),
+                }
+            }
+            Some(Flaw::waits_for_the_holder | Flaw::waits_for_the_holder_and_ignores_tokens) => {
+                travel().await;
+                loop {
+                    match self.with(|store, now| store.acquire(request, now)) {
+                        Ok(AcquireResult::Locked) => {
+                            tokio::time::sleep(Duration::from_millis(5)).await;
+                        }
+                        answer => break answer,
+                    }
+                }
+            }
+            _ => return None,
+        };
+        Some(answer)
     }
 
     /// Runs a release or an extend so that it is finished whatever becomes of its caller.
@@ -302,20 +380,25 @@ impl Backend {
         request
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Store, u64) -> T) -> T {
-        // Some time in 2026.
-        let now = 1_780_000_000_000 + u64::try_from(self.started.elapsed().as_millis()).unwrap();
-        let now = if self.has(Flaw::counts_in_seconds) { now / 1000 * 1000 } else { now };
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store, u64) -> T) -> T {
+        let now = self.time();
         work(&mut self.store.lock().unwrap(), now)
     }
 
-    fn has(&self, flaw: Flaw) -> bool {
+    /// What the store's clock shows.
+    pub(crate) fn time(&self) -> u64 {
+        // Some time in 2026.
+        let now = 1_780_000_000_000 + u64::try_from(self.started.elapsed().as_millis()).unwrap();
+        if self.has(Flaw::counts_in_seconds) { now / 1000 * 1000 } else { now }
+    }
+
+    pub(crate) fn has(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
     }
 }
 
 /// A message on its way: others get their turn, and a caller may disappear.
-async fn travel() {
+pub(crate) async fn travel() {
     tokio::task::yield_now().await;
     tokio::task::yield_now().await;
 }

@@ -104,8 +104,35 @@ flaws! {
     extend_renews_the_time_of_acquisition => [an_extend_keeps_the_time_of_acquisition];
     extend_takes_a_fence => [an_extend_keeps_the_fence];
     extend_reports_the_old_expiry => [extend_prolongs_the_lock, the_reported_expiry_is_the_stored_one];
-    extend_reads_and_writes_later => [an_extend_never_undoes_a_release, racing_extends_leave_one_expiry];
+    extend_reads_and_writes_later => [
+        an_extend_never_undoes_a_release, racing_extends_leave_one_expiry,
+        of_many_extends_with_one_expectation_one_applies,
+    ];
     extends_half_when_dropped => [a_dropped_extend_leaves_a_whole_lock];
+
+    // Expectations.
+    ignores_the_expected_expiry => [
+        another_expected_expiry_changes_nothing, an_older_extend_that_comes_late_never_shortens,
+        the_expectation_counts_within_the_tolerance, of_many_extends_with_one_expectation_one_applies,
+        a_late_extend_gives_way_to_a_later_one,
+    ];
+    extends_what_expires_later_than_expected => [
+        another_expected_expiry_changes_nothing, an_older_extend_that_comes_late_never_shortens,
+        a_late_extend_gives_way_to_a_later_one,
+    ];
+    refuses_every_expectation => [the_stored_expiry_is_expected_rightly];
+    refuses_expectations_within_the_tolerance => [the_expectation_counts_within_the_tolerance];
+    compares_the_expectation_before_it_looks_at_the_life => [a_lost_lock_is_not_held_whatever_is_expected];
+    says_a_mismatch_is_not_held => [another_expected_expiry_changes_nothing, a_guard_goes_on_from_the_stored_expiry];
+    answers_a_mismatch_with_the_expectation => [another_expected_expiry_changes_nothing, a_guard_goes_on_from_the_stored_expiry];
+
+    // Lateness.
+    carries_out_late_acquires => [a_late_acquire_takes_no_lock, a_late_acquire_leaves_nothing_after_the_clean_up];
+    carries_out_late_extends => [a_late_extend_changes_nothing];
+    carries_out_late_releases => [a_late_release_frees_nothing];
+    refuses_what_is_a_little_late => [a_request_that_is_a_little_late_is_served];
+    ends_the_clean_up_of_a_late_acquire_at_the_first_not_held => [a_late_acquire_leaves_nothing_after_the_clean_up];
+    forgets_the_first_of_two_acquires_when_it_is_late => [the_first_of_two_acquires_comes_late];
 
     // Time.
     has_no_tolerance => [

@@ -55,6 +55,10 @@ impl Store {
         Self { flaw, ..Self::default() }
     }
 
+    pub(crate) fn flaw(&self) -> Option<Flaw> {
+        self.flaw
+    }
+
     pub(crate) fn set_fence_counter(&mut self, key: &Key, last: Fence) {
         if !self.has(Flaw::ignores_the_counter_from_outside) {
             self.fences.insert(self.counter(key), last.get());

@@ -2,7 +2,7 @@
 
 use syncguard::TIME_TOLERANCE;
 
-use super::super::locks::{Lock, Prolonged, by_key};
+use super::super::locks::{Lock, by_key};
 use super::super::{Answer, Moment, Operation};
 use super::{Invariant, Limits, Violation, millis};
 
@@ -87,11 +87,10 @@ fn life<'a>(lock: &'a Lock<'a>, limits: &Limits) -> Option<Span<'a>> {
     let crossed = words.iter().filter(|word| word.answered >= last.called);
     let mut expires_at = crossed.map(|word| word.expires_at).min()?;
     let slack = millis(limits.clocks);
-    for Prolonged { operation, ttl } in lock.prolonged() {
+    for extend in lock.prolonged().filter(|extend| extend.may_be_last(lock)) {
         // It may have been carried out, at any time since, and made the life shorter.
-        if !matches!(operation.answer(), Some(Answer::Extended { .. } | Answer::NotHeld)) {
-            expires_at = expires_at.min((operation.called.unix + ttl).saturating_sub(slack));
-        }
+        let end = extend.operation.called.unix + extend.ttl;
+        expires_at = expires_at.min(end.saturating_sub(slack));
     }
     let mut until = expires_at + millis(TIME_TOLERANCE);
     if lock.grant().is_none() {
@@ -117,7 +116,7 @@ fn words(lock: &Lock<'_>) -> Vec<Word> {
     let others = lock.extends.iter().chain(&lock.sightings).filter_map(|operation| {
         let called = operation.called;
         match operation.answered {
-            Some((answered, Answer::Extended { expires_at })) => {
+            Some((answered, Answer::Extended { expires_at } | Answer::Mismatch { expires_at })) => {
                 Some(Word { called, answered, acquired_at: None, expires_at })
             }
             Some((answered, Answer::Found { acquired_at, expires_at, .. })) => {

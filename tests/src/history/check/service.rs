@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use syncguard::TIME_TOLERANCE;
 
-use super::super::locks::{Lock, Prolonged, by_key};
+use super::super::locks::{Lock, by_key};
 use super::super::{Answer, Call, Entry, History, Operation};
 use super::{Invariant, Limits, Violation, micros};
 
@@ -90,8 +90,7 @@ fn could_live(lock: &Lock<'_>, ends: &Ends<'_>, limits: &Limits) -> Option<(u64,
         _ => None,
     });
     let (from, until) = acquires.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))?;
-    let extended =
-        lock.prolonged().filter_map(|Prolonged { operation, ttl }| lives(operation, ttl));
+    let extended = lock.prolonged().filter_map(|it| lives(it.operation, it.ttl));
     let until = extended.fold(until, u64::max);
     let released = lock.releases.iter().filter_map(|release| match release.answered {
         Some((at, Answer::Released)) => Some(at.steady),

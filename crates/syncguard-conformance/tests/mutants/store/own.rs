@@ -1,6 +1,8 @@
 //! What a holder does with its lock.
 
-use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Ttl};
+use syncguard_core::{
+    ExtendRequest, ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp,
+};
 
 use super::{Record, Store, Stored, is_live, timestamp};
 use crate::flaws::Flaw;
@@ -70,37 +72,47 @@ impl Store {
 
     pub(crate) fn extend(
         &mut self,
-        lock_id: LockId,
-        ttl: Ttl,
+        request: &ExtendRequest,
         now: u64,
     ) -> Result<ExtendResult, LockError> {
-        match self.extended(lock_id, ttl, now)? {
+        match self.extended(request, now)? {
             Ok((name, lock)) => self.store(name, lock),
             Err(_) if self.has(Flaw::extend_always_succeeds) => {
-                Ok(ExtendResult::Extended { expires_at: timestamp(now + ttl.as_millis())? })
+                let expires_at = timestamp(now + request.ttl.as_millis())?;
+                Ok(ExtendResult::Extended { expires_at })
             }
-            Err(why) => Ok(ExtendResult::NotHeld(why)),
+            Err(answer) => Ok(answer),
         }
     }
 
-    /// The lock as it is to be stored by an extend.
+    /// The lock as it is to be stored by an extend, or why none is.
     pub(crate) fn extended(
         &mut self,
-        lock_id: LockId,
-        ttl: Ttl,
+        request: &ExtendRequest,
         now: u64,
-    ) -> Result<Result<(String, Record), NotHeld>, LockError> {
+    ) -> Result<Result<(String, Record), ExtendResult>, LockError> {
+        let (ttl, expected) = (request.ttl, request.expected_expiry);
         let trusts_the_index = self.has(Flaw::extend_ignores_ownership);
-        let Some((name, mut lock)) = self.find(lock_id, now, trusts_the_index)? else {
-            return Ok(Err(NotHeld::NotFound));
+        let Some((name, mut lock)) = self.find(request.lock_id, now, trusts_the_index)? else {
+            return Ok(Err(ExtendResult::NotHeld(NotHeld::NotFound)));
         };
         let over = match self.flaw {
             Some(Flaw::extend_resurrects) => false,
             Some(Flaw::extend_ends_at_the_expiry) => lock.expires_at <= now,
+            Some(Flaw::refuses_expectations_within_the_tolerance) if expected.is_some() => {
+                lock.expires_at <= now
+            }
             flaw => !is_live(flaw, lock.expires_at, now),
         };
+        let mismatch = self.mismatch(expected, &lock)?;
+        if over && !self.has(Flaw::compares_the_expectation_before_it_looks_at_the_life) {
+            return Ok(Err(ExtendResult::NotHeld(NotHeld::Expired)));
+        }
+        if let Some(mismatch) = mismatch {
+            return Ok(Err(mismatch));
+        }
         if over {
-            return Ok(Err(NotHeld::Expired));
+            return Ok(Err(ExtendResult::NotHeld(NotHeld::Expired)));
         }
         let new_expiry = now + self.ttl(ttl);
         lock.expires_at = match self.flaw {
@@ -117,6 +129,34 @@ impl Store {
             self.fences.insert(name.clone(), lock.fence);
         }
         Ok(Ok((name, lock)))
+    }
+
+    /// The answer to an extend that expects another expiry.
+    fn mismatch(
+        &self,
+        expected: Option<Timestamp>,
+        lock: &Record,
+    ) -> Result<Option<ExtendResult>, LockError> {
+        let Some(expected) = expected else { return Ok(None) };
+        let is_right = match self.flaw {
+            Some(Flaw::ignores_the_expected_expiry) => true,
+            Some(Flaw::refuses_every_expectation) => false,
+            Some(Flaw::extends_what_expires_later_than_expected) => {
+                lock.expires_at >= expected.as_millis()
+            }
+            _ => lock.expires_at == expected.as_millis(),
+        };
+        let stored = timestamp(lock.expires_at)?;
+        Ok(match self.flaw {
+            _ if is_right => None,
+            Some(Flaw::says_a_mismatch_is_not_held) => {
+                Some(ExtendResult::NotHeld(NotHeld::NotFound))
+            }
+            Some(Flaw::answers_a_mismatch_with_the_expectation) => {
+                Some(ExtendResult::Mismatch { expires_at: expected })
+            }
+            _ => Some(ExtendResult::Mismatch { expires_at: stored }),
+        })
     }
 
     pub(crate) fn store(&mut self, name: String, lock: Record) -> Result<ExtendResult, LockError> {

@@ -1,0 +1,185 @@
+//! Extends that say which expiry they know.
+
+use std::time::Duration;
+
+use syncguard_core::{ExtendResult, LockConfig, LockId, Timestamp, acquire};
+
+use crate::Harness;
+use crate::bench::{ATTEMPTS, Bench, LONG, SHORT, fresh_key, too_slow};
+use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::tasks::all;
+
+pub(crate) async fn the_stored_expiry_is_expected_rightly<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let mut expected = lock.expires_at;
+    // Longer and shorter, and each time by what the last answer said.
+    for ttl in [3 * LONG, LONG, 2 * LONG] {
+        match other.extend_expecting(lock.lock_id, ttl, expected).await? {
+            ExtendResult::Extended { expires_at } => expected = expires_at,
+            answer => return Err(Stop::failed(format!("the expiry was right: {answer:?}"))),
+        }
+        let seen = client.live(&key, lock.lock_id).await?;
+        ensure_eq!(seen.expires_at, expected, "the stored expiry");
+        ensure_eq!(seen.fence, before.fence, "the fence");
+        ensure_eq!(seen.acquired_at, before.acquired_at, "the time of acquisition");
+    }
+    Ok(())
+}
+
+pub(crate) async fn another_expected_expiry_changes_nothing<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, 2 * LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let stored = lock.expires_at.as_millis();
+    for expected in [stored - 1, stored + 1, stored - 60_000, stored + 60_000, 0] {
+        let expected = Timestamp::from_millis(expected)?;
+        for ttl in [LONG, 3 * LONG] {
+            let answer = other.extend_expecting(lock.lock_id, ttl, expected).await?;
+            let stored = ExtendResult::Mismatch { expires_at: lock.expires_at };
+            ensure_eq!(answer, stored, "the answer to an extend that expects {expected:?}");
+            client.unchanged(&key, lock.lock_id, before).await?;
+        }
+    }
+    client.released(lock.lock_id).await?;
+    client.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, 2 * LONG).await?;
+    // Both were sent when this was the last that was heard of, and the younger one was faster.
+    let known = lock.expires_at;
+    let ExtendResult::Extended { expires_at } =
+        client.extend_expecting(lock.lock_id, 3 * LONG, known).await?
+    else {
+        return Err(Stop::failed("the younger extend was not carried out"));
+    };
+    let before = client.live(&key, lock.lock_id).await?;
+    let answer = other.extend_expecting(lock.lock_id, LONG, known).await?;
+    ensure_eq!(answer, ExtendResult::Mismatch { expires_at }, "the answer to the older extend");
+    client.unchanged(&key, lock.lock_id, before).await?;
+    // The same the other way round: an older one must not lengthen what was shortened since.
+    let shorter = client.extend_expecting(lock.lock_id, LONG, expires_at).await?;
+    ensure!(shorter.is_extended(), "a shorter extend answered {shorter:?}");
+    let before = client.live(&key, lock.lock_id).await?;
+    let answer = other.extend_expecting(lock.lock_id, 3 * LONG, expires_at).await?;
+    ensure!(matches!(answer, ExtendResult::Mismatch { .. }), "an older extend: {answer:?}");
+    client.unchanged(&key, lock.lock_id, before).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    let key = fresh_key()?;
+    let unknown = LockId::generate()?;
+    let released = client.take(&key, LONG).await?;
+    client.released(released.lock_id).await?;
+    let expired = client.take(&key, SHORT).await?;
+    bench.outlive(SHORT).await;
+    let lost = [
+        ("an unknown id", unknown, released.expires_at),
+        ("a released lock", released.lock_id, released.expires_at),
+        ("an expired lock", expired.lock_id, expired.expires_at),
+    ];
+    // Once while nobody has the key, and once while somebody has.
+    for _ in 0..2 {
+        for (what, lock_id, last) in lost {
+            for expected in [last, Timestamp::from_millis(last.as_millis() + 60_000)?] {
+                let answer = client.extend_expecting(lock_id, LONG, expected).await?;
+                ensure!(
+                    matches!(answer, ExtendResult::NotHeld(_)),
+                    "an extend of {what} that expects {expected:?} answered {answer:?}"
+                );
+            }
+        }
+        match rival.acquire(&key, LONG).await? {
+            Some(next) => rival.live(&key, next.lock_id).await.map(drop)?,
+            None => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_expectation_counts_within_the_tolerance<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, rival) = bench.pair().await;
+    for _ in 0..ATTEMPTS {
+        let key = fresh_key()?;
+        let watch = bench.watch();
+        let lock = client.take(&key, SHORT).await?;
+        let wrong = Timestamp::from_millis(lock.expires_at.as_millis() + 1)?;
+        watch.enter_tolerance(SHORT).await;
+        let refused = client.extend_expecting(lock.lock_id, LONG, wrong).await?;
+        let result = client.extend_expecting(lock.lock_id, LONG, lock.expires_at).await?;
+        if watch.within_tolerance(SHORT) {
+            let stored = ExtendResult::Mismatch { expires_at: lock.expires_at };
+            ensure_eq!(refused, stored, "another expectation within the tolerance");
+            ensure!(result.is_extended(), "the right one within the tolerance: {result:?}");
+            rival.refused(&key, LONG).await?;
+            return Ok(());
+        }
+    }
+    Err(too_slow())
+}
+
+pub(crate) async fn of_many_extends_with_one_expectation_one_applies<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    const EXTENDS: u32 = 8;
+    let clients = bench.clients(4).await;
+    for _ in 0..5 {
+        let key = fresh_key()?;
+        let lock = clients[0].take(&key, LONG).await?;
+        let extends = (0..EXTENDS).zip(clients.iter().cycle().cloned()).map(|(number, client)| {
+            let ttl = 2 * LONG + Duration::from_secs(number.into());
+            async move { client.extend_expecting(lock.lock_id, ttl, lock.expires_at).await }
+        });
+        let answers = all(extends).await?;
+        let applied: Vec<_> = answers.iter().filter(|answer| answer.is_extended()).collect();
+        ensure!(applied.len() == 1, "of {EXTENDS} extends {} were applied", applied.len());
+        let stored = clients[1].live(&key, lock.lock_id).await?.expires_at;
+        for answer in answers {
+            let said = match answer {
+                ExtendResult::Extended { expires_at } | ExtendResult::Mismatch { expires_at } => {
+                    expires_at
+                }
+                other => return Err(Unexpected::new(format!("an extend said {other:?}")).into()),
+            };
+            ensure_eq!(said, stored, "the expiry in the answer {answer:?}");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_guard_goes_on_from_the_stored_expiry<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (client, other) = bench.pair().await;
+    let key = fresh_key()?;
+    let config = LockConfig::new(&key).with_ttl(LONG);
+    let mut guard = acquire(client.backend(), config).await?;
+    // An extend of the guard's own that was given up and came through all the same.
+    other.extended(guard.lock_id(), 2 * LONG).await?;
+    let answer = guard.extend(3 * LONG).await?;
+    let seen = other.live(&key, guard.lock_id()).await?;
+    let expected = ExtendResult::Extended { expires_at: seen.expires_at };
+    ensure_eq!(answer, expected, "the guard's answer");
+    ensure!(guard.valid_for() > 2 * LONG, "the guard relies on {:?}", guard.valid_for());
+    ensure!(guard.release().await?.is_released(), "the guard had lost its lock");
+    Ok(())
+}

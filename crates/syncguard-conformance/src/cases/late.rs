@@ -1,0 +1,300 @@
+//! Requests that arrive late: after their sender has given up, or after later ones.
+
+use std::fmt::Debug;
+use std::future::Future;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, ErrorCode, ExtendRequest, Fence, Key, LockBackend, LockConfig,
+    LockError, ReleaseRequest, try_lock,
+};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::bench::{Bench, LONG, SHORT, SOON, fresh_key};
+use crate::client::Client;
+use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::tasks::pause;
+use crate::{Harness, Late, LateLine};
+
+pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock_id = request.lock_id;
+    let backend = client.backend().clone();
+    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    bench.pass(late.bound / 8).await;
+    late.line.deliver();
+    let granted = answer(acquire).await??;
+    ensure!(granted.is_acquired(), "an acquire that was a little late answered {granted:?}");
+
+    let (backend, request) = (client.backend().clone(), ExtendRequest::new(lock_id, 2 * LONG)?);
+    let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
+    bench.pass(late.bound / 8).await;
+    late.line.deliver();
+    let extended = answer(extend).await??;
+    ensure!(extended.is_extended(), "an extend that was a little late answered {extended:?}");
+    other.live(&key, lock_id).await?;
+
+    let (backend, request) = (client.backend().clone(), ReleaseRequest::new(lock_id));
+    let release = held_back(&*late.line, async move { backend.release(request).await }).await?;
+    bench.pass(late.bound / 8).await;
+    late.line.deliver();
+    let released = answer(release).await??;
+    ensure!(released.is_released(), "a release that was a little late answered {released:?}");
+    other.free(&key).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock_id = request.lock_id;
+    let backend = client.backend().clone();
+    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    given_up("acquire", acquire).await?;
+    overdue(bench, &late).await?;
+    stays_free(&late, &other, &key).await?;
+    other.powerless(lock_id).await?;
+    let next = other.take(&key, LONG).await?;
+    let first = if Bench::<H>::FENCES { Some(Fence::new(1)?) } else { None };
+    ensure_eq!(next.fence, first, "the fence of the next acquire");
+    Ok(())
+}
+
+pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock_id = request.lock_id;
+    let backend = client.backend().clone();
+    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    desert(&late, acquire).await;
+    let clean_up = client.backend().guard_defaults().clean_up();
+    let started = Instant::now();
+    // It may be over before anybody could see it.
+    while clean_up.waiting() == 0 && started.elapsed() < SOON / 4 {
+        pause(1).await;
+    }
+    ensure!(cleaned_up(&client, &late).await, "the clean-up of a late acquire does not end");
+    ensure!(late.line.holds(), "the line has lost what it kept back");
+    stays_free(&late, &other, &key).await?;
+    other.powerless(lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let request = AcquireRequest::new(&key, LONG)?;
+    let lock_id = request.lock_id;
+    let backend = client.backend().clone();
+    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    late.line.cut();
+    match answer(acquire).await? {
+        Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
+        Ok(AcquireResult::Locked) => {
+            return Err(Stop::failed("an acquire that was sent twice was refused a free key"));
+        }
+        // This backend sends nothing twice. Then the clean-up has to see to it.
+        Err(_) => {}
+    }
+    ensure!(late.line.holds(), "the line has lost what it kept back");
+    late.line.deliver();
+    ensure!(cleaned_up(&client, &late).await, "the clean-up of a late acquire does not end");
+    still_free(&other, &key).await?;
+    other.powerless(lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_late_extend_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let lock = client.take(&key, 2 * LONG).await?;
+    let (backend, request) = (client.backend().clone(), ExtendRequest::new(lock.lock_id, LONG)?);
+    let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
+    given_up("extend", extend).await?;
+    overdue(bench, &late).await?;
+    other.extended(lock.lock_id, 3 * LONG).await?;
+    let before = other.live(&key, lock.lock_id).await?;
+    late.line.deliver();
+    for _ in 0..LOOKS {
+        other.unchanged(&key, lock.lock_id, before).await?;
+        pause(PAUSE).await;
+    }
+    other.released(lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_late_extend_gives_way_to_a_later_one<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let lock = client.take(&key, 2 * LONG).await?;
+    let request = ExtendRequest::new(lock.lock_id, LONG)?.with_expected_expiry(lock.expires_at);
+    let backend = client.backend().clone();
+    let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
+    desert(&late, extend).await;
+    ensure!(late.line.holds(), "the line has lost what it kept back");
+    other.extended(lock.lock_id, 3 * LONG).await?;
+    let before = other.live(&key, lock.lock_id).await?;
+    late.line.deliver();
+    for _ in 0..LOOKS {
+        other.unchanged(&key, lock.lock_id, before).await?;
+        pause(PAUSE).await;
+    }
+    other.released(lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_late_release_frees_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let lock = client.take(&key, 2 * LONG).await?;
+    let (backend, request) = (client.backend().clone(), ReleaseRequest::new(lock.lock_id));
+    let release = held_back(&*late.line, async move { backend.release(request).await }).await?;
+    given_up("release", release).await?;
+    overdue(bench, &late).await?;
+    other.extended(lock.lock_id, 3 * LONG).await?;
+    let before = other.live(&key, lock.lock_id).await?;
+    late.line.deliver();
+    for _ in 0..LOOKS {
+        other.unchanged(&key, lock.lock_id, before).await?;
+        pause(PAUSE).await;
+    }
+    other.released(lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_grant_that_comes_too_late_is_given_back<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Outcome {
+    let (late, client, other) = lines(bench).await?;
+    let key = fresh_key()?;
+    let (backend, config) = (client.backend().clone(), LockConfig::new(&key).with_ttl(SHORT));
+    let attempt = held_back(&*late.line, async move {
+        Ok(try_lock(&backend, config).await?.map(|guard| guard.valid_for()))
+    });
+    let attempt = attempt.await?;
+    bench.pass(2 * SHORT).await;
+    late.line.deliver();
+    match answer(attempt).await? {
+        Err(error) => ensure_eq!(error.code(), ErrorCode::NetworkTimeout, "the code of {error}"),
+        Ok(Some(left)) => {
+            return Err(Stop::failed(format!("a lock that was over was handed out for {left:?}")));
+        }
+        Ok(None) => return Err(Stop::failed("a free key was refused")),
+    }
+    bench.soon_free(&other, &key).await?;
+    Ok(())
+}
+
+/// How often, and how many milliseconds apart, the suite looks for what a late request has done.
+const LOOKS: u32 = 8;
+const PAUSE: u64 = 40;
+
+/// The line, its client, and another one that nothing holds back.
+async fn lines<H: Harness>(
+    bench: &Bench<'_, H>,
+) -> Result<(Late<H::Backend>, Client<H::Backend>, Client<H::Backend>), Stop> {
+    let late = bench.late().await?;
+    let client = Client::new(late.backend.clone());
+    // From here on it is connected, and knows the store's clock.
+    let key = fresh_key()?;
+    for _ in 0..2 {
+        let lock = client.take(&key, LONG).await?;
+        client.extended(lock.lock_id, LONG).await?;
+        client.released(lock.lock_id).await?;
+    }
+    Ok((late, client, bench.client().await))
+}
+
+/// Sends something that does not arrive.
+async fn held_back<T, F>(
+    line: &dyn LateLine,
+    operation: F,
+) -> Result<JoinHandle<Result<T, LockError>>, Unexpected>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, LockError>> + Send + 'static,
+{
+    line.hold();
+    let sent = tokio::spawn(operation);
+    let started = Instant::now();
+    while !line.holds() {
+        if started.elapsed() > SOON {
+            return Err(Unexpected::new("the line keeps nothing back of what is sent"));
+        }
+        pause(1).await;
+    }
+    // A driver may have said something else before, over the same connection.
+    pause(20).await;
+    Ok(sent)
+}
+
+async fn answer<T>(sent: JoinHandle<Result<T, LockError>>) -> Result<Result<T, LockError>, Stop> {
+    sent.await.map_err(|error| Stop::failed(error.to_string()))
+}
+
+/// Waits until the backend has given a request up that the store has not got.
+async fn given_up<T: Debug>(what: &str, sent: JoinHandle<Result<T, LockError>>) -> Outcome {
+    match answer(sent).await? {
+        Err(_) => Ok(()),
+        Ok(answer) => Err(Stop::failed(format!("{what}, kept back, was answered {answer:?}"))),
+    }
+}
+
+/// The caller goes, and then the connection.
+async fn desert<B: LockBackend, T>(late: &Late<B>, sent: JoinHandle<Result<T, LockError>>) {
+    sent.abort();
+    let _ = sent.await;
+    late.line.cut();
+    pause(20).await;
+}
+
+/// Lets so much time pass that the store may carry out nothing any more of what is kept back.
+async fn overdue<H: Harness>(bench: &Bench<'_, H>, late: &Late<H::Backend>) -> Outcome {
+    late.line.cut();
+    bench.pass(late.bound).await;
+    ensure!(late.line.holds(), "the line has lost what it kept back");
+    Ok(())
+}
+
+/// Delivers what is kept back, and looks for a lock on the key.
+async fn stays_free<B: LockBackend>(
+    late: &Late<B>,
+    other: &Client<B>,
+    key: &Key,
+) -> Result<(), Unexpected> {
+    late.line.deliver();
+    still_free(other, key).await
+}
+
+async fn still_free<B: LockBackend>(other: &Client<B>, key: &Key) -> Result<(), Unexpected> {
+    for _ in 0..LOOKS {
+        other.free(key).await?;
+        pause(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Waits until the backend has nothing left to do in the background.
+async fn cleaned_up<B: LockBackend>(client: &Client<B>, late: &Late<B>) -> bool {
+    let clean_up = client.backend().guard_defaults().clean_up();
+    let started = Instant::now();
+    while clean_up.waiting() > 0 {
+        if started.elapsed() > late.bound + 2 * SOON {
+            return false;
+        }
+        pause(10).await;
+    }
+    true
+}
