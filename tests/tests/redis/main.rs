@@ -13,3 +13,4 @@ mod model;
 mod records;
 mod replication;
 mod support;
+mod tls;
