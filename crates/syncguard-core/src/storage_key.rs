@@ -67,6 +67,10 @@ pub fn make_storage_key(
 /// The hashed form of [`make_storage_key`] whatever the length, for a store that cannot take this
 /// key's text as a name.
 ///
+/// Any 22 base64url characters are also a key of their own. A store that hashes some keys and stores
+/// others as they are has to keep the two apart, for example by making the first longer than
+/// [any key](crate::Key::MAX_LENGTH_BYTES).
+///
 /// # Errors
 ///
 /// As [`make_storage_key`].

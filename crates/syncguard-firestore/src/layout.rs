@@ -97,7 +97,10 @@ fn lock_id_of(key: &Key) -> Result<String, LockError> {
     if is_allowed_id(&id) {
         Ok(id)
     } else {
-        make_hashed_storage_key("", key.expose(), StorageLimits::FIRESTORE)
+        // Any 22 base64url characters are also a key of their own, and these two must not share
+        // documents. So this is longer than any key.
+        let hash = make_hashed_storage_key("", key.expose(), StorageLimits::FIRESTORE)?;
+        Ok(format!("{hash:~<0$}", Key::MAX_LENGTH_BYTES + 1))
     }
 }
 
@@ -145,11 +148,26 @@ mod tests {
     fn a_key_that_is_no_id_is_hashed() {
         for key in ["/", "a/b", "a/b/c", ".", "..", "__", "___", "____", "__x__", "__/__"] {
             let (lock, fence) = names(key);
-            assert_eq!(lock.len(), 22, "{key}");
+            assert_eq!((lock.len(), lock.trim_end_matches('~').len()), (513, 22), "{key}");
             assert!(is_allowed_id(&lock) && is_allowed_id(&fence));
             assert_eq!(fence, format!("fence:{lock}"));
         }
         assert_ne!(names("a/b"), names("a/c"));
+    }
+
+    /// Every text of 22 base64url characters is a key that somebody may have.
+    #[test]
+    fn no_key_has_the_documents_of_another() {
+        for hashed in ["a/b", "/", ".", "__x__"] {
+            let (lock, fence) = names(hashed);
+            let bare = make_hashed_storage_key("", hashed, StorageLimits::FIRESTORE).unwrap();
+            for key in [bare.as_str(), &lock[..Key::MAX_LENGTH_BYTES]] {
+                assert_ne!(names(key).0, lock, "{hashed}");
+                assert_ne!(names(key).1, fence, "{hashed}");
+            }
+        }
+        // A plain name of 22 characters is stored as it is, as the TypeScript library stores it.
+        assert_eq!(names("refresh-customer-cache").0, "refresh-customer-cache");
     }
 
     #[test]

@@ -110,7 +110,8 @@
 //! locked, our commit on it waits, up to the request timeout.
 //!
 //! A key is its document's id. Keys that cannot be one (with a slash, `.`, `..`, `__…__`) get the
-//! hashed form instead: 22 base64url characters. The TypeScript library refuses most of these; a key like
+//! hashed form instead: 22 base64url characters, and `~` up to 513 bytes, which is longer than any key. So
+//! no two keys share a document, and none is refused. The TypeScript library refuses most of these; a key like
 //! `a/b/c` it stores in a subcollection, so such a key is **not** shared with it.
 //!
 //! Lock ids are found by query, without a limit. Should several documents carry one lock id, that is

@@ -28,6 +28,9 @@ pub struct RedisOptions {
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) on_release_error: ReleaseErrorHandler,
     pub(crate) dispose_timeout: Duration,
+    /// In DER; the system's if there are none.
+    #[cfg(feature = "tls")]
+    pub(crate) root_certificates: Vec<Vec<u8>>,
 }
 
 impl RedisOptions {
@@ -52,6 +55,8 @@ impl RedisOptions {
             cleanup_in_is_locked: false,
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: GuardDefaults::DISPOSE_TIMEOUT,
+            #[cfg(feature = "tls")]
+            root_certificates: Vec::new(),
         }
     }
 
@@ -130,6 +135,17 @@ impl RedisOptions {
     /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
         self.dispose_timeout = timeout;
+        self
+    }
+
+    /// Trusts this authority's certificate (X.509 in DER), and others given the same way, instead of
+    /// the system's. For `rediss://` URLs; a client of the program's own has its own TLS.
+    ///
+    /// One that cannot be read is an `InvalidArgument` when the backend is made. In a URL it is
+    /// `sslrootcert`, the path of a PEM file, which replaces all that are given here.
+    #[cfg(feature = "tls")]
+    pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
+        self.root_certificates.push(der.into());
         self
     }
 

@@ -54,7 +54,8 @@
 //!
 //! `rediss://` URLs need the feature `tls`: rustls with aws-lc-rs. Certificate and name of the server are
 //! verified, by the authorities that the system trusts, or Mozilla's on a system that has none. The
-//! variable `SSL_CERT_FILE` names a file of others.
+//! variable `SSL_CERT_FILE` names a file of others, for the whole program. For this backend alone,
+//! `?sslrootcert=/path.pem` does, or `RedisOptions::with_root_certificate`.
 //!
 //! # Cluster
 //!

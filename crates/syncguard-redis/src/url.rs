@@ -15,6 +15,7 @@ const OPTIONS: &[&str] = &[
     "connections",
     "dispose_timeout_ms",
     "key_prefix",
+    "sslrootcert",
     "strict_durability",
     "wait_replicas",
     "wait_replicas_timeout_ms",
@@ -71,7 +72,9 @@ pub(crate) fn parse(url: &str, options: RedisOptions) -> Result<(Config, RedisOp
         Topology::Sentinel => url.expect_only_with_lists(&[OPTIONS, SENTINEL], &[NODE])?,
     }
     let config = config(&url, &scheme)?;
-    Ok((config, with_parameters(options, &url)?))
+    let options = with_root_certificates(with_parameters(options, &url)?, &url, &scheme)?;
+    let config = if scheme.tls { with_tls(config, &options)? } else { config };
+    Ok((config, options))
 }
 
 fn config(url: &BackendUrl<'_>, scheme: &Scheme) -> Result<Config, LockError> {
@@ -99,14 +102,13 @@ fn config(url: &BackendUrl<'_>, scheme: &Scheme) -> Result<Config, LockError> {
     driver.push(NODE);
     let driver = url.with_only(&driver);
     let driver = if scheme.tls { without_tls(&driver) } else { driver };
-    let config = Config::from_url(&driver).map_err(|error| {
+    Config::from_url(&driver).map_err(|error| {
         LockError::invalid_argument(
             "the Redis URL cannot be read; it looks like redis://user:password@host:6379/0, where \
              special characters in user name and password are percent-encoded",
         )
         .with_source(&error::from_driver(&error, Stage::Connecting))
-    })?;
-    if scheme.tls { with_tls(config) } else { Ok(config) }
+    })
 }
 
 /// The URL without the `s` of `rediss`: fred's own TLS is not used, see `tls.rs`.
@@ -116,17 +118,48 @@ fn without_tls(url: &str) -> String {
     format!("{scheme}:{rest}")
 }
 
+/// Reads the file of certificates that the URL names.
+fn with_root_certificates(
+    options: RedisOptions,
+    url: &BackendUrl<'_>,
+    scheme: &Scheme,
+) -> Result<RedisOptions, LockError> {
+    let Some(path) = url.text("sslrootcert")? else { return Ok(options) };
+    if !scheme.tls {
+        return Err(LockError::invalid_argument(
+            "the parameter sslrootcert of the URL needs TLS, and so a URL that starts with rediss",
+        ));
+    }
+    root_certificates_of(options, &path)
+}
+
 #[cfg(feature = "tls")]
-fn with_tls(mut config: Config) -> Result<Config, LockError> {
-    config.tls = Some(crate::tls::connector()?.into());
+fn root_certificates_of(mut options: RedisOptions, path: &str) -> Result<RedisOptions, LockError> {
+    options.root_certificates = crate::tls::read_certificates(path)?;
+    Ok(options)
+}
+
+#[cfg(not(feature = "tls"))]
+fn root_certificates_of(_: RedisOptions, _: &str) -> Result<RedisOptions, LockError> {
+    Err(no_tls())
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(mut config: Config, options: &RedisOptions) -> Result<Config, LockError> {
+    config.tls = Some(crate::tls::connector(&options.root_certificates)?.into());
     Ok(config)
 }
 
 #[cfg(not(feature = "tls"))]
-fn with_tls(_: Config) -> Result<Config, LockError> {
-    Err(LockError::invalid_argument(
+fn with_tls(_: Config, _: &RedisOptions) -> Result<Config, LockError> {
+    Err(no_tls())
+}
+
+#[cfg(not(feature = "tls"))]
+fn no_tls() -> LockError {
+    LockError::invalid_argument(
         "a rediss URL needs the feature `tls` of syncguard-redis or syncguard",
-    ))
+    )
 }
 
 fn with_parameters(
@@ -214,8 +247,10 @@ mod tests {
             .with_strict_durability(true)
             .with_wait_replicas(WaitReplicas::new(2).with_timeout(millis(50)));
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
-        // Nothing is missing here.
-        assert!(OPTIONS.iter().all(|name| url.contains(&format!("{name}="))));
+        // Nothing is missing here; certificates have a test of their own.
+        for name in OPTIONS.iter().filter(|name| **name != "sslrootcert") {
+            assert!(url.contains(&format!("{name}=")), "{name}");
+        }
     }
 
     #[test]
@@ -275,6 +310,7 @@ mod tests {
             ("redis://h?wait_replicas_timeout_ms=5", "needs wait_replicas"),
             ("redis://h?connections=65", "from 1 to 64"),
             ("redis://h?wait_replicas=256", "from 0 to 255"),
+            ("redis://h?sslrootcert=/nowhere/ca.pem", "starts with rediss"),
         ] {
             assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
         }

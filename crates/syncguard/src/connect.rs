@@ -37,7 +37,7 @@ use syncguard_core::{DynBackend, LockError};
 /// | `pool_wait_timeout_ms` | the longest to wait for one of them | | | 5000 | |
 /// | `statement_timeout_ms` | the longest to wait for the answer to a statement | | | 5000 | |
 /// | `unprepared_statements` | for PgBouncer's transaction mode | | | `false` | |
-/// | `sslrootcert` | a PEM file of the authorities to trust | | | Mozilla's | |
+/// | `sslrootcert` | over TLS: a PEM file of the authorities to trust | | the system's | Mozilla's | |
 /// | `collection` | the collection of the locks | | | | `locks` |
 /// | `fence_collection` | the collection of the fence counters | | | | `fence_counters` |
 /// | `request_timeout_ms` | the longest to wait for the answer to one call | | | | 5000 |

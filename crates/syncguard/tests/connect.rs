@@ -49,6 +49,7 @@ async fn what_needs_tls_says_so() {
     let mut urls = Vec::new();
     if cfg!(feature = "redis") {
         urls.extend(["rediss://u:hunter2@h", "valkeys-cluster://u:hunter2@h"]);
+        urls.push("rediss://h?sslrootcert=ca.pem");
     }
     if cfg!(feature = "postgres") {
         urls.extend(["postgres://u:hunter2@h?sslmode=require", "postgres://h?sslrootcert=ca.pem"]);
@@ -70,9 +71,9 @@ mod with_every_store {
         let docs = include_str!("../src/connect.rs");
         for (url, count) in [
             ("memory:", 1),
-            ("redis://h", 9),
-            ("redis-cluster://h", 10),
-            ("redis-sentinel://h", 13),
+            ("redis://h", 10),
+            ("redis-cluster://h", 11),
+            ("redis-sentinel://h", 14),
             ("postgres://h", 31),
             ("firestore://p", 12),
         ] {

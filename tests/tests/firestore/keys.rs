@@ -75,8 +75,16 @@ async fn every_key_works_like_any_other() -> Result<()> {
     }
     assert!(raw.ids("locks").await.is_empty());
 
-    let hashed = make_hashed_storage_key("", "a/b", StorageLimits::FIRESTORE)?;
+    // A key that looks like another one's hash, or like the whole of its document's name, is itself.
+    let hash = make_hashed_storage_key("", "a/b", StorageLimits::FIRESTORE)?;
+    let hashed = format!("{hash:~<513}");
     let _held = take(&ours, "a/b", 60_000).await;
-    assert_eq!(raw.ids("locks").await, [hashed]);
+    assert_eq!(raw.ids("locks").await, [hashed.as_str()]);
+    for key in [hash.as_str(), &hashed[..512]] {
+        assert!(!other.is_locked(IsLockedRequest::new(key)?).await?);
+        assert_eq!(take(&other, key, 60_000).await.fence.get(), 1);
+    }
+    assert!(!is_free(&other, "a/b").await);
+    assert_eq!(raw.ids("locks").await.len(), 3);
     Ok(())
 }

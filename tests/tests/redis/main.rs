@@ -14,6 +14,7 @@ mod model;
 mod records;
 mod replication;
 mod support;
+mod tls;
 
 #[path = "../support/line.rs"]
 mod line;

@@ -85,7 +85,7 @@ impl Backend {
         if matches!(answer, Ok(AcquireResult::Acquired(_)))
             && !self.has(Flaw::forgets_the_first_of_two_acquires_when_it_is_late)
         {
-            let unsettled = Unsettled::new(&request, first);
+            let unsettled = Unsettled::new(&request, first, BOUND);
             self.sent_twice.lock().unwrap().insert(request.lock_id, unsettled);
         }
         answer
