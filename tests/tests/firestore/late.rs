@@ -4,7 +4,7 @@
 //! cut, the next call opens another one, while the proxy keeps what was sent over the first.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
@@ -447,33 +447,36 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
     }
 
     let mut workers = JoinSet::new();
+    let (cycles, stopped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     for number in 0..24 {
         let (ours, config) = (ours.clone(), config(format!("k{number}")));
+        let (cycles, stopped) = (Arc::clone(&cycles), Arc::clone(&stopped));
         workers.spawn(async move {
+            let cycle = async || match try_lock(&ours, config.clone()).await? {
+                Some(guard) => guard.release().await.map(drop),
+                // The one before, which is still being given back.
+                None => Ok(()),
+            };
             loop {
-                let Some(guard) = try_lock(&ours, config.clone()).await? else {
-                    return Ok(number);
+                match cycle().await {
+                    Ok(()) => cycles.fetch_add(1, Ordering::SeqCst),
+                    Err(error) if stopped.load(Ordering::SeqCst) => return error,
+                    Err(_) => 0,
                 };
-                let _ = guard.release().await?;
             }
         });
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    eventually("busy", async || cycles.load(Ordering::SeqCst) > 100).await;
+    stopped.store(true, Ordering::SeqCst);
     emulator.pause()?;
     let paused = Instant::now();
     let released = guards.pop().context("a guard")?;
     drop(guards);
     let error = released.release().await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
-    let (mut unknown, mut others) = (0, 0);
-    while let Some(result) = workers.join_next().await {
-        let result: Result<i32, LockError> = result?;
-        match result {
-            Err(error) if error.is_outcome_unknown() => unknown += 1,
-            _ => others += 1,
-        }
-    }
-    assert!(unknown > 0, "{others} operations of known outcome");
+    let errors = workers.join_all().await;
+    let unknown = errors.iter().filter(|error| error.is_outcome_unknown()).count();
+    assert!(unknown > 0, "{errors:?}");
     tokio::time::sleep(AWAY.saturating_sub(paused.elapsed())).await;
     emulator.resume()?;
     let back = Instant::now();
@@ -484,7 +487,7 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
     eventually("all free", none).await;
     println!(
         "{unknown} of {} unknown, all free {:?} after it is back",
-        unknown + others,
+        errors.len(),
         back.elapsed()
     );
     assert!(back.elapsed() < Duration::from_secs(2), "{:?}", back.elapsed());
