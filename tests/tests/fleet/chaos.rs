@@ -99,12 +99,11 @@ impl<'a> Chaos<'a> {
             return Fault::ServerStopped;
         }
         match self.random.below(100) {
-            0..25 => Fault::Cut,
-            25..40 => Fault::Delayed,
+            0..15 => Fault::Delayed,
             // These lose what is held back.
-            40..65 if self.late.is_none() => Fault::Severed,
-            65..85 if self.late.is_none() => Fault::Frozen,
-            85.. if self.late.is_none() => Fault::Late,
+            15..40 if self.late.is_none() => Fault::Severed,
+            40..60 if self.late.is_none() => Fault::Frozen,
+            60..75 if self.late.is_none() => Fault::Late,
             _ => Fault::Cut,
         }
     }
