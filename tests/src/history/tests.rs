@@ -166,6 +166,20 @@ fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
 }
 
 #[test]
+fn seven_a_server_that_is_stopped_serves_nobody() {
+    let mut script = Script::new();
+    script.note(100, Entry::Healed);
+    script.ask(200, "a", failed());
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+    script.note(1900, Entry::Fault(Fault::ServerStopped));
+    assert_eq!(script.broken(), []);
+    // From then on it counts.
+    script.note(8000, Entry::Healed);
+    script.ask(8100, "b", failed());
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+}
+
+#[test]
 fn one_confirmed_too_late_is_relied_on_from_then_on() {
     let mut script = Script::new();
     script.acquire(0, "a", 1);

@@ -1,13 +1,17 @@
-//! What goes wrong on the way to the server.
+//! What goes wrong on the way to the server, and with the server.
 
 use std::time::{Duration, Instant};
 
-use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
+use anyhow::Result;
+use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
 use syncguard_tests::history::{Entry, Fault, Recorder};
 use syncguard_tests::random::Random;
 
-/// Breaks the way now and then, one fault at a time.
+use crate::stores::Store;
+
+/// Breaks the way now and then, one fault at a time. Once, it stops the server.
 pub(crate) struct Chaos<'a> {
+    store: &'a Store,
     proxy: &'a FaultProxy,
     recorder: Recorder,
     random: Random,
@@ -15,81 +19,137 @@ pub(crate) struct Chaos<'a> {
     now: Option<Fault>,
     /// When the fault is lifted, or the next one comes.
     next: Instant,
+    /// When what is held back arrives.
+    late: Option<Instant>,
+    /// When the server is stopped.
+    stop: Option<Instant>,
 }
 
 impl<'a> Chaos<'a> {
-    pub(crate) fn new(proxy: &'a FaultProxy, recorder: Recorder, random: Random) -> Self {
-        let next = Instant::now() + Duration::from_millis(500);
-        Self { proxy, recorder, random, cuts: 0, now: None, next }
+    pub(crate) fn new(store: &'a Store, recorder: Recorder, random: Random) -> Self {
+        let (proxy, now) = (&store.proxy, Instant::now());
+        let next = now + Duration::from_millis(500);
+        let stop = Some(now + Duration::from_secs(4));
+        Self { store, proxy, recorder, random, cuts: 0, now: None, next, late: None, stop }
     }
 
     /// Does what is due.
-    pub(crate) fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) -> Result<()> {
         let cuts = self.proxy.counters().cuts;
         for _ in self.cuts..cuts {
             self.recorder.note(Entry::Fault(Fault::Cut));
         }
         self.cuts = cuts;
-        if self.next > Instant::now() {
-            return;
+        let now = Instant::now();
+        if self.late.is_some_and(|late| late <= now) {
+            self.deliver();
+        }
+        if self.next > now {
+            return Ok(());
         }
         match self.now {
             None => {
-                let lasts = self.strike();
+                let lasts = self.strike()?;
                 self.next = Instant::now() + lasts;
             }
             Some(_) => {
-                self.heal();
-                self.next = Instant::now() + self.random.millis(200, 400);
+                self.lift()?;
+                let calm = if self.is_stop_due() { CALM } else { self.random.millis(200, 400) };
+                self.next = Instant::now() + calm;
             }
         }
+        Ok(())
     }
 
     /// Sets a fault, and says for how long.
-    fn strike(&mut self) -> Duration {
+    fn strike(&mut self) -> Result<Duration> {
+        let fault = self.choose();
         let delay = self.random.millis(10, 60);
-        let fault = match self.random.below(100) {
-            0..40 => {
+        match fault {
+            Fault::Cut => {
                 let bytes = self.random.below(60);
                 self.proxy.set_reply_cut(ReplyCut::Once(usize::try_from(bytes).unwrap_or(0)));
-                Fault::Cut
             }
-            40..65 => {
-                self.proxy.set_latency(delay, delay);
-                Fault::Delayed
-            }
-            65..85 => {
-                self.proxy.sever();
-                Fault::Severed
-            }
-            _ => {
-                self.proxy.freeze(true);
-                Fault::Frozen
-            }
-        };
-        // A cut is on record when it has happened.
-        if fault != Fault::Cut {
+            Fault::Delayed => self.proxy.set_latency(delay, delay),
+            Fault::Severed => self.proxy.sever(),
+            Fault::Frozen => self.proxy.freeze(true),
+            Fault::ServerStopped => self.store.pause()?,
+            _ => self.proxy.hold(Hold::Open),
+        }
+        // A cut is on record when it has happened, and so is what is late.
+        if !matches!(fault, Fault::Cut | Fault::Late) {
             self.recorder.note(Entry::Fault(fault));
         }
         self.now = Some(fault);
-        match fault {
+        Ok(match fault {
             Fault::Severed => Duration::ZERO,
             Fault::Cut => Duration::from_millis(50),
+            Fault::ServerStopped => STOPPED,
             _ => self.random.millis(150, 350),
+        })
+    }
+
+    fn is_stop_due(&self) -> bool {
+        self.late.is_none() && self.stop.is_some_and(|stop| stop <= Instant::now())
+    }
+
+    fn choose(&mut self) -> Fault {
+        if self.is_stop_due() {
+            self.stop = None;
+            return Fault::ServerStopped;
+        }
+        match self.random.below(100) {
+            0..15 => Fault::Delayed,
+            // These lose what is held back.
+            15..40 if self.late.is_none() => Fault::Severed,
+            40..60 if self.late.is_none() => Fault::Frozen,
+            60..75 if self.late.is_none() => Fault::Late,
+            _ => Fault::Cut,
         }
     }
 
     /// Lifts whatever there is.
-    pub(crate) fn heal(&mut self) {
+    fn lift(&mut self) -> Result<()> {
         self.proxy.set_reply_cut(ReplyCut::Never);
         self.proxy.set_latency(Duration::ZERO, Duration::ZERO);
-        if self.now == Some(Fault::Frozen) {
-            self.proxy.freeze(false);
-            // What was swallowed stays lost, so nothing sensible follows on these connections.
-            self.proxy.sever();
+        match self.now.take() {
+            None => return Ok(()),
+            Some(Fault::Frozen) => {
+                self.proxy.freeze(false);
+                // What was swallowed stays lost, so nothing sensible follows on these connections.
+                self.proxy.sever();
+            }
+            Some(Fault::ServerStopped) => self.store.resume()?,
+            Some(Fault::Late) => {
+                // Their senders go on over new connections, and what they have sent is on its way.
+                self.proxy.hold(Hold::None);
+                self.proxy.sever_clients();
+                self.late = Some(Instant::now() + self.random.millis(LATE.0, LATE.1));
+            }
+            Some(_) => {}
         }
-        if self.now.take().is_some() {
-            self.recorder.note(Entry::Healed);
+        self.recorder.note(Entry::Healed);
+        Ok(())
+    }
+
+    fn deliver(&mut self) {
+        self.late = None;
+        for _ in 0..self.proxy.deliver() {
+            self.recorder.note(Entry::Fault(Fault::Late));
         }
     }
+
+    /// Lifts whatever there is, and lets arrive what is late.
+    pub(crate) fn heal(&mut self) -> Result<()> {
+        self.lift()?;
+        self.deliver();
+        Ok(())
+    }
 }
+
+/// Longer than anybody waits for an answer, and than the limit for what may be on its way.
+const STOPPED: Duration = Duration::from_secs(6);
+/// Before that, service is to be back after the last fault.
+const CALM: Duration = Duration::from_secs(2);
+/// When requests arrive, in milliseconds after their senders heard that their connections are gone.
+const LATE: (u64, u64) = (4500, 6000);

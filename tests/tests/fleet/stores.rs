@@ -1,5 +1,7 @@
 //! The stores a fleet runs on, each behind a way that can be broken.
 
+use std::sync::{Mutex, PoisonError};
+
 use anyhow::Result;
 use syncguard::postgres::{PostgresOptions, schema_sql};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::ListDocumentsRequest;
@@ -18,7 +20,9 @@ pub(crate) enum Server {
 }
 
 pub(crate) struct Store {
-    pub(crate) server: Server,
+    name: &'static str,
+    port: u16,
+    server: Mutex<Server>,
     pub(crate) proxy: FaultProxy,
 }
 
@@ -38,6 +42,14 @@ impl Server {
         Ok(Self::Firestore(FirestoreEmulator::start()?))
     }
 
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Redis(_) => "redis",
+            Self::Postgres(_) => "postgres",
+            Self::Firestore(_) => "firestore",
+        }
+    }
+
     fn port(&self) -> u16 {
         match self {
             Self::Redis(server) => server.port(),
@@ -49,21 +61,40 @@ impl Server {
 
 impl Store {
     pub(crate) fn new(server: Server) -> Result<Self> {
-        let proxy = FaultProxy::start(server.port())?;
-        Ok(Self { server, proxy })
+        let (name, port) = (server.name(), server.port());
+        let proxy = FaultProxy::start(port)?;
+        Ok(Self { name, port, server: Mutex::new(server), proxy })
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        match self.server {
-            Server::Redis(_) => "redis",
-            Server::Postgres(_) => "postgres",
-            Server::Firestore(_) => "firestore",
-        }
+        self.name
+    }
+
+    /// SIGSTOP: connections stay open and nobody answers.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.with(|server| match server {
+            Server::Redis(server) => server.pause(),
+            Server::Postgres(server) => server.pause(),
+            Server::Firestore(server) => server.pause(),
+        })
+    }
+
+    /// SIGCONT: what was sent meanwhile is carried out.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.with(|server| match server {
+            Server::Redis(server) => server.resume(),
+            Server::Postgres(server) => server.resume(),
+            Server::Firestore(server) => server.resume(),
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Server) -> T) -> T {
+        work(&mut self.server.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The URL of the server itself.
     pub(crate) fn direct(&self) -> String {
-        self.url_at(self.server.port())
+        self.url_at(self.port)
     }
 
     /// The URL of the way that can be broken.
@@ -73,18 +104,19 @@ impl Store {
 
     fn url_at(&self, port: u16) -> String {
         let password = PostgresServer::PASSWORD;
-        match self.server {
-            Server::Redis(_) => format!("redis://127.0.0.1:{port}"),
-            Server::Postgres(_) => {
-                format!("postgres://postgres:{password}@127.0.0.1:{port}/postgres")
-            }
-            Server::Firestore(_) => format!("firestore://127.0.0.1:{port}/fleet"),
+        match self.name {
+            "redis" => format!("redis://127.0.0.1:{port}"),
+            "postgres" => format!("postgres://postgres:{password}@127.0.0.1:{port}/postgres"),
+            _ => format!("firestore://127.0.0.1:{port}/fleet"),
         }
     }
 
     /// How many live records there are, and how many connections of a fleet.
     pub(crate) async fn leftovers(&self) -> Result<(u64, u64)> {
-        match &self.server {
+        if self.name == "firestore" {
+            return Ok((live_documents(&format!("127.0.0.1:{}", self.port)).await?, 0));
+        }
+        self.with(|server| match server {
             Server::Redis(server) => {
                 let names = server.cli(&["KEYS", "syncguard:*"])?;
                 let locks = names.lines().filter(|name| !name.starts_with("syncguard:fence:"));
@@ -103,8 +135,8 @@ impl Store {
                 )?;
                 Ok((live.parse()?, open.parse()?))
             }
-            Server::Firestore(server) => Ok((live_documents(&server.host_port()).await?, 0)),
-        }
+            Server::Firestore(_) => Ok((0, 0)),
+        })
     }
 }
 

@@ -73,7 +73,7 @@ fn what_is_wrong_with_late_requests_is_found_by_the_invariant_it_breaks() {
         (Flaw::BlindExtends, Invariant::HoldersTakeTurns),
         (Flaw::BlindExtends, Invariant::LocksTakeTurns),
     ] {
-        finds(invariant, &format!("{flaw:?}"), seed, |seed| run(seed, Some(flaw), true, 20));
+        finds(invariant, &format!("{flaw:?}"), seed, |seed| run(seed, Some(flaw), true, 60));
     }
 }
 

@@ -29,13 +29,14 @@ impl ProxiedLine {
     }
 }
 
+/// Replies take so long that there is time to look in between.
+const DELAY: Duration = Duration::from_millis(100);
+
 impl LateLine for ProxiedLine {
     fn hold(&self) {
         if self.skips == 0 {
             return self.proxy.hold(Hold::Open);
         }
-        // Replies take so long that there is time to look in between.
-        const DELAY: Duration = Duration::from_millis(100);
         self.proxy.set_latency(Duration::ZERO, DELAY);
         let (proxy, first) = (Arc::clone(&self.proxy), self.proxy.counters().flights);
         let last = first + self.skips;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use syncguard::TIME_TOLERANCE;
 
 use super::super::locks::{Lock, by_key};
-use super::super::{Answer, Call, Entry, History, Operation};
+use super::super::{Answer, Call, Entry, Fault, History, Moment, Operation};
 use super::{Invariant, Limits, Violation, micros};
 
 /// Whoever was told that a key is locked was told so because of a lock that could still live.
@@ -109,6 +109,14 @@ pub(super) fn faults_heal(history: &History, limits: &Limits) -> Vec<Violation> 
     let healed = history.notes.iter().filter(|(_, note)| *note == Entry::Healed);
     for (healed, _) in healed {
         let (healed, limit) = (healed.steady, micros(limits.outage));
+        // Then nobody can be served, and the time counts from its end.
+        let stopped = |(at, note): &(Moment, Entry)| {
+            *note == Entry::Fault(Fault::ServerStopped)
+                && (healed..=healed + limit).contains(&at.steady)
+        };
+        if history.notes.iter().any(stopped) {
+            continue;
+        }
         let asked = history.operations.partition_point(|it| it.called.steady < healed);
         let asked: Vec<&Operation> = history.operations[asked..]
             .iter()
