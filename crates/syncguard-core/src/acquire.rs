@@ -93,7 +93,6 @@ struct Attempt<'a, B> {
 }
 
 /// What came of an attempt.
-#[expect(clippy::large_enum_variant, reason = "it lives for a moment, and is not copied around")]
 enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
     /// Someone else holds the lock.
@@ -256,7 +255,7 @@ struct Answers {
 impl Answers {
     /// An attempt may be this much older when the time limit cuts it off, and still be one that would
     /// have been answered.
-    const USUAL: Duration = Duration::from_millis(100);
+    const USUAL: Duration = Duration::from_millis(250);
 
     fn locked(&mut self, took: Duration) {
         self.longest = self.longest.max(took);

@@ -245,7 +245,9 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// `Aborted` if the caller has dropped its future, or its token has fired.
+    /// `Aborted` if the caller has dropped its future, or its token has fired. Where an earlier sending was
+    /// not answered, the operation passes it on [with an unknown
+    /// outcome](LockError::with_unknown_outcome): without that nothing is cleaned up.
     pub fn check(&self) -> Result<(), LockError> {
         if self.0.gone.load(Ordering::Acquire) {
             return Err(LockError::aborted());
@@ -301,8 +303,8 @@ pub struct Unsettled {
     pub lock_id: LockId,
     /// How long the lock would live.
     pub ttl: Ttl,
-    /// When the store refuses the last sending, by its own clock; `None` if nothing was said to
-    /// [`Caller::sends`].
+    /// When the store refuses the last sending, by its own clock: the latest that was said to
+    /// [`Caller::sends`], and `None` if nothing was said, so that nothing was sent.
     pub deadline: Option<Timestamp>,
     given_up: Instant,
 }

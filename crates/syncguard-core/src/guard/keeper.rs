@@ -159,7 +159,7 @@ impl<B: LockBackend> Keeper<B> {
             // The lease has ended it, or it ended before the answer came.
             Ok(ExtendResult::NotHeld(_)) => self.say_lost(),
             Ok(ExtendResult::Mismatch { .. }) | Err(_) => {
-                self.next_renewal = rt::after(retry_pause(ttl))
+                self.next_renewal = rt::after(retry_pause(ttl));
             }
         }
         Some(result)

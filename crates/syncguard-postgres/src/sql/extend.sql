@@ -20,7 +20,10 @@ clock AS MATERIALIZED (
   SELECT {now} AS now_ms FROM held
 ),
 extended AS (
-  UPDATE {locks} AS l SET expires_at_ms = clock.now_ms + $2 FROM clock
+  -- Each extend changes the expiry, so that an older one that knows the old expiry comes too late.
+  UPDATE {locks} AS l SET expires_at_ms =
+    clock.now_ms + $2 + CASE WHEN clock.now_ms + $2 = l.expires_at_ms THEN 1 ELSE 0 END
+  FROM clock
   WHERE l.lock_id = $1 AND l.expires_at_ms > clock.now_ms - {tolerance} AND {intact}
     AND clock.now_ms <= $4 AND ($3 IS NULL OR l.expires_at_ms = $3)
   RETURNING l.expires_at_ms
