@@ -46,6 +46,9 @@ pub(crate) enum Flaw {
 /// How long after it was sent a request is carried out at the most.
 pub(crate) const BOUND: Duration = Duration::from_millis(300);
 
+/// How many requests of a hundred are held up.
+const LATE: u64 = 3;
+
 /// How long a request is held up at the most.
 pub(crate) const LATEST: Duration = Duration::from_secs(8);
 
@@ -118,10 +121,9 @@ impl Shaky {
     async fn send<T: Send + 'static>(
         self,
         deadline: Timestamp,
+        chance: u64,
         request: impl Future<Output = Result<T, LockError>> + Send + 'static,
     ) -> Result<T, LockError> {
-        // That flaw shows only where the first of two extends is the one that is late.
-        let chance = if self.is(Flaw::BlindExtends) { 15 } else { 3 };
         self.there().await?;
         if !self.percent(chance) {
             let result = request.await;
@@ -240,7 +242,7 @@ impl LockBackend for Shaky {
             let deadline = shaky.deadline()?;
             caller.sends(deadline, BOUND);
             let store = shaky.clone();
-            shaky.send(deadline, async move { store.grant(asked).await }).await
+            shaky.send(deadline, LATE, async move { store.grant(asked).await }).await
         })
         .await
     }
@@ -249,7 +251,7 @@ impl LockBackend for Shaky {
         let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
         cancel::finish(cancellation.as_ref(), async move {
             let (deadline, store) = (shaky.deadline()?, shaky.clone());
-            shaky.send(deadline, async move { store.free(request).await }).await
+            shaky.send(deadline, LATE, async move { store.free(request).await }).await
         })
         .await
     }
@@ -258,7 +260,9 @@ impl LockBackend for Shaky {
         let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
         cancel::finish(cancellation.as_ref(), async move {
             let (deadline, store) = (shaky.deadline()?, shaky.clone());
-            shaky.send(deadline, async move { store.prolong(request).await }).await
+            // That flaw shows only where the first of two extends is the one that is late.
+            let chance = if shaky.is(Flaw::BlindExtends) { 40 } else { LATE };
+            shaky.send(deadline, chance, async move { store.prolong(request).await }).await
         })
         .await
     }
