@@ -17,7 +17,7 @@ use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::keys::Layout;
-use crate::{acquire, error, extend, is_locked, lookup, release, settle, url};
+use crate::{acquire, error, extend, is_locked, lookup, release, settle, speech, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -83,7 +83,9 @@ impl RedisBackend {
     /// - `InvalidArgument` for a bad URL or option, a cluster with an untagged prefix, or a URL that
     ///   needs a feature which is not enabled. The message says what is allowed and shows nothing of
     ///   the URL.
-    /// - `AuthFailed` if the server refuses the credentials.
+    ///   So is a port that speaks TLS where the URL says that it does not, and the other way round.
+    /// - `AuthFailed` if the server refuses the credentials, if its certificate cannot be trusted, or if it
+    ///   wants a client certificate.
     /// - `ServiceUnavailable` or `NetworkTimeout` if it cannot be reached, or has not answered everything
     ///   that is asked of it here within the [connect timeout](RedisOptions::with_connect_timeout),
     ///   and `ServiceUnavailable` for what [strict durability](RedisOptions::with_strict_durability) refuses.
@@ -95,8 +97,11 @@ impl RedisBackend {
         let (config, options) = url::parse(url, options)?;
         options.check()?;
         let (layout, slot) = Self::layout_for(&options, config.server.is_clustered())?;
+        let (servers, tls) = (config.server.hosts(), config.uses_tls());
         let connecting = async {
-            let connections = Connections::open(config, slot, &options).await?;
+            let opening = Connections::open(config, slot, &options);
+            let patience = options.connect_timeout / 2;
+            let connections = speech::explained(servers, tls, patience, opening).await?;
             Self::finish(connections, layout, &options).await
         };
         tokio::time::timeout(options.connect_timeout, connecting)

@@ -4,11 +4,16 @@
 //! and addresses. So the first word of an answer decides, as Redis defines it, and no text of fred's
 //! or the server's goes any further than this file.
 
+mod tls;
+
 use std::error::Error;
 use std::fmt;
 
 use fred::error::{Error as DriverError, ErrorKind};
 use syncguard_core::{ErrorCode, LockError};
+
+use self::tls::TlsFault;
+pub(crate) use self::tls::other_language;
 
 use ErrorCode::{
     AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
@@ -100,9 +105,13 @@ fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
         ErrorKind::Config | ErrorKind::Url => {
             (InvalidArgument, Refused, "the client's configuration or its URL is not valid")
         }
-        ErrorKind::Sentinel => {
-            (ServiceUnavailable, Refused, "the sentinels do not lead to a master")
-        }
+        // fred does not say why it cannot talk to a sentinel.
+        ErrorKind::Sentinel => (
+            ServiceUnavailable,
+            Refused,
+            "the sentinels do not lead to a master; with rediss-sentinel, see whether their certificates \
+             can be trusted",
+        ),
         ErrorKind::Routing => (ServiceUnavailable, Refused, "the cluster is moving the slot"),
         ErrorKind::Cluster => (ServiceUnavailable, Unknown, "the cluster is changing"),
         ErrorKind::Backpressure => (RateLimited, Refused, "the client's command queue is full"),
@@ -126,9 +135,8 @@ const NOT_CONNECTED: &str = "there is no connection to the server";
 
 /// The error of a call.
 pub(crate) fn from_driver(error: &DriverError, stage: Stage) -> LockError {
-    let (code, outcome, mut message) = classify(error);
+    let (code, outcome, mut message) = classify(error, stage);
     if stage == Stage::Connecting && *error.kind() == ErrorKind::IO && code == ServiceUnavailable {
-        // A refused certificate is `InvalidData`; see the cause.
         message = "no connection to the server could be made";
     }
     if stage == Stage::Connecting && *error.kind() == ErrorKind::Timeout {
@@ -149,7 +157,7 @@ pub(crate) fn is_unknown_script(error: &DriverError) -> bool {
     error.details().starts_with("NOSCRIPT")
 }
 
-fn classify(error: &DriverError) -> (ErrorCode, Outcome, &'static str) {
+fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static str) {
     let details = error.details();
     if let Some((_, code, outcome, message)) = answer(details) {
         return (*code, *outcome, message);
@@ -160,6 +168,12 @@ fn classify(error: &DriverError) -> (ErrorCode, Outcome, &'static str) {
             (Internal, Unknown, "the server answered a script with an error"),
             |(_, code, message)| (*code, Refused, message),
         );
+    }
+    if let Some(fault) = TlsFault::find(error) {
+        // Others can also come of a connection that worked until then, and had scripts under way.
+        if stage == Stage::Connecting || fault.is_of_a_handshake() {
+            return (fault.code, Refused, fault.message);
+        }
     }
     if let Some((_, code, outcome, message)) =
         DRIVER_TEXTS.iter().find(|(text, ..)| details.starts_with(text))
@@ -181,8 +195,8 @@ fn answer(details: &str) -> Option<&'static (&'static str, ErrorCode, Outcome, &
         .or_else(|| wrapped.then(|| words.find_map(|word| row(word.trim_start_matches('-'))))?)
 }
 
-/// What may be told of a driver's error: its kind, the first word of the server's answer, the kind of
-/// an I/O error.
+/// What may be told of a driver's error: its kind, the first word of the server's answer, the name of a
+/// fault of TLS, the kind of an I/O error.
 #[derive(Debug)]
 struct Origin {
     kind: &'static str,
@@ -194,7 +208,10 @@ impl Origin {
         let details = error.details();
         let answer = answer(details).map(|(word, ..)| *word);
         let answer = answer.or_else(|| details.starts_with("ERR ").then_some("ERR"));
-        let detail = answer.map(str::to_owned).or_else(|| io_error_kind(details));
+        let detail = answer
+            .map(str::to_owned)
+            .or_else(|| TlsFault::find(error).map(ToString::to_string))
+            .or_else(|| io_error_kind(details));
         Self { kind: error.kind().to_str(), detail }
     }
 }

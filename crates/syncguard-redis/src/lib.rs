@@ -57,6 +57,12 @@
 //! variable `SSL_CERT_FILE` names a file of others, for the whole program. For this backend alone,
 //! `?sslrootcert=/path.pem` does, or `RedisOptions::with_root_certificate`.
 //!
+//! A certificate that cannot be trusted is `AuthFailed`, and so is a server that wants one of the client
+//! (`tls-auth-clients`, which is on unless Redis is told otherwise); the message says what to do. If
+//! connecting fails, or takes half of its timeout, the server is asked in the other language, by a `PING` in
+//! plain text or by a `ClientHello`. So the wrong kind of port is an `InvalidArgument` that says so, and not a
+//! server that seems to be away. Nothing else ever goes out in plain text.
+//!
 //! # Cluster
 //!
 //! All records of a lock must be in one slot, so the prefix needs a hash tag: `{app}`, not `app`. A
@@ -126,6 +132,7 @@ mod lookup;
 mod release;
 mod scripts;
 mod settle;
+mod speech;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;

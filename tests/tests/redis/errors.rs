@@ -283,22 +283,6 @@ async fn arguments_that_cannot_work() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_url_with_tls_never_goes_out_in_plain_text() -> Result<()> {
-    let server = RedisServer::builder().password(SECRET).start()?;
-    let proxy = FaultProxy::start(server.port())?;
-    let url = format!("rediss://:{SECRET}@127.0.0.1:{}", proxy.port());
-    let error = RedisBackend::connect(&url).await.unwrap_err();
-    if error.code() == ErrorCode::InvalidArgument {
-        // Without the feature `tls`.
-        assert_eq!(proxy.counters().connections, 0);
-    } else {
-        // With it, the server understands nothing, and hangs up or stays silent.
-        assert!(error.is_retryable(), "{error:?}");
-    }
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_single_servers_client_on_a_cluster_node() -> Result<()> {
     let node = RedisServer::builder().cluster(true).start()?;
     let error = acquire_fails(&backend(&node).await).await;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -10,6 +11,9 @@ use syncguard_redis::{
 };
 use syncguard_test_services::ports;
 use syncguard_test_services::redis::RedisServer;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 
 use crate::support::{fresh, take};
 
@@ -119,7 +123,8 @@ async fn an_authority_of_ones_own_is_trusted_where_it_is_named() -> Result<()> {
         (url.clone(), trusting(&stranger)),
         (other, trusting(&authority)),
     ] {
-        refusal(&url, options).await;
+        let error = refusal(&url, options).await;
+        assert_eq!(error.code(), ErrorCode::AuthFailed, "{error:?}");
     }
     Ok(())
 }
@@ -154,5 +159,127 @@ async fn a_file_that_is_none_of_certificates_is_refused_and_not_shown() -> Resul
     let garbage = RedisOptions::new().with_root_certificate(b"garbage");
     let error = refusal("rediss://localhost", garbage).await;
     assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error:?}");
+    Ok(())
+}
+
+/// Each in words a person can act on, and none that anybody would try again.
+#[tokio::test]
+async fn what_cannot_be_trusted_is_said_to_be_so() -> Result<()> {
+    let (authority, stranger) = (Authority::new()?, Authority::new()?);
+    let here: &[&str] = &["localhost"];
+    let past = rcgen::date_time_ymd(2020, 1, 1);
+    let future = rcgen::date_time_ymd(2090, 1, 1);
+    for (server, says) in [
+        (authority.server(here, |it| it.not_after = past, &[])?, "expired"),
+        (authority.server(here, |it| it.not_before = future, &[])?, "not valid yet"),
+        (authority.server(&["elsewhere"], |_| {}, &[])?, "other names"),
+        (stranger.server(here, |_| {}, &[])?, "sslrootcert"),
+        (authority.server(here, |_| {}, &["tls-auth-clients yes"])?, "client certificate"),
+        (
+            authority.server(here, |_| {}, &["tls-auth-clients yes", "tls-protocols TLSv1.2"])?,
+            "client certificate",
+        ),
+    ] {
+        let cluster = server.url().replace("rediss", "rediss-cluster");
+        for (url, options) in [
+            (server.url(), trusting(&authority)),
+            (cluster, trusting(&authority).with_key_prefix("{app}")),
+        ] {
+            let error = refusal(&url, options).await;
+            assert_eq!(error.code(), ErrorCode::AuthFailed, "{says}: {error:?}");
+            assert!(error.message().contains(says), "{says}: {error}");
+        }
+    }
+    // Nobody has signed it but itself; and an address is a name, too.
+    let server = authority.server(here, |_| {}, &[])?;
+    let error = refusal(&server.url(), RedisOptions::new()).await;
+    assert!(error.message().contains("sslrootcert"), "{error}");
+    let address = server.url().replace("localhost", "127.0.0.1");
+    let error = refusal(&address, trusting(&authority)).await;
+    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error:?}");
+    assert!(error.message().contains("other names"), "{error}");
+    // OpenSSL may not offer so old a version at all.
+    if let Ok(old) = authority.server(here, |_| {}, &["tls-protocols TLSv1.1"]) {
+        let error = refusal(&old.url(), trusting(&authority)).await;
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error:?}");
+        assert!(error.message().contains("TLS 1.2"), "{error}");
+    }
+    Ok(())
+}
+
+/// Redis does not answer a client that speaks the other language: it waits, or it hangs up.
+#[tokio::test]
+async fn a_port_of_the_other_kind_is_said_to_be_one() -> Result<()> {
+    const QUICK: Duration = Duration::from_millis(600);
+    let authority = Authority::new()?;
+    let encrypted = authority.server(&["localhost"], |_| {}, &[])?;
+    let only_13 = authority.server(&["localhost"], |_| {}, &["tls-protocols TLSv1.3"])?;
+    let (plain, secret) = (RedisServer::start()?, RedisServer::builder().password("p").start()?);
+    for (scheme, port, says) in [
+        ("rediss", plain.port(), "speaks no TLS"),
+        ("rediss", secret.port(), "speaks no TLS"),
+        ("rediss-cluster", plain.port(), "speaks no TLS"),
+        ("redis", encrypted.port, "use rediss"),
+        ("redis", only_13.port, "use rediss"),
+        ("redis-cluster", encrypted.port, "use rediss"),
+    ] {
+        for limit in [QUICK, RedisOptions::DEFAULT_CONNECT_TIMEOUT] {
+            let url = format!("{scheme}://:p@localhost:{port}?key_prefix=%7Bapp%7D");
+            let started = Instant::now();
+            let options = trusting(&authority).with_connect_timeout(limit);
+            let error = refusal(&url, options).await;
+            assert_eq!(error.code(), ErrorCode::InvalidArgument, "{scheme}: {error:?}");
+            assert!(error.message().contains(says), "{scheme}: {error}");
+            assert!(started.elapsed() < limit, "{scheme}: {:?}", started.elapsed());
+        }
+    }
+    Ok(())
+}
+
+/// What is away is not taken for what can never work.
+#[tokio::test]
+async fn a_server_that_is_away_is_tried_again_with_tls_as_well() -> Result<()> {
+    let authority = Authority::new()?;
+    let nobody = ports::free()?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let hangs_up = listener.local_addr()?.port();
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let silent = TcpListener::bind("127.0.0.1:0").await?;
+    let stays_silent = silent.local_addr()?.port();
+    for scheme in ["redis", "rediss"] {
+        for port in [nobody, hangs_up, stays_silent] {
+            let url = format!("{scheme}://127.0.0.1:{port}?connect_timeout_ms=400");
+            let error = refusal(&url, trusting(&authority)).await;
+            assert!(error.is_retryable(), "{error:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Everything that goes out is TLS, but for the question whether the server speaks any.
+#[tokio::test]
+async fn a_url_with_tls_sends_nothing_of_ours_in_plain_text() -> Result<()> {
+    const SECRET: &str = "s3cret-passw0rd";
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("rediss://:{SECRET}@{}?connect_timeout_ms=400", listener.local_addr()?);
+    let (tell, mut said) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let tell = tell.clone();
+            tokio::spawn(async move {
+                let mut all = Vec::new();
+                let _ = client.read_to_end(&mut all).await;
+                let _ = tell.send(all);
+            });
+        }
+    });
+    refusal(&url, RedisOptions::new()).await;
+    let mut connections = 0;
+    while let Ok(Some(all)) = tokio::time::timeout(Duration::from_secs(1), said.recv()).await {
+        connections += 1;
+        assert!(all.starts_with(&[0x16, 3]) || all == b"PING\r\n", "{all:?}");
+        assert!(!all.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
+    }
+    assert!(connections >= 1);
     Ok(())
 }

@@ -1,0 +1,87 @@
+//! What a server speaks that does not answer as expected.
+//!
+//! A client that speaks TLS to Redis without it waits in vain, because Redis waits for the end of the line;
+//! one that speaks plain text to a TLS port is cut off without a word. Either would look like a server
+//! that is away, and be tried again for ever. So if connecting fails or takes long, the server is asked
+//! in the other language.
+
+use std::io;
+use std::time::Duration;
+
+use fred::types::config::Server;
+use syncguard_core::{ErrorCode, LockError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::error;
+
+/// How long a server may take to answer in the other language.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Waits for connections to be opened, and says what is wrong if these servers speak the other language.
+/// They are asked when opening fails, and while it goes on after `patience`.
+pub(crate) async fn explained<T>(
+    servers: Vec<Server>,
+    tls: bool,
+    patience: Duration,
+    opening: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    let ask_later = async {
+        sleep(patience).await;
+        ask(&servers, tls).await
+    };
+    tokio::select! {
+        biased;
+        result = opening => match result {
+            Err(error) if is_in_doubt(&error) => Err(ask(&servers, tls).await.unwrap_or(error)),
+            result => result,
+        },
+        Some(error) = ask_later => Err(error),
+    }
+}
+
+/// Whether the reason may be that the other end understood nothing.
+fn is_in_doubt(error: &LockError) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::ServiceUnavailable | ErrorCode::NetworkTimeout | ErrorCode::Internal
+    )
+}
+
+/// The error if one of these servers answers in the other language.
+async fn ask(servers: &[Server], tls: bool) -> Option<LockError> {
+    // A Unix socket has no port.
+    for server in servers.iter().filter(|server| server.port > 0) {
+        if matches!(timeout(PATIENCE, answers(server, !tls)).await, Ok(Ok(true))) {
+            return Some(error::other_language(tls));
+        }
+    }
+    None
+}
+
+/// Whether a server answers in TLS, or in plain text.
+async fn answers(server: &Server, tls: bool) -> io::Result<bool> {
+    let mut stream = TcpStream::connect((&*server.host, server.port)).await?;
+    let question = if tls { client_hello() } else { b"PING\r\n".to_vec() };
+    stream.write_all(&question).await?;
+    let mut answer = [0; 2];
+    stream.read_exact(&mut answer).await?;
+    Ok(match answer {
+        // A handshake or an alert, of TLS 1.0 or later.
+        [0x15 | 0x16, 3] => tls,
+        // PONG, or an error such as NOAUTH.
+        [b'+' | b'-', _] => !tls,
+        _ => false,
+    })
+}
+
+/// The smallest one that every server answers, be it by an alert: TLS 1.2, two ciphers, no extensions.
+fn client_hello() -> Vec<u8> {
+    const RANDOM: [u8; 32] = [0; 32];
+    // A record of a handshake with 47 bytes; a ClientHello with 43 bytes; the version.
+    const HEAD: [u8; 11] = [0x16, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
+    // No session; ECDHE with AES-128-GCM, for keys of ECDSA and of RSA; no compression.
+    const TAIL: [u8; 9] = [0, 0, 4, 0xc0, 0x2b, 0xc0, 0x2f, 1, 0];
+    [&HEAD[..], &RANDOM, &TAIL].concat()
+}
