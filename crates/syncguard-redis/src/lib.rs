@@ -32,9 +32,24 @@
 //!
 //! Nothing queues up: while there is no connection, every operation fails at once with
 //! `ServiceUnavailable`. A call that was on its way when the connection broke, or that got no answer
-//! in time, fails with [`is_outcome_unknown`](LockError::is_outcome_unknown); a lock it may have taken
-//! is released in the background. Connections come back by themselves, at the latest a second after
-//! the server.
+//! in time, fails with [`is_outcome_unknown`](LockError::is_outcome_unknown). Connections come back by
+//! themselves, at the latest a second after the server.
+//!
+//! What was sent cannot be taken back, and a server that was stopped carries it out when it goes on. So
+//! each acquire, extend and release has a deadline in the server's own time: the end of the command
+//! timeout. A server that gets it later writes nothing. Hence:
+//!
+//! - An acquire of unknown outcome, also one whose future was dropped, is released in the background
+//!   until the server says, past the deadline, that there is no lock. Then there will be none.
+//! - Releases that meet an outage are tried again, for as long as the lock may live, once a second at
+//!   least after the server is back. [`GuardDefaults::clean_up`] tells how much is left to do.
+//! - An extend of a guard changes only the expiry that the guard knows of, so one that was overtaken by a
+//!   later one changes nothing. An [`ExtendRequest`] made by hand does so if it
+//!   [says](ExtendRequest::with_expected_expiry) which one it expects.
+//!
+//! The server's time is learned from connecting and from the answers; over a client of the program, the
+//! first write asks for it. Where the clock was set forward, the server refuses the next write, and it is
+//! sent once more. Where it was set back, a deadline is too late by as much until the next answer.
 //!
 //! # What the server must be
 //!
@@ -70,9 +85,10 @@
 //!
 //! When that slot moves to another node, locks go on as soon as it has arrived. While it moves, keys
 //! that are not locked yet fail with `ServiceUnavailable`: fred 10.1 does not follow `ASK`. Should a node
-//! leave the cluster while a script is on its way to it, fred may send the script a second time; the
-//! lock id keeps an acquire or an extend from doing anything twice, and a release may then answer
-//! "not found" for a lock it has just freed.
+//! leave the cluster while a script is on its way to it, fred sends the script a second time, and the
+//! first may be carried out after the second. An acquire or extend that meets such a change fails with
+//! `ServiceUnavailable` and an unknown outcome, and what it was granted is given back; a release may
+//! answer "not found" for a lock it has just freed.
 //!
 //! # Access rules
 //!
