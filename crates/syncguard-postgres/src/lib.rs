@@ -89,9 +89,12 @@
 
 mod acquire;
 mod backend;
+mod cancel_request;
 mod check_fence;
 mod config;
 mod connect;
+mod connection;
+mod drain;
 mod durability;
 mod error;
 mod extend;
@@ -112,6 +115,7 @@ pub use syncguard_core::*;
 pub use {deadpool_postgres, tokio_postgres};
 
 pub use self::backend::PostgresBackend;
+pub use self::cancel_request::CancelStream;
 pub use self::check_fence::CheckFenceError;
 pub use self::config::PostgresOptions;
 pub use self::connect::PoolOptions;

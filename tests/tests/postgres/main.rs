@@ -11,6 +11,7 @@ mod errors;
 mod faults;
 mod fleet;
 mod interop;
+mod late_sessions;
 mod model;
 mod options;
 mod round_trips;
