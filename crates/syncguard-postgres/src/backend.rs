@@ -127,9 +127,11 @@ impl PostgresBackend {
         options: PostgresOptions,
         pool: PoolOptions,
     ) -> Result<Self, LockError> {
-        let Parsed { config, options, pool, setup_schema } = url::parse(url, options, pool)?;
+        let Parsed { config, mut options, pool, setup_schema } = url::parse(url, options, pool)?;
         let strict = options.strict;
-        let backend = Self::new(make_pool(config, &pool, options.unprepared)?, options);
+        let (pool, cancel) = make_pool(config, &pool, options.unprepared)?;
+        options.cancel = Some(cancel);
+        let backend = Self::new(pool, options);
         if setup_schema {
             backend.setup_schema().await?;
         }

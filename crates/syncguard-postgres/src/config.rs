@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler, checked_timeout};
+use tokio_postgres::Config;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 
+use crate::cancel_request::{CancelRequests, CancelStream};
 use crate::tables::Tables;
 
 /// How a backend uses its database.
@@ -27,6 +30,7 @@ pub struct PostgresOptions {
     pub(crate) statement: Duration,
     pub(crate) unprepared: bool,
     pub(crate) strict: bool,
+    pub(crate) cancel: Option<CancelRequests>,
 }
 
 impl PostgresOptions {
@@ -40,6 +44,7 @@ impl PostgresOptions {
             statement: Duration::from_secs(5),
             unprepared: false,
             strict: false,
+            cancel: None,
         }
     }
 
@@ -97,6 +102,9 @@ impl PostgresOptions {
     /// The server waits for another session at most half as long, unless the role or the database
     /// has a `lock_timeout` of its own.
     ///
+    /// A statement that gets no answer in time is cancelled in the background, and its connection
+    /// serves again once the server has answered.
+    ///
     /// # Errors
     ///
     /// `InvalidArgument` below one millisecond or above 100 years.
@@ -119,6 +127,32 @@ impl PostgresOptions {
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
         self.strict = strict;
         self
+    }
+
+    /// Where and how to cancel statements that are given up, over a pool of your own: the
+    /// configuration and the TLS connector that the pool connects with, or `NoTls`.
+    ///
+    /// Without it requests go in plain text, as they always did with libpq, and two kinds of pools get
+    /// none: those whose `sslmode` is `require`, and those that lead to a pooler. There, a statement
+    /// keeps its connection until the server ends it.
+    ///
+    /// Of no effect on the pool that [`connect`](crate::PostgresBackend::connect) makes, of which all
+    /// is known.
+    pub fn with_cancel_requests<T>(mut self, config: &Config, tls: T) -> Self
+    where
+        T: MakeTlsConnect<CancelStream> + Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<CancelStream>>::Future: Send,
+    {
+        self.cancel = Some(CancelRequests::to(config, tls));
+        self
+    }
+
+    /// How statements are cancelled, if they are. Over an unknown pool that has to do without prepared
+    /// statements they are not: it leads to a pooler.
+    pub(crate) fn cancel_requests(&self) -> Option<CancelRequests> {
+        self.cancel.clone().or_else(|| (!self.unprepared).then(CancelRequests::by_driver))
     }
 
     /// How long the server may wait for another session, in whole milliseconds and never 0, which

@@ -9,6 +9,8 @@ use syncguard_core::{LockError, checked_timeout};
 use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
+use crate::cancel_request::CancelRequests;
+
 /// The pool that [`connect_with`](crate::PostgresBackend::connect_with) makes.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -79,12 +81,12 @@ impl Default for PoolOptions {
 const SESSION: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off; \
                        SET client_min_messages = error";
 
-/// Opens no connection yet.
+/// A pool, which opens no connection yet, and what cancels statements in its sessions.
 pub(crate) fn make_pool(
     mut config: Config,
     options: &PoolOptions,
     unprepared: bool,
-) -> Result<Pool, LockError> {
+) -> Result<(Pool, CancelRequests), LockError> {
     set_defaults(&mut config, options);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect);
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
@@ -96,17 +98,19 @@ pub(crate) fn make_pool(
         create: Some(connect.saturating_mul(2).saturating_mul(hosts)),
         recycle: Some(connect),
     };
-    let mut pool = Pool::builder(manager(config, options)?)
-        .max_size(options.size)
-        .timeouts(timeouts)
-        .runtime(Runtime::Tokio1);
+    let (manager, cancel) = manager(config, options)?;
+    let mut pool =
+        Pool::builder(manager).max_size(options.size).timeouts(timeouts).runtime(Runtime::Tokio1);
     // Behind a transaction pooler the session belongs to others too.
     if !unprepared {
         pool = pool.post_create(Hook::async_fn(|client, _| {
             Box::pin(async { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
         }));
     }
-    pool.build().map_err(|error| LockError::internal("no pool could be made").with_source(&error))
+    let pool = pool.build();
+    let pool =
+        pool.map_err(|error| LockError::internal("no pool could be made").with_source(&error))?;
+    Ok((pool, cancel))
 }
 
 fn set_defaults(config: &mut Config, options: &PoolOptions) {
@@ -129,16 +133,17 @@ fn set_defaults(config: &mut Config, options: &PoolOptions) {
 }
 
 #[cfg(feature = "tls")]
-fn manager(config: Config, options: &PoolOptions) -> Result<Manager, LockError> {
+fn manager(config: Config, options: &PoolOptions) -> Result<(Manager, CancelRequests), LockError> {
     if config.get_ssl_mode() == SslMode::Disable {
         return Ok(plain_manager(config));
     }
     let tls = crate::tls::Rustls::new(&options.root_certificates)?;
-    Ok(Manager::from_config(config, tls, manager_config()))
+    let cancel = CancelRequests::to(&config, tls.clone());
+    Ok((Manager::from_config(config, tls, manager_config()), cancel))
 }
 
 #[cfg(not(feature = "tls"))]
-fn manager(config: Config, options: &PoolOptions) -> Result<Manager, LockError> {
+fn manager(config: Config, options: &PoolOptions) -> Result<(Manager, CancelRequests), LockError> {
     debug_assert!(options.root_certificates.is_empty());
     if config.get_ssl_mode() == SslMode::Require {
         return Err(LockError::invalid_argument(
@@ -148,8 +153,9 @@ fn manager(config: Config, options: &PoolOptions) -> Result<Manager, LockError> 
     Ok(plain_manager(config))
 }
 
-fn plain_manager(config: Config) -> Manager {
-    Manager::from_config(config, tokio_postgres::NoTls, manager_config())
+fn plain_manager(config: Config) -> (Manager, CancelRequests) {
+    let cancel = CancelRequests::to(&config, tokio_postgres::NoTls);
+    (Manager::from_config(config, tokio_postgres::NoTls, manager_config()), cancel)
 }
 
 fn manager_config() -> ManagerConfig {

@@ -13,8 +13,18 @@ use tokio_postgres::error::{DbError, Severity};
 pub(crate) struct Failure {
     pub(crate) error: LockError,
     pub(crate) remedy: Remedy,
-    /// Whether the connection has answered and can serve the next statement.
-    pub(crate) connection_is_clean: bool,
+    pub(crate) connection: ConnectionState,
+}
+
+/// What a failure leaves of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectionState {
+    /// It has answered and can serve the next statement.
+    Clean,
+    /// The statement is still under way.
+    Busy,
+    /// It is of no more use.
+    Broken,
 }
 
 /// What may be done about a failure before a caller hears of it.
@@ -44,13 +54,19 @@ pub(crate) enum Phase {
 impl Failure {
     /// The connection was not used.
     pub(crate) fn unsent(error: LockError) -> Self {
-        Self { error, remedy: Remedy::Report, connection_is_clean: true }
+        Self { error, remedy: Remedy::Report, connection: ConnectionState::Clean }
+    }
+
+    /// The answer did not come in time.
+    pub(crate) fn unanswered(phase: Phase) -> Self {
+        let error = statement_timed_out(phase);
+        Self { error, remedy: Remedy::Report, connection: ConnectionState::Busy }
     }
 }
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        Self { error, remedy: Remedy::Report, connection_is_clean: false }
+        Self { error, remedy: Remedy::Report, connection: ConnectionState::Broken }
     }
 }
 
@@ -79,8 +95,12 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
         _ => Remedy::Report,
     };
     // A connection that was handed out in the middle of a transaction had better go.
-    let connection_is_clean = !ended && !sqlstate.starts_with("25");
-    Failure { error: failed, remedy, connection_is_clean }
+    let connection = if ended || sqlstate.starts_with("25") {
+        ConnectionState::Broken
+    } else {
+        ConnectionState::Clean
+    };
+    Failure { error: failed, remedy, connection }
 }
 
 /// The error of the last attempt. It does not know what became of an earlier one.
@@ -118,6 +138,14 @@ pub(crate) fn pool_exhausted() -> LockError {
     LockError::new(
         ErrorCode::RateLimited,
         "no connection of the pool became free within the pool wait timeout",
+    )
+}
+
+/// Most connections wait for the end of statements that were given up.
+pub(crate) fn pool_unanswered() -> LockError {
+    LockError::new(
+        ErrorCode::ServiceUnavailable,
+        "no connection became free within the pool wait timeout; PostgreSQL has not answered on most of them",
     )
 }
 
@@ -274,10 +302,11 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
     if phase == (Phase::After { writes: true }) {
         failed = failed.with_unknown_outcome();
     }
-    Failure { error: failed, remedy, connection_is_clean: false }
+    Failure { error: failed, remedy, connection: ConnectionState::Broken }
 }
 
-fn io_cause(error: &Error) -> Option<&io::Error> {
+/// What the network said, if it is what failed.
+pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {
     error.source()?.downcast_ref()
 }
 

@@ -99,9 +99,12 @@
 
 mod acquire;
 mod backend;
+mod cancel_request;
 mod check_fence;
 mod config;
 mod connect;
+mod connection;
+mod drain;
 mod durability;
 mod error;
 mod extend;
@@ -123,6 +126,7 @@ pub use syncguard_core::*;
 pub use {deadpool_postgres, tokio_postgres};
 
 pub use self::backend::PostgresBackend;
+pub use self::cancel_request::CancelStream;
 pub use self::check_fence::CheckFenceError;
 pub use self::config::PostgresOptions;
 pub use self::connect::PoolOptions;

@@ -68,10 +68,12 @@ const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn run(pool: Pool, options: &PostgresOptions) -> Result<(), LockError> {
     let session = Session::new(pool, options);
-    let connection = session.connection(Instant::now() + options.pool_wait).await?;
+    let connection = session.connection(Instant::now() + options.pool_wait, None).await?;
     let done = timeout(SETUP_TIMEOUT, make(connection.client()?, options)).await;
-    if let Ok(Ok(())) = done {
-        connection.give_back();
+    match done {
+        Ok(Ok(())) => connection.give_back(),
+        Ok(Err(_)) => connection.close(),
+        Err(_) => drop(connection),
     }
     done.map_err(|_| error::statement_timed_out(Phase::Before))?
 }

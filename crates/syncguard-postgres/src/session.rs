@@ -1,19 +1,22 @@
 //! One statement on a connection of the pool, with every wait bounded.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use deadpool_postgres::{Client, Object, Pool};
+use deadpool_postgres::{Client, Pool};
 use syncguard_core::cancel::Caller;
 use syncguard_core::{LockError, StoreClock, Timestamp, Ttl};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use crate::config::PostgresOptions;
-use crate::error::{self, Failure, Phase, Remedy};
+use crate::connection::Connection;
+use crate::drain::Drain;
+use crate::error::{self, ConnectionState, Failure, Phase, Remedy};
 use crate::record::{column, written_time};
 use crate::statements::{Statement, render};
 
@@ -22,7 +25,8 @@ pub(crate) struct Session {
     pool: Pool,
     /// Connections that contenders may take. They queue here, not at the pool, and leave one
     /// connection to those who hold a lock and want to extend or release it.
-    contenders: Semaphore,
+    contenders: Arc<Semaphore>,
+    drain: Arc<Drain>,
     pool_wait: Duration,
     statement: Duration,
     unprepared: bool,
@@ -65,7 +69,8 @@ impl Session {
         let contenders = connections.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS);
         Self {
             pool,
-            contenders: Semaphore::new(contenders),
+            contenders: Arc::new(Semaphore::new(contenders)),
+            drain: Arc::new(Drain::new(options.cancel_requests())),
             pool_wait: options.pool_wait,
             statement: options.statement,
             unprepared: options.unprepared,
@@ -144,15 +149,14 @@ impl Session {
         parameters: &[Param<'_>],
     ) -> Result<Answered, Failure> {
         let wait_ends = Instant::now() + self.pool_wait;
-        let _turn = match lane {
+        let turn = match lane {
             Lane::Holder => None,
-            Lane::Contender => Some(
-                timeout_at(wait_ends, self.contenders.acquire())
-                    .await
-                    .map_err(|_| error::pool_exhausted())?,
-            ),
+            Lane::Contender => timeout_at(wait_ends, Arc::clone(&self.contenders).acquire_owned())
+                .await
+                .map_err(|_| self.exhausted())?
+                .ok(),
         };
-        let connection = self.connection(wait_ends).await?;
+        let connection = self.connection(wait_ends, turn).await?;
         let answer_ends = Instant::now() + self.statement;
         let mut result = self.run(&connection, caller, statement, parameters, answer_ends).await;
         if let Err(Failure { remedy: Remedy::Prepare, .. }) = result {
@@ -162,22 +166,28 @@ impl Session {
         if let Err(Failure { remedy: Remedy::Reconnect { from_pool }, .. }) = &mut result {
             *from_pool = connection.was_used_before();
         }
-        match &result {
-            Ok(_) | Err(Failure { connection_is_clean: true, .. }) => connection.give_back(),
-            Err(_) => drop(connection),
+        match result.as_ref().map_or_else(|failure| failure.connection, |_| ConnectionState::Clean)
+        {
+            ConnectionState::Clean => connection.give_back(),
+            ConnectionState::Busy => drop(connection),
+            ConnectionState::Broken => connection.close(),
         }
         result
     }
 
-    /// A connection of the pool.
-    pub(crate) async fn connection(&self, wait_ends: Instant) -> Result<Connection, LockError> {
+    /// A connection of the pool, for whoever has this turn.
+    pub(crate) async fn connection(
+        &self,
+        wait_ends: Instant,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Result<Connection<'_>, LockError> {
         match timeout_at(wait_ends, self.pool.get()).await {
-            Ok(Ok(client)) => Ok(Connection(Some(client))),
+            Ok(Ok(client)) => Ok(Connection::new(client, turn, &self.drain)),
             Ok(Err(error)) => Err(error::from_pool(&error)),
             Err(_) => {
                 let status = self.pool.status();
                 Err(if status.size >= status.max_size {
-                    error::pool_exhausted()
+                    self.exhausted()
                 } else {
                     error::connect_timed_out()
                 })
@@ -185,9 +195,18 @@ impl Session {
         }
     }
 
+    /// Why no connection became free.
+    fn exhausted(&self) -> LockError {
+        if 2 * self.drain.waiting() >= self.pool.status().max_size {
+            error::pool_unanswered()
+        } else {
+            error::pool_exhausted()
+        }
+    }
+
     async fn run(
         &self,
-        connection: &Connection,
+        connection: &Connection<'_>,
         caller: &Caller,
         statement: &Statement,
         parameters: &[Param<'_>],
@@ -201,7 +220,7 @@ impl Session {
             let prepared = client.prepare_typed_cached(&statement.sql, statement.types);
             let prepared = timeout_at(ends, prepared)
                 .await
-                .map_err(|_| error::statement_timed_out(Phase::Before))?
+                .map_err(|_| Failure::unanswered(Phase::Before))?
                 .map_err(|error| error::classify(&error, Phase::Before))?;
             Some(prepared)
         };
@@ -231,7 +250,7 @@ impl Session {
             }
         };
         let rows = answer
-            .map_err(|_| error::statement_timed_out(after))?
+            .map_err(|_| Failure::unanswered(after))?
             .map_err(|error| error::classify(&error, after))?;
         Ok(Answered { row: rows.into_iter().next(), sent, deadline })
     }
@@ -246,7 +265,7 @@ impl Session {
         let sent = Instant::now();
         let rows = timeout_at(ends, client.query_typed(&self.time, &[]))
             .await
-            .map_err(|_| error::statement_timed_out(Phase::Before))?
+            .map_err(|_| Failure::unanswered(Phase::Before))?
             .map_err(|error| error::classify(&error, Phase::Before))?;
         let row = rows.first().ok_or_else(no_time)?;
         self.clock.learn(sent, written_time(column(row, 0)?)?);
@@ -256,39 +275,6 @@ impl Session {
 
 fn no_time() -> LockError {
     LockError::internal("PostgreSQL did not say what time it is")
-}
-
-/// A borrowed connection. Dropped without [`give_back`](Self::give_back) it is closed, because it
-/// may be in the middle of a conversation.
-pub(crate) struct Connection(Option<Client>);
-
-impl Connection {
-    pub(crate) fn client(&self) -> Result<&Client, LockError> {
-        self.0.as_ref().ok_or_else(|| LockError::internal("a connection was used after its return"))
-    }
-
-    /// Whether it has been in the pool since it was opened.
-    fn was_used_before(&self) -> bool {
-        self.0.as_ref().is_some_and(|client| Object::metrics(client).recycled.is_some())
-    }
-
-    pub(crate) fn give_back(mut self) {
-        drop(self.0.take());
-    }
-
-    fn forget(&self, statement: &Statement) {
-        if let Some(client) = &self.0 {
-            client.statement_cache.remove(&statement.sql, statement.types);
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        if let Some(client) = self.0.take() {
-            drop(Object::take(client));
-        }
-    }
 }
 
 /// A value for a statement. The driver logs parameters at debug level; these do not show.

@@ -12,7 +12,6 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use syncguard_core::LockError;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
@@ -58,8 +57,8 @@ pub(crate) fn read_certificates(path: &str) -> Result<Vec<Vec<u8>>, Box<dyn Erro
     }
 }
 
-impl MakeTlsConnect<Socket> for Rustls {
-    type Stream = Stream;
+impl<S: Io> MakeTlsConnect<S> for Rustls {
+    type Stream = Stream<S>;
     type TlsConnect = Connect;
     type Error = io::Error;
 
@@ -70,18 +69,23 @@ impl MakeTlsConnect<Socket> for Rustls {
     }
 }
 
+/// What can be encrypted.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Io for S {}
+
 /// One handshake to come.
 pub(crate) struct Connect {
     connector: TlsConnector,
     name: io::Result<ServerName<'static>>,
 }
 
-impl TlsConnect<Socket> for Connect {
-    type Stream = Stream;
+impl<S: Io> TlsConnect<S> for Connect {
+    type Stream = Stream<S>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
 
-    fn connect(self, socket: Socket) -> Self::Future {
+    fn connect(self, socket: S) -> Self::Future {
         Box::pin(async move {
             let stream = self.connector.connect(self.name?, socket).await?;
             Ok(Stream(Box::new(stream)))
@@ -90,16 +94,16 @@ impl TlsConnect<Socket> for Connect {
 }
 
 /// The encrypted connection.
-pub(crate) struct Stream(Box<RustlsStream<Socket>>);
+pub(crate) struct Stream<S>(Box<RustlsStream<S>>);
 
-impl TlsStream for Stream {
+impl<S: Io> TlsStream for Stream<S> {
     /// Not offered: the certificate is verified.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl AsyncRead for Stream {
+impl<S: Io> AsyncRead for Stream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -109,7 +113,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl<S: Io> AsyncWrite for Stream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -12,6 +12,7 @@ mod faults;
 mod fleet;
 mod interop;
 mod late;
+mod late_sessions;
 mod model;
 mod options;
 mod pooler;

@@ -13,7 +13,7 @@ use syncguard_test_services::postgres::PostgresServer;
 use crate::support::take;
 
 /// A server with a certificate of its own for `localhost`, and that certificate: in DER, and as text.
-fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
+pub(crate) fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
     let server = PostgresServer::start()?;
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     // Written by the server itself, so that it owns the key.

@@ -1,0 +1,146 @@
+//! Statements that are given up, and the sessions they are in.
+
+mod cancelled;
+mod crowd;
+mod passed;
+mod stage;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::{
+    ErrorCode, IsLockedRequest, LockBackend as _, PoolOptions, PostgresBackend,
+};
+use syncguard_test_services::postgres::{PgBouncer, PoolMode};
+
+use self::crowd::Crowd;
+use self::stage::{Fault, POOL, STATEMENT, Stage};
+use crate::support::pool;
+
+/// As long in statement timeouts as a minute is by default, nearly.
+const FAULT: Duration = Duration::from_secs(8);
+
+/// How soon everybody is served again, where nobody else uses the machine.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Few sessions all the time, room for others, and service as soon as the fault is gone. What was seen.
+async fn pile_up(stage: &Stage, backend: &PostgresBackend, fault: Fault) -> Result<String> {
+    let crowd = Crowd::gather(backend).await?;
+    let usual = crowd.all_are_served().await?;
+    stage.strike(fault).await?;
+    let most = stage.watch(FAULT).await?;
+    let (errors, unknown) = crowd.errors();
+    stage.heal(fault).await?;
+    let served = crowd.all_are_served().await?;
+    let after = stage.watch(STATEMENT).await?;
+    ensure!(most.max(after) <= POOL + 2, "{most} sessions, {after} afterwards");
+    ensure!(errors > 10, "{errors} errors: was there a fault?");
+    ensure!(served < SOON + 5 * usual, "all served after {served:?}, else after {usual:?}");
+    crowd.leave().await?;
+    Ok(format!(
+        "{fault:?}: {most} sessions at most, {after} afterwards, all served after {served:?}, \
+         {errors} errors, {unknown} of unknown outcome"
+    ))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_commits_pile_up_no_sessions_of_our_pool() -> Result<()> {
+    let stage = Stage::set().await?;
+    println!("{}", pile_up(&stage, &stage.ours().await?, Fault::StandbyAway).await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_table_piles_up_no_sessions_of_our_pool() -> Result<()> {
+    let stage = Stage::set().await?;
+    println!("{}", pile_up(&stage, &stage.ours().await?, Fault::TableLocked).await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_commits_pile_up_no_sessions_of_a_users_pool() -> Result<()> {
+    let stage = Stage::set().await?;
+    println!("{}", pile_up(&stage, &stage.theirs()?, Fault::StandbyAway).await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_table_piles_up_no_sessions_of_a_users_pool() -> Result<()> {
+    let stage = Stage::set().await?;
+    println!("{}", pile_up(&stage, &stage.theirs()?, Fault::TableLocked).await?);
+    Ok(())
+}
+
+/// Behind a transaction pooler, which passes cancellations on.
+async fn behind_pgbouncer(fault: Fault) -> Result<String> {
+    let stage = Stage::set().await?;
+    let pooler = PgBouncer::start(&stage.server, PoolMode::Transaction)?;
+    let options = stage.options()?.with_unprepared_statements(true);
+    let pool = PoolOptions::new().with_size(POOL)?;
+    let backend = PostgresBackend::connect_with(&pooler.url(), options, pool).await?;
+    pile_up(&stage, &backend, fault).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_commits_pile_up_no_sessions_behind_pgbouncer() -> Result<()> {
+    println!("{}", behind_pgbouncer(Fault::StandbyAway).await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_table_piles_up_no_sessions_behind_pgbouncer() -> Result<()> {
+    println!("{}", behind_pgbouncer(Fault::TableLocked).await?);
+    Ok(())
+}
+
+/// While all connections wait for the server, that is what callers are told, and not that others use
+/// them.
+#[tokio::test]
+async fn a_late_server_is_named_when_the_pool_has_no_connection() -> Result<()> {
+    let stage = Stage::set().await?;
+    // Behind a pooler, it says; so nothing is cancelled.
+    let options = stage.options()?.with_unprepared_statements(true);
+    let options = options.with_pool_wait_timeout(STATEMENT / 4)?;
+    let backend = PostgresBackend::new(pool(&stage.url(), 1), options);
+    drop(backend.pool().get().await?);
+    stage.strike(Fault::TableLocked).await?;
+    for expected in [ErrorCode::NetworkTimeout, ErrorCode::ServiceUnavailable] {
+        let error = backend.is_locked(IsLockedRequest::new("key")?).await.expect_err("an error");
+        ensure!(error.code() == expected, "{error:?}");
+    }
+    Ok(())
+}
+
+/// Nothing can be cancelled, as the pool's sessions are encrypted, or so it says: those that do not
+/// answer are few all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (pool, _) = passed::pool(&stage.url(), POOL)?;
+    println!(
+        "{}",
+        pile_up(&stage, &PostgresBackend::new(pool, stage.options()?), Fault::StandbyAway).await?
+    );
+    Ok(())
+}
+
+/// The server stands still: it takes connections and requests, and answers nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_server_is_left_with_few_sessions() -> Result<()> {
+    for ours in [true, false] {
+        let mut stage = Stage::set().await?;
+        let backend = if ours { stage.ours().await? } else { stage.theirs()? };
+        let crowd = Crowd::gather(&backend).await?;
+        let usual = crowd.all_are_served().await?;
+        stage.server.pause()?;
+        tokio::time::sleep(FAULT * 3 / 4).await;
+        stage.server.resume()?;
+        let served = crowd.all_are_served().await?;
+        let most = stage.watch(STATEMENT).await?;
+        println!("{most} sessions, all served after {served:?}");
+        ensure!(most <= POOL + 2, "{most} sessions");
+        ensure!(served < SOON + 5 * usual, "all served after {served:?}, else after {usual:?}");
+        crowd.leave().await?;
+    }
+    Ok(())
+}

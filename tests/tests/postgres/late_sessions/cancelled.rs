@@ -1,0 +1,188 @@
+//! Which statements are cancelled, how, and what becomes of their connections.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use syncguard_postgres::tokio_postgres::{Config, NoTls};
+use syncguard_postgres::{
+    ErrorCode, IsLockedRequest, LockBackend as _, LockError, PoolOptions, PostgresBackend,
+};
+use syncguard_test_services::postgres::{PgBouncer, PoolMode};
+use syncguard_test_services::proxy::FaultProxy;
+
+use super::passed::{self, Passed};
+use super::stage::{Fault, STATEMENT, Stage};
+use crate::support::{pool, request, session};
+
+/// For sessions that bound nothing themselves, as far as an operation goes.
+const PATIENT: &str = "options=-c%20lock_timeout%3D60s%20-c%20statement_timeout%3D60s";
+
+/// A read that has to be given up.
+async fn give_up(backend: &PostgresBackend) -> Result<()> {
+    let started = Instant::now();
+    match backend.is_locked(IsLockedRequest::new("key")?).await {
+        Ok(_) => bail!("an answer"),
+        Err(error) => ensure!(error.code() == ErrorCode::NetworkTimeout, "{error:?}"),
+    }
+    ensure!(started.elapsed() < 2 * STATEMENT, "given up after {:?}", started.elapsed());
+    Ok(())
+}
+
+/// Waits until no session of ours waits for the table, which is locked all the time.
+async fn cancelled(stage: &Stage) -> Result<bool> {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    let started = Instant::now();
+    while started.elapsed() < STATEMENT {
+        if stage.admin.query_one(sql, &[]).await?.get::<_, i64>(0) == 0 {
+            return Ok(true);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(false)
+}
+
+async fn ours(url: &str, stage: &Stage) -> Result<PostgresBackend, LockError> {
+    let options = stage.options().expect("options");
+    PostgresBackend::connect_with(url, options, PoolOptions::new().with_size(1)?).await
+}
+
+/// The session of a statement that was given up is used again.
+#[tokio::test]
+async fn a_late_statement_leaves_its_session_behind() -> Result<()> {
+    let stage = Stage::set().await?;
+    let theirs = PostgresBackend::new(pool(&stage.url(), 1), stage.options()?);
+    let ours = ours(&stage.url(), &stage).await?;
+    let cases =
+        [(&theirs, Fault::TableLocked), (&theirs, Fault::StandbyAway), (&ours, Fault::StandbyAway)];
+    for (backend, fault) in cases {
+        let before = session(&*backend.pool().get().await?).await;
+        stage.strike(fault).await?;
+        let error = backend.acquire(request("key", STATEMENT)).await.err();
+        let error = error.with_context(|| format!("{fault:?}: an answer"))?;
+        ensure!(error.code() == ErrorCode::NetworkTimeout, "{fault:?}: {error:?}");
+        ensure!(error.is_outcome_unknown() == matches!(fault, Fault::StandbyAway), "{error:?}");
+        // The fault goes on.
+        let connection = tokio::time::timeout(STATEMENT, backend.pool().get()).await??;
+        ensure!(session(&connection).await == before, "{fault:?}: another session");
+        drop(connection);
+        stage.heal(fault).await?;
+    }
+    Ok(())
+}
+
+/// Encrypted or not, with the means of the pool.
+#[tokio::test]
+async fn a_late_statement_is_cancelled_as_its_pool_connects() -> Result<()> {
+    let stage = Stage::set().await?;
+    let plain: Config = stage.url().parse()?;
+    let connector = Passed::default();
+    let (encrypted, config) = passed::pool(&stage.url(), 1)?;
+    let options = stage.options()?;
+    let told = options.clone().with_cancel_requests(&plain, NoTls);
+    let told_tls = options.clone().with_cancel_requests(&config, connector.clone());
+    let patient = format!("{}?{PATIENT}", stage.url());
+    let cases = [
+        ("a pool of ours", ours(&patient, &stage).await?, true),
+        ("a user's pool", PostgresBackend::new(pool(&stage.url(), 1), options.clone()), true),
+        ("a user's pool, told", PostgresBackend::new(pool(&stage.url(), 1), told), true),
+        ("an encrypted pool", PostgresBackend::new(encrypted.clone(), options), false),
+        ("an encrypted pool, told", PostgresBackend::new(encrypted, told_tls), true),
+    ];
+    for (name, backend, expected) in cases {
+        // A connection, so that its opening is not a part of it.
+        drop(backend.pool().get().await?);
+        stage.strike(Fault::TableLocked).await?;
+        give_up(&backend).await.context(name)?;
+        ensure!(cancelled(&stage).await? == expected, "{name}");
+        stage.heal(Fault::TableLocked).await?;
+        let connection = tokio::time::timeout(2 * STATEMENT, backend.pool().get()).await;
+        drop(connection.with_context(|| format!("{name}: the connection"))??);
+    }
+    ensure!(connector.count() > 0, "no request was encrypted");
+    Ok(())
+}
+
+/// Our own TLS.
+#[tokio::test]
+async fn a_late_statement_is_cancelled_over_tls() -> Result<()> {
+    let (server, root, _) = crate::tls::server()?;
+    let url = server.url().replace("127.0.0.1", "localhost");
+    let options = syncguard_postgres::PostgresOptions::new().with_statement_timeout(STATEMENT)?;
+    let pool = PoolOptions::new().with_size(1)?.with_root_certificate(root);
+    let url = format!("{url}?sslmode=require&{PATIENT}");
+    let backend = PostgresBackend::connect_with(&url, options, pool).await?;
+    backend.setup_schema().await?;
+    let before = session(&*backend.pool().get().await?).await;
+    let locker = crate::support::connect(&server.url()).await;
+    locker.batch_execute("BEGIN; LOCK TABLE syncguard_locks IN ACCESS EXCLUSIVE MODE").await?;
+    give_up(&backend).await?;
+    let connection = tokio::time::timeout(STATEMENT, backend.pool().get()).await??;
+    ensure!(session(&connection).await == before, "another session");
+    let encrypted = server.psql(&format!("SELECT ssl FROM pg_stat_ssl WHERE pid = {before}"))?;
+    ensure!(encrypted == "t");
+    Ok(())
+}
+
+/// PgBouncer 1.18 dies when a request's connection is closed too soon. It gets none that is.
+#[tokio::test]
+async fn a_late_statement_behind_pgbouncer_is_cancelled_with_care() -> Result<()> {
+    let stage = Stage::set().await?;
+    for (mode, told) in
+        [(PoolMode::Session, true), (PoolMode::Transaction, true), (PoolMode::Transaction, false)]
+    {
+        let pooler = PgBouncer::start(&stage.server, mode)?;
+        let config: Config = pooler.url().parse()?;
+        let unprepared = mode == PoolMode::Transaction;
+        let mut options = stage.options()?.with_unprepared_statements(unprepared);
+        if told {
+            options = options.with_cancel_requests(&config, NoTls);
+        }
+        let backend = PostgresBackend::new(pool(&pooler.url(), 1), options);
+        drop(backend.pool().get().await?);
+        for _ in 0..3 {
+            stage.strike(Fault::TableLocked).await?;
+            give_up(&backend).await.with_context(|| format!("{mode:?}, {told}"))?;
+            ensure!(cancelled(&stage).await? == told, "{mode:?}, {told}");
+            stage.heal(Fault::TableLocked).await?;
+            let connection = tokio::time::timeout(2 * STATEMENT, backend.pool().get()).await;
+            drop(connection.with_context(|| format!("{mode:?}, {told}: the connection"))??);
+            ensure!(pooler.psql("SELECT 1")? == "1");
+        }
+    }
+    Ok(())
+}
+
+/// A request that is slower than the answer it was meant to hurry ends nothing that comes later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_request_ends_no_other_statement() -> Result<()> {
+    const WAY: Duration = Duration::from_millis(100);
+    let stage = Stage::set().await?;
+    for is_ours in [false, true] {
+        let proxy = FaultProxy::start(stage.server.port())?;
+        let (port, other) = (stage.server.port().to_string(), proxy.port().to_string());
+        let url = stage.url().replace(&port, &other);
+        let backend = if is_ours {
+            ours(&format!("{url}?{PATIENT}"), &stage).await?
+        } else {
+            PostgresBackend::new(pool(&url, 1), stage.options()?)
+        };
+        drop(backend.pool().get().await?);
+        for _ in 0..3 {
+            stage.strike(Fault::TableLocked).await?;
+            let reader = tokio::spawn({
+                let backend = backend.clone();
+                async move { give_up(&backend).await }
+            });
+            tokio::time::sleep(STATEMENT * 9 / 10).await;
+            proxy.set_latency(WAY, Duration::ZERO);
+            reader.await??;
+            // The request is on its way, and the table becomes free.
+            tokio::time::sleep(WAY / 2).await;
+            stage.heal(Fault::TableLocked).await?;
+            proxy.set_latency(Duration::ZERO, Duration::ZERO);
+            let connection = tokio::time::timeout(2 * STATEMENT, backend.pool().get()).await??;
+            connection.batch_execute("SELECT pg_sleep(0.2)").await.context("cancelled")?;
+        }
+    }
+    Ok(())
+}
