@@ -129,7 +129,7 @@ impl PostgresBackend {
     ) -> Result<Self, LockError> {
         let Parsed { config, mut options, pool, setup_schema } = url::parse(url, options, pool)?;
         let strict = options.strict;
-        let (pool, cancel) = make_pool(config, &pool, options.unprepared)?;
+        let (pool, cancel) = make_pool(config, &pool, &options)?;
         options.cancel = Some(cancel);
         let backend = Self::new(pool, options);
         if setup_schema {

@@ -100,7 +100,9 @@ impl PostgresOptions {
     /// The longest to wait for the answer to a statement. Default: 5 s.
     ///
     /// The server waits for another session at most half as long, unless the role or the database
-    /// has a `lock_timeout` of its own.
+    /// has a `lock_timeout` of its own. In the sessions of a pool that
+    /// [`connect`](crate::PostgresBackend::connect) makes it ends a statement after nine tenths of
+    /// it, unless they have a `statement_timeout`: its own word tells what became of the statement.
     ///
     /// A statement that gets no answer in time is cancelled in the background, and its connection
     /// serves again once the server has answered.
@@ -159,6 +161,12 @@ impl PostgresOptions {
     /// would mean for ever.
     pub(crate) fn lock_timeout_ms(&self) -> u128 {
         (self.statement / 2).as_millis().clamp(1, 1 << 30)
+    }
+
+    /// After how long the server ends a statement, in whole milliseconds and never 0: a little before
+    /// it is given up here, so that its word arrives in time.
+    pub(crate) fn statement_timeout_ms(&self) -> u128 {
+        (self.statement.as_millis() * 9 / 10).clamp(1, 1 << 30)
     }
 }
 

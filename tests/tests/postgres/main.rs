@@ -16,6 +16,7 @@ mod model;
 mod options;
 mod round_trips;
 mod schema;
+mod session_settings;
 mod support;
 mod tls;
 mod typescript;
