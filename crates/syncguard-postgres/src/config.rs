@@ -132,14 +132,25 @@ impl PostgresOptions {
     }
 
     /// Where and how to cancel statements that are given up, over a pool of your own: the
-    /// configuration and the TLS connector that the pool connects with, or `NoTls`.
+    /// configuration that the pool connects with, and its TLS connector, or `NoTls`.
     ///
-    /// Without it requests go in plain text, as they always did with libpq, and two kinds of pools get
-    /// none: those whose `sslmode` is `require`, and those that lead to a pooler. There, a statement
-    /// keeps its connection until the server ends it.
+    /// ```
+    /// use syncguard_postgres::PostgresOptions;
+    /// use syncguard_postgres::tokio_postgres::{Config, NoTls};
     ///
-    /// Of no effect on the pool that [`connect`](crate::PostgresBackend::connect) makes, of which all
-    /// is known.
+    /// let config: Config = "host=/run/postgresql user=app".parse()?; // the pool's
+    /// let options = PostgresOptions::new().with_cancel_requests(&config, NoTls);
+    /// # Ok::<(), syncguard_postgres::tokio_postgres::Error>(())
+    /// ```
+    ///
+    /// Without it, requests to cancel go to the session's server in plain text, as libpq sent them
+    /// until version 17. Two kinds of pools then get none: those whose `sslmode` is `require`, and those
+    /// that lead to a pooler. There, a statement keeps its connection until the server ends it.
+    ///
+    /// A request goes to all hosts of the configuration. Those that do not have the session ignore it.
+    ///
+    /// Of no effect on a pool that [`connect`](crate::PostgresBackend::connect) makes: all is known of
+    /// that one.
     pub fn with_cancel_requests<T>(mut self, config: &Config, tls: T) -> Self
     where
         T: MakeTlsConnect<CancelStream> + Clone + Send + Sync + 'static,

@@ -160,6 +160,7 @@ fn plain_manager(config: Config) -> (Manager, CancelRequests) {
 }
 
 fn manager_config() -> ManagerConfig {
-    // No query on reuse: it would be a second round trip, and interrupted connections do not come back.
+    // No query on reuse: it would be a second round trip, and interrupted connections come back once they
+    // have answered.
     ManagerConfig { recycling_method: RecyclingMethod::Fast }
 }
