@@ -43,6 +43,12 @@ impl PostgresBackend {
     /// hold a lock and want to extend or release it; contenders share the others. A pool that hands
     /// out connections in the middle of a transaction makes every promise void, because what is done
     /// in there is not committed.
+    ///
+    /// The sessions are yours, and no settings are made in them: give the role a `lock_timeout`, if
+    /// waits for a locked table are to end before the
+    /// [statement timeout](PostgresOptions::with_statement_timeout). To have statements cancelled over
+    /// encrypted connections or through a pooler, say how:
+    /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests).
     #[must_use]
     pub fn new(pool: Pool, options: PostgresOptions) -> Self {
         Self(Arc::new(Inner {
@@ -129,7 +135,7 @@ impl PostgresBackend {
     ) -> Result<Self, LockError> {
         let Parsed { config, mut options, pool, setup_schema } = url::parse(url, options, pool)?;
         let strict = options.strict;
-        let (pool, cancel) = make_pool(config, &pool, options.unprepared)?;
+        let (pool, cancel) = make_pool(config, &pool, &options)?;
         options.cancel = Some(cancel);
         let backend = Self::new(pool, options);
         if setup_schema {
@@ -166,8 +172,9 @@ impl PostgresBackend {
         setup_schema(self.pool(), &self.0.options).await
     }
 
-    /// The pool. One that [`connect_with`](Self::connect_with) made is for locks alone: its sessions
-    /// plan without sequential scans, unless statements are unprepared.
+    /// The pool. One that [`connect_with`](Self::connect_with) made is for locks alone. Unless statements
+    /// are unprepared, its sessions plan without sequential scans, are `read committed`, and have a
+    /// `lock_timeout` and a `statement_timeout`.
     #[must_use]
     pub fn pool(&self) -> &Pool {
         self.0.session.pool()

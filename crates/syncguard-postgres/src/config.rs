@@ -100,7 +100,9 @@ impl PostgresOptions {
     /// The longest to wait for the answer to a statement. Default: 5 s.
     ///
     /// The server waits for another session at most half as long, unless the role or the database
-    /// has a `lock_timeout` of its own.
+    /// has a `lock_timeout` of its own. In the sessions of a pool that
+    /// [`connect`](crate::PostgresBackend::connect) makes it ends a statement after nine tenths of
+    /// it, unless they have a `statement_timeout`: its own word tells what became of the statement.
     ///
     /// A statement that gets no answer in time is cancelled in the background, and its connection
     /// serves again once the server has answered.
@@ -130,14 +132,25 @@ impl PostgresOptions {
     }
 
     /// Where and how to cancel statements that are given up, over a pool of your own: the
-    /// configuration and the TLS connector that the pool connects with, or `NoTls`.
+    /// configuration that the pool connects with, and its TLS connector, or `NoTls`.
     ///
-    /// Without it requests go in plain text, as they always did with libpq, and two kinds of pools get
-    /// none: those whose `sslmode` is `require`, and those that lead to a pooler. There, a statement
-    /// keeps its connection until the server ends it.
+    /// ```
+    /// use syncguard_postgres::PostgresOptions;
+    /// use syncguard_postgres::tokio_postgres::{Config, NoTls};
     ///
-    /// Of no effect on the pool that [`connect`](crate::PostgresBackend::connect) makes, of which all
-    /// is known.
+    /// let config: Config = "host=/run/postgresql user=app".parse()?; // the pool's
+    /// let options = PostgresOptions::new().with_cancel_requests(&config, NoTls);
+    /// # Ok::<(), syncguard_postgres::tokio_postgres::Error>(())
+    /// ```
+    ///
+    /// Without it, requests to cancel go to the session's server in plain text, as libpq sent them
+    /// until version 17. Two kinds of pools then get none: those whose `sslmode` is `require`, and those
+    /// that lead to a pooler. There, a statement keeps its connection until the server ends it.
+    ///
+    /// A request goes to all hosts of the configuration. Those that do not have the session ignore it.
+    ///
+    /// Of no effect on a pool that [`connect`](crate::PostgresBackend::connect) makes: all is known of
+    /// that one.
     pub fn with_cancel_requests<T>(mut self, config: &Config, tls: T) -> Self
     where
         T: MakeTlsConnect<CancelStream> + Clone + Send + Sync + 'static,
@@ -159,6 +172,12 @@ impl PostgresOptions {
     /// would mean for ever.
     pub(crate) fn lock_timeout_ms(&self) -> u128 {
         (self.statement / 2).as_millis().clamp(1, 1 << 30)
+    }
+
+    /// After how long the server ends a statement, in whole milliseconds and never 0: a little before
+    /// it is given up here, so that its word arrives in time.
+    pub(crate) fn statement_timeout_ms(&self) -> u128 {
+        (self.statement.as_millis() * 9 / 10).clamp(1, 1 << 30)
     }
 }
 

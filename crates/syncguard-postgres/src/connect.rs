@@ -1,5 +1,6 @@
 //! A pool of the library's own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
@@ -10,6 +11,8 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
 use crate::cancel_request::CancelRequests;
+use crate::config::PostgresOptions;
+use crate::statements::render;
 
 /// The pool that [`connect_with`](crate::PostgresBackend::connect_with) makes.
 #[derive(Clone, Debug)]
@@ -75,17 +78,11 @@ impl Default for PoolOptions {
     }
 }
 
-/// For sessions that do nothing but this backend's few statements. The lock table is small one minute
-/// and has a hundred thousand dead rows the next: a plan that reads all of it must not outlive its day.
-/// Notices and warnings stay on the server: the driver logs them, and a trigger's may hold keys.
-const SESSION: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off; \
-                       SET client_min_messages = error";
-
 /// A pool, which opens no connection yet, and what cancels statements in its sessions.
 pub(crate) fn make_pool(
     mut config: Config,
     options: &PoolOptions,
-    unprepared: bool,
+    backend: &PostgresOptions,
 ) -> Result<(Pool, CancelRequests), LockError> {
     set_defaults(&mut config, options);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect);
@@ -102,9 +99,13 @@ pub(crate) fn make_pool(
     let mut pool =
         Pool::builder(manager).max_size(options.size).timeouts(timeouts).runtime(Runtime::Tokio1);
     // Behind a transaction pooler the session belongs to others too.
-    if !unprepared {
-        pool = pool.post_create(Hook::async_fn(|client, _| {
-            Box::pin(async { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
+    if !backend.unprepared {
+        let settings: Arc<str> = render(include_str!("sql/session.sql"), backend).into();
+        pool = pool.post_create(Hook::async_fn(move |client, _| {
+            let settings = Arc::clone(&settings);
+            Box::pin(
+                async move { client.batch_execute(&settings).await.map_err(HookError::Backend) },
+            )
         }));
     }
     let pool = pool.build();
@@ -159,6 +160,7 @@ fn plain_manager(config: Config) -> (Manager, CancelRequests) {
 }
 
 fn manager_config() -> ManagerConfig {
-    // No query on reuse: it would be a second round trip, and interrupted connections do not come back.
+    // No query on reuse: it would be a second round trip, and interrupted connections come back once they
+    // have answered.
     ManagerConfig { recycling_method: RecyclingMethod::Fast }
 }

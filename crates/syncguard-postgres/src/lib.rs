@@ -43,6 +43,22 @@
 //! came, the statement is sent again on another one, and the lock id tells what happened; connections
 //! that died in the pool are survived that way, however many they are.
 //!
+//! # When the server is late
+//!
+//! A statement that gets no answer within its
+//! [timeout](PostgresOptions::with_statement_timeout) is given up, and cancelled in the background. Its
+//! connection keeps its place in the pool until the server has answered, and then serves again; so
+//! sessions do not pile up in a server that a locked table or an absent standby holds up. At most two
+//! connections at a time leave the pool unanswered, each for five minutes at most, so that some places
+//! are there again after two seconds where connections have died without a word. A pool of `n`
+//! connections therefore has at most `n + 2` sessions, for as long as statements can be cancelled or
+//! five minutes otherwise; a server that is out of reach for half a minute is taken to have none left.
+//! While most of a pool waits like that, operations that find no connection fail with
+//! `ServiceUnavailable`.
+//!
+//! A commit that waits for a standby can only be cancelled, no setting ends its wait. What it wrote
+//! stays, as PostgreSQL warns in its log, and its caller is told that the outcome is unknown.
+//!
 //! # Beside the TypeScript library
 //!
 //! Tables, rows and advisory locks are those of SyncGuard 2.5 for TypeScript; both may share a
@@ -59,6 +75,10 @@
 //! In any mode, set PgBouncer's `server_login_retry` to 1 and its `query_wait_timeout` below the statement
 //! timeout. While the first is running PgBouncer refuses everybody after a failed log-in to the server,
 //! for 15 s by default; the error is then `ServiceUnavailable`, and nothing was carried out.
+//!
+//! PgBouncer passes cancellations on. Several of them behind one address need its `peers`, or a
+//! cancellation may reach the wrong one. Over a pool of your own there are none through a pooler, unless
+//! you say where it is: [`with_cancel_requests`](PostgresOptions::with_cancel_requests).
 //!
 //! # Durability
 //!

@@ -82,7 +82,9 @@ async fn make(client: &Client, options: &PostgresOptions) -> Result<(), LockErro
     /// The TypeScript library makes its tables without a lock, so a race is still possible.
     const ATTEMPTS: u32 = 6;
     // One message is one transaction, rolled back as a whole if a statement fails.
-    let ddl = format!("SELECT pg_advisory_xact_lock({SETUP_LOCK}); {}", schema_sql(options));
+    let patience = render(include_str!("sql/setup.sql"), options);
+    let ddl =
+        format!("{patience}; SELECT pg_advisory_xact_lock({SETUP_LOCK}); {}", schema_sql(options));
     for _ in 0..ATTEMPTS {
         if !needs_work(client, options).await? {
             return Ok(());

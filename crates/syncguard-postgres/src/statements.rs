@@ -86,6 +86,7 @@ pub(crate) fn render(sql: &str, options: &PostgresOptions) -> String {
         .replace("{stale}", &(tolerance + CLEANUP_GUARD.as_millis()).to_string())
         .replace("{highest_counter}", &(Fence::MAX.get() - 1).to_string())
         .replace("{lock_timeout}", &options.lock_timeout_ms().to_string())
+        .replace("{statement_timeout}", &options.statement_timeout_ms().to_string())
 }
 
 /// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the

@@ -5,17 +5,17 @@ mod crowd;
 mod passed;
 mod stage;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::{
-    ErrorCode, IsLockedRequest, LockBackend as _, PoolOptions, PostgresBackend,
+    ErrorCode, IsLockedRequest, LockBackend as _, LookupRequest, PoolOptions, PostgresBackend,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 
 use self::crowd::Crowd;
 use self::stage::{Fault, POOL, STATEMENT, Stage};
-use crate::support::pool;
+use crate::support::{pool, request};
 
 /// As long in statement timeouts as a minute is by default, nearly.
 const FAULT: Duration = Duration::from_secs(8);
@@ -90,6 +90,28 @@ async fn late_commits_pile_up_no_sessions_behind_pgbouncer() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_table_piles_up_no_sessions_behind_pgbouncer() -> Result<()> {
     println!("{}", behind_pgbouncer(Fault::TableLocked).await?);
+    Ok(())
+}
+
+/// A read and a write wait for a table as long as they wait for a row.
+#[tokio::test]
+async fn a_late_table_is_waited_for_by_reads_as_by_writes() -> Result<()> {
+    let stage = Stage::set().await?;
+    let backend = stage.ours().await?;
+    stage.strike(Fault::TableLocked).await?;
+    for operation in ["is_locked", "lookup", "acquire"] {
+        let started = Instant::now();
+        let error = match operation {
+            "is_locked" => backend.is_locked(IsLockedRequest::new("key")?).await.err(),
+            "lookup" => backend.lookup(LookupRequest::by_key("key")?).await.err(),
+            _ => backend.acquire(request("key", STATEMENT)).await.err(),
+        };
+        let took = started.elapsed();
+        let error = error.with_context(|| format!("{operation}: an answer"))?;
+        ensure!(error.code() == ErrorCode::ServiceUnavailable, "{operation}: {error:?}");
+        ensure!(!error.is_outcome_unknown(), "{operation}");
+        ensure!(took >= STATEMENT / 2 && took < STATEMENT, "{operation} took {took:?}");
+    }
     Ok(())
 }
 

@@ -18,6 +18,7 @@ mod options;
 mod pooler;
 mod round_trips;
 mod schema;
+mod session_settings;
 mod support;
 mod tls;
 mod typescript;

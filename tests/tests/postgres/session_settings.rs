@@ -1,0 +1,142 @@
+//! What the sessions of a pool that `connect` made are set to.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::{
+    AcquireResult, ErrorCode, LockBackend as _, PoolOptions, PostgresBackend, ReleaseRequest,
+};
+use syncguard_test_services::postgres::PostgresServer;
+use tokio::task::JoinSet;
+
+use crate::support::{MINUTE, Tables, connect, request, session, shared};
+
+/// A pool of ours, whose sessions start with these settings.
+async fn ours(tables: &Tables, settings: &[&str]) -> Result<PostgresBackend> {
+    let settings: Vec<String> =
+        settings.iter().map(|setting| format!("-c%20{}", setting.replace('=', "%3D"))).collect();
+    let url = format!("{}?options={}", shared().url(), settings.join("%20"));
+    let options = tables.options().with_statement_timeout(Duration::from_secs(1))?;
+    let pool = PoolOptions::new().with_size(1)?;
+    Ok(PostgresBackend::connect_with(&url, options, pool).await?)
+}
+
+async fn settings(backend: &PostgresBackend) -> Result<[String; 3]> {
+    let sql = "SELECT current_setting('lock_timeout'), current_setting('statement_timeout'),
+        current_setting('default_transaction_isolation')";
+    let row = backend.pool().get().await?.query_one(sql, &[]).await?;
+    Ok([row.get(0), row.get(1), row.get(2)])
+}
+
+#[tokio::test]
+async fn our_sessions_bound_their_waits_where_nobody_else_does() -> Result<()> {
+    let tables = Tables::fresh();
+    let cases: [(&[&str], [&str; 3]); 4] = [
+        (&[], ["500ms", "900ms", "read committed"]),
+        (&["lock_timeout=7s"], ["7s", "900ms", "read committed"]),
+        (&["statement_timeout=7s"], ["500ms", "7s", "read committed"]),
+        (&["default_transaction_isolation=serializable"], ["500ms", "900ms", "read committed"]),
+    ];
+    for (given, expected) in cases {
+        assert_eq!(settings(&ours(&tables, given).await?).await?, expected, "{given:?}");
+    }
+
+    // What a role has counts as its own.
+    let admin = connect(&shared().url()).await;
+    let role = format!("role_of_{}", tables.locks);
+    admin
+        .batch_execute(&format!(
+            "CREATE ROLE {role} LOGIN; ALTER ROLE {role} SET lock_timeout = '9s'"
+        ))
+        .await?;
+    let url = shared().url().replace("postgres:syncguard@", &format!("{role}@"));
+    let backend = PostgresBackend::connect(&url).await?;
+    assert_eq!(settings(&backend).await?, ["9s", "4500ms", "read committed"]);
+
+    // Behind a pooler, the sessions are others' too.
+    let options = tables.options().with_unprepared_statements(true);
+    let unprepared =
+        PostgresBackend::connect_with(&shared().url(), options, PoolOptions::new()).await?;
+    assert_eq!(settings(&unprepared).await?, ["0", "0", "read committed"]);
+    Ok(())
+}
+
+/// Ordinary contention, under a role whose transactions are serializable, is rolled back nowhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strict_role_is_no_stricter_in_a_crowd() -> Result<()> {
+    const CROWD: usize = 16;
+    // Of its own, for its counters.
+    let server = PostgresServer::builder().config("fsync = off").start()?;
+    server.psql("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'")?;
+    let url = format!("{}?setup_schema=true&pool_size={CROWD}", server.url());
+    let backend = PostgresBackend::connect(&url).await?;
+    let mut crowd = JoinSet::new();
+    for _ in 0..CROWD {
+        let backend = backend.clone();
+        crowd.spawn(async move {
+            let mut held = 0;
+            for _ in 0..100 {
+                let acquired = backend.acquire(request("key", MINUTE)).await?;
+                if let AcquireResult::Acquired(lock) = acquired {
+                    held += 1;
+                    let release = ReleaseRequest::new(lock.lock_id);
+                    ensure!(backend.release(release).await?.is_released());
+                }
+            }
+            Ok(held)
+        });
+    }
+    let mut held = 0;
+    while let Some(task) = crowd.join_next().await {
+        held += task??;
+    }
+    ensure!(held >= CROWD, "held {held} times");
+    backend.pool().close();
+    // Sessions report when they end.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
+    assert_eq!(server.psql(sql)?, "0");
+    Ok(())
+}
+
+/// The server ends a statement before it is given up, and so says what became of it.
+#[tokio::test]
+async fn a_late_statement_is_ended_by_the_server_in_time() -> Result<()> {
+    let tables = Tables::fresh();
+    let backend = ours(&tables, &["lock_timeout=60s"]).await?;
+    backend.setup_schema().await?;
+    let before = session(&*backend.pool().get().await?).await;
+    let mut other = connect(&shared().url()).await;
+    let turn = other.transaction().await?;
+    turn.execute("SELECT pg_advisory_xact_lock(hashtext('key'))", &[]).await?;
+    let started = Instant::now();
+    let error = backend.acquire(request("key", MINUTE)).await.expect_err("an error");
+    let took = started.elapsed();
+    ensure!(error.code() == ErrorCode::NetworkTimeout, "{error:?}");
+    ensure!(!error.is_outcome_unknown(), "{error:?}");
+    ensure!(took >= Duration::from_millis(900), "{took:?}");
+    ensure!(session(&*backend.pool().get().await?).await == before, "another session");
+    Ok(())
+}
+
+/// The making of tables takes as long as it takes.
+#[tokio::test]
+async fn setting_up_may_take_longer_than_a_statement() -> Result<()> {
+    let mut other = connect(&shared().url()).await;
+    let backend = ours(&Tables::fresh(), &[]).await?;
+    let turn = other.transaction().await?;
+    // Who sets up goes one at a time.
+    turn.execute(&format!("SELECT pg_advisory_xact_lock({})", 0x5379_6e63_4775_6172_i64), &[])
+        .await?;
+    let setup = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.setup_schema().await }
+    });
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    ensure!(!setup.is_finished(), "{:?}", setup.await?);
+    turn.commit().await?;
+    setup.await??;
+    // Only for that one transaction.
+    assert_eq!(settings(&backend).await?[..2], ["500ms", "900ms"]);
+    Ok(())
+}
