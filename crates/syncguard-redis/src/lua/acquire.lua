@@ -55,7 +55,7 @@ if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3], 'NX') then
   redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3])
 end
 local digits = string.format('%015d', fence)
-local expires = time + ARGV[2]
+local expires = time + ARGV[2] .. '' -- a text, made once for both its uses
 redis.call('SET', KEYS[1],
   '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits
   .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires .. '}',
