@@ -258,7 +258,7 @@ macro_rules! __for_each_case {
                 a_request_that_is_a_little_late_is_served:
                     "A request that is held up on its way for less than its bound is carried out and answered.",
                 a_late_acquire_takes_no_lock:
-                    "An acquire that arrives when its bound is over takes no lock and uses up no fence.",
+                    "An acquire that arrives when its bound is over takes no lock.",
                 a_late_acquire_leaves_nothing_after_the_clean_up:
                     "When the clean-up of an acquire that was given up has ended, the request can arrive and leaves no lock.",
                 the_first_of_two_acquires_comes_late:

@@ -138,7 +138,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 Tried::Granted(guard) => return Ok(guard),
                 Tried::Locked => answers.locked(Instant::now().saturating_duration_since(sent)),
                 Tried::Late => {
-                    answers.last_is_contention = false;
+                    answers.was_late = true;
                     // The old id is being released.
                     lock_id = LockId::generate()?;
                 }
@@ -201,8 +201,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
 
     /// Why no attempt follows any more.
     fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
-        if !answers.last_is_contention {
-            return if answers.is_open { self.unanswered(pauses) } else { self.late() };
+        if answers.is_open && !answers.last_is_contention {
+            return self.unanswered(pauses);
+        }
+        // Also where it was held since: by the lock that is being given back, for all we know.
+        if answers.was_late {
+            return self.late();
         }
         LockError::new(
             ErrorCode::AcquisitionTimeout,
@@ -250,12 +254,14 @@ struct Answers {
     last_is_contention: bool,
     /// Whether the last attempt was never answered.
     is_open: bool,
+    /// Whether a lock was granted, and over when the answer came.
+    was_late: bool,
 }
 
 impl Answers {
     /// An attempt may be this much older when the time limit cuts it off, and still be one that would
     /// have been answered.
-    const USUAL: Duration = Duration::from_millis(250);
+    const USUAL: Duration = Duration::from_millis(100);
 
     fn locked(&mut self, took: Duration) {
         self.longest = self.longest.max(took);
@@ -265,7 +271,7 @@ impl Answers {
     /// The time limit came after this time, and no answer.
     fn missing(&mut self, took: Duration) {
         self.is_open = true;
-        self.last_is_contention &= took <= (self.longest * 2).max(Self::USUAL);
+        self.last_is_contention &= took <= (self.longest * 3).max(Self::USUAL);
     }
 }
 

@@ -92,7 +92,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = FirestoreBackend::from_client(client.clone(), url, FirestoreOptions::new())?;
 
     // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
-    let config = LockConfig::new("profile:7").with_ttl(Duration::from_millis(100));
+    let config = LockConfig::new("profile:7").with_ttl(Duration::from_secs(2));
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "profile:7").await?;
 

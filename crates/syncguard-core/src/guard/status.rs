@@ -1,9 +1,11 @@
 //! What a holder may rely on, and how it learns that it is over.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -182,14 +184,21 @@ impl Status {
     fn watch_without_runtime(self: &Arc<Self>) {}
 
     /// Waits until the lock is over, in a runtime or outside of one.
+    ///
+    /// It looks at the clock each time it is polled, and not only when it is woken: whoever waits for
+    /// several things, and wakes up for another one after a pause, hears of the loss first.
     pub(crate) async fn lost(self: Arc<Self>) -> LossReason {
-        loop {
-            if let Err(reason) = self.check() {
-                return reason;
-            }
-            self.watch();
-            self.over.cancelled().await;
-        }
+        self.watch();
+        let mut over = pin!(self.over.cancelled());
+        poll_fn(|context| match self.check() {
+            Err(reason) => Poll::Ready(reason),
+            // It wakes us when it fires. Then the lock is over, and so it is found above.
+            Ok(_) => match over.as_mut().poll(context) {
+                Poll::Ready(()) => self.until().map_or_else(Poll::Ready, |_| Poll::Pending),
+                Poll::Pending => Poll::Pending,
+            },
+        })
+        .await
     }
 
     /// Waits until the lock is over, in a runtime, and lets everyone know.
