@@ -224,10 +224,8 @@ impl Session {
                 .map_err(|error| error::classify(&error, Phase::Before))?;
             Some(prepared)
         };
-        let deadline = match statement.has_deadline {
-            true => Some(self.deadline(client, ends).await?),
-            false => None,
-        };
+        let deadline =
+            if statement.has_deadline { Some(self.deadline(client, ends).await?) } else { None };
         caller.check().map_err(Failure::unsent)?;
         if let Some(deadline) = deadline {
             caller.sends(deadline, ends.saturating_duration_since(Instant::now()));

@@ -73,7 +73,8 @@ pub(crate) fn is_usable() -> bool {
 pub(crate) struct Spawner;
 
 /// There is one runtime.
-pub(crate) type RuntimeId = ();
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RuntimeId;
 
 impl Spawner {
     pub(crate) fn current() -> Self {
@@ -96,7 +97,9 @@ pub(crate) struct Runtime;
 
 impl Runtime {
     #[expect(clippy::unused_self, reason = "the real one is one of several")]
-    pub(crate) fn id(&self) -> RuntimeId {}
+    pub(crate) fn id(&self) -> RuntimeId {
+        RuntimeId
+    }
 
     #[expect(clippy::unused_self, reason = "the real one holds a runtime")]
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
