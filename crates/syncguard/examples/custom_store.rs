@@ -68,10 +68,13 @@ impl LockBackend for Shelf {
         let (mut shelf, now) = self.live(request.cancellation.as_ref())?;
         let expires_at = now.plus(request.ttl)?;
         let held = shelf.1.iter_mut().find(|lock| lock.lock_id == request.lock_id);
-        let extended = held.map(|lock| lock.info.expires_at = expires_at);
-        Ok(extended.map_or(ExtendResult::NotHeld(NotHeld::NotFound), |()| ExtendResult::Extended {
-            expires_at,
-        }))
+        let Some(lock) = held else { return Ok(ExtendResult::NotHeld(NotHeld::NotFound)) };
+        let stored = lock.info.expires_at;
+        if request.expected_expiry.is_some_and(|expected| expected != stored) {
+            return Ok(ExtendResult::Mismatch { expires_at: stored });
+        }
+        lock.info.expires_at = expires_at;
+        Ok(ExtendResult::Extended { expires_at })
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
