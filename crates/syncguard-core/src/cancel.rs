@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::finish::{Finish, Heir};
-use self::orphan::{Orphan, Released, Settling};
+use self::orphan::{MakeJob, Orphan, Released, Settling};
 use crate::rt::{self, Instant, Mutex};
 use crate::{
     AcquireRequest, AcquireResult, Key, LockBackend, LockError, LockId, ReleaseRequest, Timestamp,
@@ -151,7 +151,7 @@ where
     B: LockBackend,
     O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
 {
-    start(request, operation, Orphan::new(backend.clone(), Released::job))
+    start(backend, request, operation, Released::job)
 }
 
 /// [`finish_acquire`] for a backend that can say for certain that nothing of an acquire is left.
@@ -172,13 +172,14 @@ where
     B: Settle,
     O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
 {
-    start(request, operation, Orphan::new(backend.clone(), Settling::job))
+    start(backend, request, operation, Settling::job)
 }
 
 fn start<B, O>(
+    backend: &B,
     request: AcquireRequest,
     operation: impl FnOnce(AcquireRequest, Caller) -> O,
-    orphan: impl FnOnce(&AcquireRequest, Caller) -> Orphan<B>,
+    make_job: MakeJob<B>,
 ) -> impl Future<Output = Result<AcquireResult<B::Fence>, LockError>>
 where
     B: LockBackend,
@@ -186,7 +187,7 @@ where
 {
     let cancellation = request.cancellation.clone();
     let caller = Caller::new(cancellation.as_ref());
-    let orphan = orphan(&request, caller.clone());
+    let orphan = Orphan::new(backend.clone(), &request, caller.clone(), make_job);
     let operation = Finish::new(operation(request, caller), orphan);
     async move {
         check(cancellation.as_ref())?;

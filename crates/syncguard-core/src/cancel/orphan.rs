@@ -6,15 +6,20 @@ use std::time::Duration;
 use super::{Caller, Heir, Settle, Settled, Unsettled};
 use crate::clean_up::{Attempt, Job, Outcome};
 use crate::rt::{Instant, Mutex, Spawner};
-use crate::{AcquireRequest, AcquireResult, LockBackend, LockError, ReleaseResult, TIME_TOLERANCE};
+use crate::{
+    AcquireRequest, AcquireResult, Key, LockBackend, LockError, LockId, ReleaseResult,
+    TIME_TOLERANCE, Ttl,
+};
 
 /// How the lock of an acquire is given back.
-type MakeJob<B> = fn(B, Unsettled) -> Arc<dyn Job>;
+pub(super) type MakeJob<B> = fn(B, Unsettled) -> Arc<dyn Job>;
 
 /// Inherits an acquire: what it was granted, or may have been, is given back.
 pub(super) struct Orphan<B> {
     backend: B,
-    request: Unsettled,
+    key: Key,
+    lock_id: LockId,
+    ttl: Ttl,
     caller: Caller,
     make_job: MakeJob<B>,
 }
@@ -22,30 +27,21 @@ pub(super) struct Orphan<B> {
 impl<B: LockBackend> Orphan<B> {
     pub(super) fn new(
         backend: B,
+        request: &AcquireRequest,
+        caller: Caller,
         make_job: MakeJob<B>,
-    ) -> impl FnOnce(&AcquireRequest, Caller) -> Self {
-        move |request, caller| Self {
-            backend,
-            request: Unsettled {
-                key: request.key.clone(),
-                lock_id: request.lock_id,
-                ttl: request.ttl,
-                deadline: None,
-                given_up: Instant::now(),
-            },
-            caller,
-            make_job,
-        }
+    ) -> Self {
+        let AcquireRequest { key, lock_id, ttl, .. } = request;
+        Self { backend, key: key.clone(), lock_id: *lock_id, ttl: *ttl, caller, make_job }
     }
 
-    pub(super) fn clean_up(mut self) {
-        self.request.given_up = Instant::now();
-        if let Some(sent) = self.caller.sent() {
-            self.request.deadline = Some(sent.deadline);
-            self.request.given_up = self.request.given_up.max(sent.given_up);
-        }
-        let job = (self.make_job)(self.backend.clone(), self.request);
-        self.backend.guard_defaults().clean_up().push(job);
+    pub(super) fn clean_up(self) {
+        let Self { backend, key, lock_id, ttl, caller, make_job } = self;
+        let (now, sent) = (Instant::now(), caller.sent());
+        let deadline = sent.map(|sent| sent.deadline);
+        let given_up = sent.map_or(now, |sent| sent.given_up.max(now));
+        let job = make_job(backend.clone(), Unsettled { key, lock_id, ttl, deadline, given_up });
+        backend.guard_defaults().clean_up().push(job);
     }
 }
 

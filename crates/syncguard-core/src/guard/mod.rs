@@ -25,7 +25,7 @@ use self::link::{Command, Link};
 pub use self::loss::LossReason;
 pub use self::status::Held;
 use self::status::Status;
-use crate::cancel::{Finish, Heir};
+use crate::cancel::{Finish, Heir, Nobody};
 use crate::observer::Holding;
 use crate::rt::Instant;
 use crate::{
@@ -207,7 +207,7 @@ impl<B: LockBackend> LockGuard<B> {
         self.held.status.end(LossReason::Released);
         match self.custody.take() {
             Some(Custody::Guard(lease)) => {
-                Finish::new(lease.dispose(ReleaseSource::Lock), Done).await;
+                Finish::new(lease.dispose(ReleaseSource::Lock), Nobody).await;
             }
             Some(Custody::Keeper(link)) => {
                 let (done, disposed) = oneshot::channel();
@@ -216,7 +216,7 @@ impl<B: LockBackend> LockGuard<B> {
                     && let Some(lease) = link.take_lease()
                 {
                     // The keeper is gone, and has left it to us.
-                    Finish::new(lease.dispose(ReleaseSource::Lock), Done).await;
+                    Finish::new(lease.dispose(ReleaseSource::Lock), Nobody).await;
                 }
             }
             None => {}
@@ -250,13 +250,6 @@ impl Heir<Result<ReleaseResult, LockError>> for Unheard {
             self.0.report(&error);
         }
     }
-}
-
-/// Nothing is left to say.
-struct Done;
-
-impl Heir<()> for Done {
-    fn inherit(self, _: Option<()>) {}
 }
 
 impl<B: LockBackend> fmt::Debug for LockGuard<B> {
