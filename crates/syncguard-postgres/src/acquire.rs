@@ -9,13 +9,12 @@ use syncguard_core::{
 };
 use tokio_postgres::Row;
 
-use crate::error::{in_doubt, kept_late};
+use crate::error::in_doubt;
 use crate::inner::Inner;
 use crate::record::{Record, check_counter, column, written_time};
-use crate::session::{Answer, Lane, Param};
+use crate::session::{Lane, Param};
 
-/// One acquire. Sent a second time only if another session came in between, or if the server's clock
-/// was set since it was last heard of.
+/// One acquire. Sent a second time only if another session came in between.
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
@@ -34,7 +33,7 @@ pub(crate) async fn acquire(
         Param::from(request.ttl),
     ];
     let mut lost = None;
-    let (mut tries, mut late) = (0, 0);
+    let mut tries = 0;
     let (result, deadline) = loop {
         let mut answer = inner
             .session
@@ -43,13 +42,9 @@ pub(crate) async fn acquire(
             .map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
         lost = lost.or(answer.lost.take());
         tries += 1;
-        match decide(&inner, &answer, &request, &storage_key)? {
+        match decide(answer.row.as_ref(), &request, &storage_key)? {
             Verdict::Answer(result) => break (result, answer.deadline),
-            Verdict::Late if late == 1 => {
-                return Err(in_doubt(kept_late(), lost.as_ref()).with_key(&request.key));
-            }
-            Verdict::Late => late += 1,
-            Verdict::Overtaken if tries >= TRIES => break (AcquireResult::Locked, None),
+            Verdict::Overtaken if tries == TRIES => break (AcquireResult::Locked, None),
             Verdict::Overtaken => {}
         }
     };
@@ -73,20 +68,16 @@ enum Verdict {
     Answer(AcquireResult),
     /// The lock was free for the statement's snapshot, and then somebody else was faster.
     Overtaken,
-    /// The server's clock was past the deadline; nothing was written.
-    Late,
 }
 
 /// Reads the one row of the statement.
 fn decide(
-    inner: &Inner,
-    answer: &Answer,
+    row: Option<&Row>,
     request: &AcquireRequest,
     storage_key: &str,
 ) -> Result<Verdict, LockError> {
     // No row: it lost against other sessions each time.
-    let Some(row) = &answer.row else { return Ok(Verdict::Overtaken) };
-    inner.session.learn(answer, row, 12)?;
+    let Some(row) = row else { return Ok(Verdict::Overtaken) };
     if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
         let fence: Fence = column::<&str>(row, 1)?.parse()?;
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
@@ -99,19 +90,11 @@ fn decide(
             Verdict::Answer(AcquireResult::Locked)
         });
     }
-    if column(row, 11)? {
-        return Ok(Verdict::Late);
-    }
     if let Some(counter) = column::<Option<i64>>(row, 2)? {
         check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;
     }
-    let pinned = is_pinned(row)?;
+    let pinned = column::<Option<bool>>(row, 3)?.unwrap_or(false);
     Ok(if pinned { Verdict::Answer(AcquireResult::Locked) } else { Verdict::Overtaken })
-}
-
-/// Whether a transaction that called `check_fence` holds on to the expired lock.
-fn is_pinned(row: &Row) -> Result<bool, LockError> {
-    Ok(column::<Option<bool>>(row, 3)?.unwrap_or(false))
 }
 
 fn acquired(acquired: Acquired) -> Verdict {

@@ -6,7 +6,6 @@ use syncguard_core::cancel::Caller;
 use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
 use tokio_postgres::Row;
 
-use crate::error::{in_doubt, kept_late};
 use crate::inner::Inner;
 use crate::record::{Record, column, written_time};
 use crate::session::{Lane, Param};
@@ -21,23 +20,15 @@ pub(crate) async fn extend(
     let expected = request.expected_expiry;
     let parameters =
         [Param::Text(request.lock_id.expose()), Param::from(request.ttl), Param::expiry(expected)];
-    let mut lost = None;
-    for _ in 0..2 {
-        let mut answer = inner
-            .session
-            .query(Lane::Holder, &caller, &inner.statements.extend, &parameters)
-            .await
-            .map_err(|error| error.with_lock_id(request.lock_id))?;
-        lost = lost.or(answer.lost.take());
-        let Some(row) = &answer.row else {
-            return Ok(ExtendResult::NotHeld(Record::not_held(None)));
-        };
-        inner.session.learn(&answer, row, 10)?;
-        if !column::<bool>(row, 9)? {
-            return decide(row, expected);
-        }
+    let answer = inner
+        .session
+        .query(Lane::Holder, &caller, &inner.statements.extend, &parameters)
+        .await
+        .map_err(|error| error.with_lock_id(request.lock_id))?;
+    match &answer.row {
+        None => Ok(ExtendResult::NotHeld(Record::not_held(None))),
+        Some(row) => decide(row, expected),
     }
-    Err(in_doubt(kept_late(), lost.as_ref()).with_lock_id(request.lock_id))
 }
 
 fn decide(row: &Row, expected: Option<Timestamp>) -> Result<ExtendResult, LockError> {

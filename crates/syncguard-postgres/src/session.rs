@@ -56,13 +56,6 @@ pub(crate) struct Answer {
     pub(crate) deadline: Option<Timestamp>,
 }
 
-/// A statement that was answered.
-struct Answered {
-    row: Option<Row>,
-    sent: Instant,
-    deadline: Option<Timestamp>,
-}
-
 impl Session {
     pub(crate) fn new(pool: Pool, options: &PostgresOptions) -> Self {
         let connections = pool.status().max_size;
@@ -89,18 +82,13 @@ impl Session {
         self.statement
     }
 
-    /// Learns the server's time from a column of an answer.
-    pub(crate) fn learn(&self, answer: &Answer, row: &Row, index: usize) -> Result<(), LockError> {
-        self.clock.learn(answer.sent, written_time(column(row, index)?)?);
-        Ok(())
-    }
-
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
 
     /// Carries out a statement: again after a conflict with other sessions, which left nothing
-    /// behind, and again on another connection if one is lost.
+    /// behind, again on another connection if one is lost, and once more if the server finds it too
+    /// late, because its clock was set since it was last heard of.
     ///
     /// Connections die unnoticed while they wait in the pool, all of them at once if a firewall
     /// forgets them or the server moves; so each of them may fail, and then a new one once.
@@ -113,13 +101,17 @@ impl Session {
     ) -> Result<Answer, LockError> {
         const CONFLICTS: u32 = 5;
         let last_start = Instant::now() + self.statement;
-        let (mut conflicts, mut new_ones_lost) = (0, 0);
+        let (mut conflicts, mut new_ones_lost, mut was_late) = (0, 0, false);
         let mut lost: Option<LockError> = None;
         loop {
             let failure = match self.send(lane, caller, statement, parameters).await {
-                Ok(Answered { row, sent, deadline }) => {
-                    return Ok(Answer { row, lost, sent, deadline });
+                Ok(answer) if statement.has_deadline && self.is_late(&answer)? => {
+                    if std::mem::replace(&mut was_late, true) {
+                        return Err(error::in_doubt(error::kept_late(), lost.as_ref()));
+                    }
+                    continue;
                 }
+                Ok(answer) => return Ok(Answer { lost, ..answer }),
                 Err(failure) => failure,
             };
             match failure.remedy {
@@ -141,13 +133,22 @@ impl Session {
         }
     }
 
+    /// Whether the server refused a statement that has a deadline. Its answer ends with that, and with
+    /// the server's time.
+    fn is_late(&self, answer: &Answer) -> Result<bool, LockError> {
+        let Some(row) = &answer.row else { return Ok(false) };
+        let [late, time] = [2, 1].map(|from_the_end| row.len().saturating_sub(from_the_end));
+        self.clock.learn(answer.sent, written_time(column(row, time)?)?);
+        column(row, late)
+    }
+
     async fn send(
         &self,
         lane: Lane,
         caller: &Caller,
         statement: &Statement,
         parameters: &[Param<'_>],
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Answer, Failure> {
         let wait_ends = Instant::now() + self.pool_wait;
         let turn = match lane {
             Lane::Holder => None,
@@ -211,7 +212,7 @@ impl Session {
         statement: &Statement,
         parameters: &[Param<'_>],
         ends: Instant,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Answer, Failure> {
         let client = connection.client()?;
         let after = Phase::After { writes: statement.writes };
         let prepared = if self.unprepared {
@@ -250,7 +251,7 @@ impl Session {
         let rows = answer
             .map_err(|_| Failure::unanswered(after))?
             .map_err(|error| error::classify(&error, after))?;
-        Ok(Answered { row: rows.into_iter().next(), sent, deadline })
+        Ok(Answer { row: rows.into_iter().next(), lost: None, sent, deadline })
     }
 
     /// When the server is to refuse what is sent now and given up at `ends`. Before the first answer

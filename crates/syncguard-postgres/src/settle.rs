@@ -45,8 +45,9 @@ impl Inner {
             .row
             .as_ref()
             .ok_or_else(|| LockError::internal("PostgreSQL did not answer a clean-up"))?;
-        self.session.learn(&answer, row, 2)?;
-        Ok(Look { alone: column(row, 0)?, at: written_time(column(row, 2)?)? })
+        let at = written_time(column(row, 2)?)?;
+        self.session.clock().learn(answer.sent, at);
+        Ok(Look { alone: column(row, 0)?, at })
     }
 }
 

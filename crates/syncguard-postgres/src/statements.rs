@@ -15,7 +15,8 @@ pub(crate) struct Statement {
     pub(crate) types: &'static [Type],
     /// Whether it may have changed something by the time its answer is lost.
     pub(crate) writes: bool,
-    /// Whether its last parameter is a deadline, which is filled in when it is sent.
+    /// Whether its last parameter is a deadline, which is filled in when it is sent. Then its last columns
+    /// are whether it came too late, and the server's time.
     pub(crate) has_deadline: bool,
     /// Whether losing against other sessions again and again is an answer: somebody else has it.
     pub(crate) gives_way: bool,
