@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use syncguard::DynBackend;
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::postgres::deadpool_postgres::Pool;
-use syncguard::postgres::{PoolOptions, PostgresBackend, PostgresOptions};
+use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
 
 pub use work::{Plan, key, longest_ttl, work};
@@ -44,11 +44,10 @@ pub async fn connect(url: &str) -> Result<Connected> {
             (DynBackend::new(RedisBackend::connect_with(url, options).await?), None)
         }
         "postgres" => {
-            let options = PostgresOptions::new()
-                .with_pool_wait_timeout(bound)?
-                .with_statement_timeout(bound)?;
-            let pool = PoolOptions::new().with_size(4)?.with_connect_timeout(bound)?;
-            let backend = PostgresBackend::connect_with(url, options, pool).await?;
+            let options =
+                PostgresOptions::new().with_pool_wait_timeout(bound).with_statement_timeout(bound);
+            let options = options.with_pool_size(4).with_connect_timeout(bound);
+            let backend = PostgresBackend::connect_with(url, options).await?;
             let pool = backend.pool().clone();
             (DynBackend::new(backend), Some(pool))
         }

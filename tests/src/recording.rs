@@ -1,8 +1,8 @@
 //! A backend that writes a history of itself.
 
 use syncguard::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
     ReleaseRequest, ReleaseResult, Timestamp,
 };
 
@@ -52,8 +52,8 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
         let pending = self.recorder.call(Call::Release { lock });
         let result = self.inner.release(request).await;
         pending.answer(match &result {
-            Ok(ReleaseResult::Released) => Answer::Released,
             Ok(ReleaseResult::NotHeld(_)) => Answer::NotHeld,
+            Ok(_) => Answer::Released,
             Err(error) => failed(error),
         });
         result
@@ -111,8 +111,8 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
         self.inner.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.inner.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.inner.client_state()
     }
 }
 

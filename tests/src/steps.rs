@@ -112,8 +112,8 @@ where
             }
         }
         Step::Release { id } => match backend.release(ReleaseRequest::new(names.ids[id])).await? {
-            ReleaseResult::Released => Answer::Released,
             ReleaseResult::NotHeld(reason) => Answer::NotHeld(reason),
+            _ => Answer::Released,
         },
         Step::Extend { id, ttl } => {
             let request = ExtendRequest::new(names.ids[id], Duration::from_millis(ttl))?;

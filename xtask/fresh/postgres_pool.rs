@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = url.split('?').next().unwrap_or_default();
     let manager = Manager::new(url.parse::<Config>()?, NoTls);
     let pool = Pool::builder(manager).max_size(4).runtime(Runtime::Tokio1).build()?;
-    let backend = PostgresBackend::new(pool.clone(), PostgresOptions::new());
+    let backend = PostgresBackend::from_pool(pool.clone(), PostgresOptions::new())?;
     backend.setup_schema().await?;
     let guard = try_lock(&backend, key.as_str()).await?.ok_or("somebody else has it")?;
     println!("locked under fence {}", guard.fence());

@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .set_policy(ReconnectPolicy::new_exponential(0, 20, 1000, 2))
         .build()?;
     client.init().await?;
-    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new()).await?;
+    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
     let guard = try_lock(&backend, key.as_str()).await?.ok_or("somebody else has it")?;
     println!("locked under fence {}", guard.fence());
     println!("still ours: {}", guard.release().await?.is_released());

@@ -117,9 +117,7 @@ impl<B: LockBackend> Client<B> {
     pub(crate) async fn released(&self, lock_id: LockId) -> Result<(), Unexpected> {
         match self.release(lock_id).await? {
             ReleaseResult::Released => Ok(()),
-            ReleaseResult::NotHeld(why) => {
-                Err(Unexpected::new(format!("release of a live lock answered NotHeld({why:?})")))
-            }
+            other => Err(Unexpected::new(format!("release of a live lock answered {other:?}"))),
         }
     }
 
@@ -127,9 +125,9 @@ impl<B: LockBackend> Client<B> {
     pub(crate) async fn not_released(&self, lock_id: LockId) -> Result<NotHeld, Unexpected> {
         match self.release(lock_id).await? {
             ReleaseResult::NotHeld(why) => Ok(why),
-            ReleaseResult::Released => {
-                Err(Unexpected::new("release of a lock id that holds nothing answered Released"))
-            }
+            other => Err(Unexpected::new(format!(
+                "release of a lock id that holds nothing answered {other:?}"
+            ))),
         }
     }
 

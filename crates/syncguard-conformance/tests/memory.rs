@@ -2,9 +2,9 @@
 
 use syncguard_conformance::{Decorated, Erased, Harness, Shared, conformance_tests, run_all};
 use syncguard_memory::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest,
-    MemoryBackend, ReleaseRequest, ReleaseResult,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest, MemoryBackend,
+    ReleaseRequest, ReleaseResult,
 };
 
 conformance_tests!(bare, Memory::<true>::default());
@@ -70,7 +70,7 @@ impl<B: LockBackend> LockBackend for PassThrough<B> {
         self.0.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.0.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.0.client_state()
     }
 }

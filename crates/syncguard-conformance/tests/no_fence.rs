@@ -2,8 +2,8 @@
 
 use syncguard_conformance::{Erased, Group, Harness, Verdict, conformance_tests, run_all};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ExtendRequest, ExtendResult,
-    Fence, GuardDefaults, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest,
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
+    ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest,
     NoFence, ReleaseRequest, ReleaseResult, TimeAuthority,
 };
 use syncguard_memory::MemoryBackend;
@@ -77,7 +77,7 @@ impl LockBackend for Unfenced {
         BackendCapabilities::new::<NoFence>("unfenced", TimeAuthority::Server)
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.0.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.0.client_state()
     }
 }

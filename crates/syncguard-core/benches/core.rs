@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
+use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
 use syncguard_core::{
     AcquireRequest, AutoExtend, DynBackend, Key, LockBackend, LockConfig, LockId, ReleaseRequest,
-    StorageLimits, Ttl, hash_key, lock, make_fence_key, make_storage_key, try_lock,
+    Ttl, hash_key, lock, try_lock,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::runtime::Runtime;
@@ -143,19 +144,21 @@ mod keys {
 
     #[divan::bench]
     fn storage_key_ascii(bencher: Bencher<'_, '_>) {
-        calls(bencher, || make_storage_key("app", black_box(KEY), StorageLimits::REDIS).unwrap());
+        let (key, limits) = (Key::new(KEY).unwrap(), StorageLimits::new(1000, 26));
+        calls(bencher, || make_storage_key("app", black_box(&key), limits).unwrap());
     }
 
     #[divan::bench]
     fn storage_key_hashed(bencher: Bencher<'_, '_>) {
-        let limits = StorageLimits { limit: 40, reserve: 0 };
-        let long = "x".repeat(200);
+        let limits = StorageLimits::new(40, 0);
+        let long = Key::new("x".repeat(200)).unwrap();
         calls(bencher, || make_storage_key("app", black_box(&long), limits).unwrap());
     }
 
     #[divan::bench]
     fn fence_key_ascii(bencher: Bencher<'_, '_>) {
-        calls(bencher, || make_fence_key("app", black_box(KEY), StorageLimits::REDIS).unwrap());
+        let (key, limits) = (StorageKey::new(KEY.to_owned()), StorageLimits::new(1000, 26));
+        calls(bencher, || make_fence_key("app", black_box(&key), limits).unwrap());
     }
 
     #[divan::bench]

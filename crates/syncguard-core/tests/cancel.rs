@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Line, Trouble, is_locked, ms};
+use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, CancellationToken, ErrorCode, ExtendRequest, LockBackend, ReleaseRequest,
-    cancel,
 };
 use tokio::time::{sleep, timeout};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{Heard, Line, Trouble, is_locked, ms, settle};
 use syncguard_core::{
-    AutoExtend, ErrorCode, ExtendResult, GuardDefaults, LockBackend, LockConfig, LossReason,
-    NotHeld, ReleaseRequest, ReleaseResult, ReleaseSource, acquire, try_lock,
+    AutoExtend, ClientState, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason, NotHeld,
+    ReleaseRequest, ReleaseResult, ReleaseSource, acquire, try_lock,
 };
 use tokio::time::{Instant, advance, sleep};
 
@@ -81,8 +81,8 @@ fn a_guard_that_outlives_its_runtime_drops_without_a_panic() {
 #[tokio::test(start_paused = true)]
 async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_backend() {
     let (of_backend, of_lock) = (Heard::default(), Heard::default());
-    let defaults = GuardDefaults::default().with_on_release_error(of_backend.handler());
-    let line = Line::with_guard_defaults(defaults);
+    let defaults = ClientState::default().with_on_release_error(of_backend.handler());
+    let line = Line::with_client_state(defaults);
     line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
 
     drop(acquire(&line, KEY).await.unwrap());

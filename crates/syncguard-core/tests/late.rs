@@ -9,9 +9,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use common::{Heard, Line, Trouble, is_locked, ms, settle};
+use syncguard_core::authoring::cancel;
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, ErrorCode, ExtendRequest, ExtendResult, GuardDefaults,
-    IsLockedRequest, LockBackend, LockConfig, LossReason, NotHeld, ReleaseRequest, acquire, cancel,
+    AcquisitionOptions, AutoExtend, ClientState, ErrorCode, ExtendRequest, ExtendResult,
+    IsLockedRequest, LockBackend, LockConfig, LossReason, NotHeld, ReleaseRequest, acquire,
     get_by_id, lock, try_lock,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -312,7 +313,7 @@ fn without_a_runtime_or_timers_operations_are_errors_and_nothing_panics() {
         // It cannot be released here; the guard says so, and the lock is not forgotten.
         refused(guard.release().await.unwrap_err().code());
     });
-    assert_eq!(line.guard_defaults().clean_up().waiting(), 1);
+    assert_eq!(line.client_state().clean_up().waiting(), 1);
     runtime().block_on(async {
         drop(acquire(&line, "wakes the queue").await.unwrap());
         sleep(ms(200)).await;
@@ -325,7 +326,7 @@ async fn a_keeper_whose_backend_panics_says_that_the_lock_is_lost() {
     let line = Line::new();
     let guard = acquire(&line, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
     line.behaviour.extend.lock().unwrap().panics = true;
-    assert_eq!(guard.lost().await, LossReason::KeeperPanicked);
+    assert_eq!(guard.lost().await, LossReason::RenewerPanicked);
     assert_eq!(guard.valid_for(), Duration::ZERO);
     assert!(guard.release().await.unwrap().is_released());
 }
@@ -356,7 +357,7 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
             away(false);
             sleep(ms(1_100)).await;
             assert!(!is_locked(&line, KEY).await, "{how}");
-            assert_eq!(line.guard_defaults().clean_up().waiting(), 0);
+            assert_eq!(line.client_state().clean_up().waiting(), 0);
         }
     }
     // While it is away for good, one try at a time; and none once the lock is over.
@@ -387,7 +388,7 @@ async fn a_burst_of_dropped_locks_leaves_the_store_to_those_who_wait() {
         guards.push(try_lock(&line, format!("burst:{key}")).await.unwrap().unwrap());
     }
     drop(guards);
-    let waiting = || line.guard_defaults().clean_up().waiting();
+    let waiting = || line.client_state().clean_up().waiting();
     assert_eq!(waiting(), LOCKS);
     while waiting() > 0 {
         most = line.behaviour.releasing.load(Ordering::Relaxed).max(most);
@@ -395,7 +396,7 @@ async fn a_burst_of_dropped_locks_leaves_the_store_to_those_who_wait() {
     }
     assert!((2..=8).contains(&most), "{most}");
     assert_eq!(line.store.stored_locks(), 0);
-    assert_eq!(line.guard_defaults().clean_up().left_to_ttl(), 0);
+    assert_eq!(line.client_state().clean_up().left_to_ttl(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,22 +407,22 @@ async fn what_is_beyond_the_bound_is_left_to_its_ttl_and_counted() {
     for key in 0..BOUND + 10 {
         drop(try_lock(&line, format!("{key}")).await.unwrap());
     }
-    let clean_up = line.guard_defaults().clean_up();
+    let clean_up = line.client_state().clean_up();
     assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (BOUND, 10));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
     let heard = Heard::default();
-    let defaults = GuardDefaults::default().with_on_release_error(heard.handler());
-    let line = Line::with_guard_defaults(defaults);
+    let defaults = ClientState::default().with_on_release_error(heard.handler());
+    let line = Line::with_client_state(defaults);
     line.behaviour.release.lock().unwrap().panics = true;
     for key in 0..20 {
         drop(acquire(&line, format!("panics:{key}")).await.unwrap());
     }
     sleep(ms(100)).await;
     line.behaviour.release.lock().unwrap().panics = false;
-    let clean_up = line.guard_defaults().clean_up();
+    let clean_up = line.client_state().clean_up();
     assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (0, 20));
     drop(acquire(&line, KEY).await.unwrap());
     sleep(ms(100)).await;

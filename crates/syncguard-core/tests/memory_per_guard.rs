@@ -6,10 +6,9 @@
 use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use syncguard_core::StorageLimits;
-use syncguard_core::{
-    AutoExtend, Key, LockBackend, LockConfig, LockGuard, hash_key, make_storage_key, try_lock,
-};
+use syncguard_core::authoring::StorageLimits;
+use syncguard_core::authoring::make_storage_key;
+use syncguard_core::{AutoExtend, Key, LockBackend, LockConfig, LockGuard, hash_key, try_lock};
 use syncguard_memory::MemoryBackend;
 
 #[global_allocator]
@@ -33,7 +32,7 @@ fn guards_and_keys_stay_small() {
     let key = Key::new("payment:0123456789").unwrap();
     assert_eq!(allocations(|| hash_key(key.expose())), 0);
     assert_eq!(
-        allocations(|| make_storage_key("app", key.expose(), StorageLimits::REDIS).unwrap()),
+        allocations(|| make_storage_key("app", &key, StorageLimits::new(1000, 26)).unwrap()),
         1
     );
     assert_eq!(allocations(|| Key::new("payment:0123456789").unwrap()), 1);

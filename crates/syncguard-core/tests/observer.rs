@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, AcquisitionEnd, BackendCapabilities, ExtendRequest,
-    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo,
-    LockObserver, LookupRequest, LossReason, Observation, ReleaseRequest, ReleaseResult, lock,
-    try_lock,
+    AcquireRequest, AcquireResult, AcquisitionEnd, BackendCapabilities, ClientState, ExtendRequest,
+    ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LockObserver,
+    LookupRequest, LossReason, Observation, ReleaseRequest, ReleaseResult, lock, try_lock,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -62,7 +61,7 @@ fn nobody_and_somebody_is_somebody() {
     let heard = Heard::default();
     assert!(!LockObserver::none().and(heard.observer()).is_none());
     assert!(!heard.observer().and(LockObserver::none()).is_none());
-    assert!(GuardDefaults::default().observer.is_none());
+    assert!(ClientState::default().observer.is_none());
 }
 
 /// Dropping it panics, and while that unwinds its field does: caught or not, that would end the process.
@@ -107,13 +106,13 @@ impl Heard {
 #[derive(Clone)]
 struct Observed {
     inner: MemoryBackend,
-    defaults: GuardDefaults,
+    defaults: ClientState,
 }
 
 impl Observed {
     fn new(observer: LockObserver) -> Self {
         let inner = MemoryBackend::new();
-        let defaults = inner.guard_defaults().clone().with_observer(observer);
+        let defaults = inner.client_state().clone().with_observer(observer);
         Self { inner, defaults }
     }
 }
@@ -145,7 +144,7 @@ impl LockBackend for Observed {
         self.inner.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
+    fn client_state(&self) -> &ClientState {
         &self.defaults
     }
 }

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, ErrorCode, ExtendRequest, Fence, HashId,
-    IsLockedRequest, Key, LockConfig, LockError, LockId, LockInfo, LookupRequest, NoFence,
-    ReleaseRequest, Timestamp, has_fence, hash_key,
+    AcquireRequest, AcquireResult, Acquired, ErrorCode, ExtendRequest, Fence, FenceToken as _,
+    HashId, IsLockedRequest, Key, LockConfig, LockError, LockId, LockInfo, LookupRequest, NoFence,
+    ReleaseRequest, Timestamp, hash_key,
 };
 
 const KEY: &str = "customer:4711:iban";
@@ -129,8 +129,8 @@ fn every_code_has_a_name_and_says_whether_a_retry_can_help() {
 
 #[test]
 fn generic_code_asks_for_the_fence() {
-    assert_eq!(has_fence(&Fence::new(3).unwrap()), Fence::new(3).ok());
-    assert_eq!(has_fence(&NoFence), None);
+    assert_eq!(Fence::new(3).unwrap().fence(), Fence::new(3).ok());
+    assert_eq!(NoFence.fence(), None);
 }
 
 #[test]

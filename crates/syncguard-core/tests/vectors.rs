@@ -1,9 +1,8 @@
 //! What the TypeScript library computes for hashes, storage keys and fences.
 
 use serde_json::Value;
-use syncguard_core::{
-    Fence, StorageLimits, hash_key, hash_key_triple32, make_fence_key, make_storage_key,
-};
+use syncguard_core::authoring::{StorageLimits, make_fence_key, make_storage_key};
+use syncguard_core::{Fence, Key, hash_key, hash_key_triple32};
 
 fn vectors(section: &str) -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("fixtures/keys.json")).unwrap();
@@ -32,18 +31,17 @@ fn both_hashes() {
 #[test]
 fn storage_and_fence_keys() {
     for vector in vectors("makeStorageKey") {
-        let limits =
-            StorageLimits { limit: number(&vector, "limit"), reserve: number(&vector, "reserve") };
+        let limits = StorageLimits::new(number(&vector, "limit"), number(&vector, "reserve"));
         let prefix = text(&vector, "prefix");
-        let storage_key = make_storage_key(prefix, text(&vector, "key"), limits);
-        let names = storage_key.and_then(|storage_key| {
+        let names = Key::new(text(&vector, "key")).and_then(|key| {
+            let storage_key = make_storage_key(prefix, &key, limits)?;
             let fence_key = make_fence_key(prefix, &storage_key, limits)?;
             Ok((storage_key, fence_key))
         });
         match names {
             Ok((storage_key, fence_key)) => {
-                assert_eq!(storage_key, text(&vector, "storageKey"), "{vector}");
-                assert_eq!(fence_key, text(&vector, "fenceKey"), "{vector}");
+                assert_eq!(storage_key.expose(), text(&vector, "storageKey"), "{vector}");
+                assert_eq!(fence_key.expose(), text(&vector, "fenceKey"), "{vector}");
             }
             Err(error) => assert_eq!(error.code().as_str(), text(&vector, "error"), "{vector}"),
         }
@@ -61,9 +59,10 @@ fn fences() {
 
 #[test]
 fn limits_without_room_are_refused() {
+    let key = Key::new("key").unwrap();
     for (limit, reserve) in [(0, 0), (2, 0), (1000, usize::MAX), (usize::MAX, usize::MAX)] {
-        assert!(make_storage_key("", "key", StorageLimits { limit, reserve }).is_err());
+        assert!(make_storage_key("", &key, StorageLimits::new(limit, reserve)).is_err());
     }
-    let whole = StorageLimits { limit: usize::MAX, reserve: 0 };
-    assert_eq!(make_storage_key("p", "key", whole).unwrap(), "p:key");
+    let whole = StorageLimits::new(usize::MAX, 0);
+    assert_eq!(make_storage_key("p", &key, whole).unwrap().expose(), "p:key");
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, Fence, LockError, Timestamp, cancel::Caller,
-};
+use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::authoring::lock_id_in_use;
+use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Fence, LockError, Timestamp};
 
-use crate::attempts::Attempts;
+use crate::cache::Known;
 use crate::document::{Counter, Record, last_fence, put};
 use crate::error::{Again, Fault};
 use crate::inner::Inner;
-use crate::layout::Names;
-use crate::memo::Known;
+use crate::names::Names;
+use crate::retry::Attempt;
 
 /// One read and one commit; the commit's preconditions cover everything the decision was based on.
 ///
@@ -28,14 +28,14 @@ pub(crate) async fn acquire(
 ) -> Result<AcquireResult, LockError> {
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let names = inner.layout.names(&request.key).map_err(subject)?;
-    let other_lock = inner.memo.name_of(request.lock_id).filter(|name| *name != names.lock);
+    let other_lock = inner.cache.name_of(request.lock_id).filter(|name| *name != names.lock);
     let sought = Sought { request: &request, names: &names, other_lock: other_lock.as_deref() };
     let mut attempts = inner.attempts();
     let mut races = Races::default();
     // Once the retries are used up: what is said if the last read explains nothing.
     let mut last_word = None;
     loop {
-        let free = match look(&inner, &sought, &attempts, &caller).await {
+        let free = match look(&inner, &sought, &attempts.attempt(), &caller).await {
             Ok(Look::Decided(result)) => return Ok(result),
             Ok(Look::Free(free)) => free,
             Err(fault) => match last_word {
@@ -49,13 +49,13 @@ pub(crate) async fn acquire(
         races.look(free.last_fence);
         // If a commit of ours may have been carried out, nobody knows whose fences these are.
         let bound = if last_word.is_some() { 1 } else { Races::BOUND };
-        if races.lost >= bound && attempts.lost().is_none() {
+        if races.lost >= bound && attempts.attempt().lost.is_none() {
             return Ok(AcquireResult::Locked);
         }
         if let Some(error) = last_word {
             return Err(error);
         }
-        let fault = match take(&inner, &sought, &attempts, free, &caller).await {
+        let fault = match take(&inner, &sought, &attempts.attempt(), free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
         };
@@ -112,13 +112,13 @@ struct Free {
 async fn look(
     inner: &Inner,
     sought: &Sought<'_>,
-    attempts: &Attempts,
+    attempt: &Attempt,
     caller: &Caller,
 ) -> Result<Look, Fault> {
     caller.check()?;
     let (names, request) = (sought.names, sought.request);
     let (lock, fence) = (names.lock.as_str(), names.fence.as_str());
-    let deadline = attempts.call_deadline();
+    let deadline = attempt.call_deadline();
     let (lock, counter, other) = match sought.other_lock {
         None => {
             let [lock, counter] = inner.client.read(&inner.layout, [lock, fence], deadline).await?;
@@ -143,7 +143,7 @@ async fn look(
     // What cannot be read is no lock of ours.
     let other = other.and_then(|other| Record::read(other).ok());
     if other.is_some_and(|other| other.lock_id == request.lock_id && other.is_live(now)) {
-        return Err(LockError::invalid_argument("the lock of another key has this lock id").into());
+        return Err(lock_id_in_use().into());
     }
     inner.check_clock()?;
     let counter = counter.map(Counter::read).transpose()?;
@@ -153,7 +153,7 @@ async fn look(
 
 fn granted(inner: &Inner, request: &AcquireRequest, held: &Record) -> AcquireResult {
     let known = Known { version: held.version.clone(), expires_at: held.expires_at };
-    inner.memo.remember(request.lock_id, known);
+    inner.cache.remember(request.lock_id, known);
     AcquireResult::Acquired(Acquired::new(request.lock_id, held.expires_at, held.fence))
 }
 
@@ -167,7 +167,7 @@ fn granted(inner: &Inner, request: &AcquireRequest, held: &Record) -> AcquireRes
 async fn take(
     inner: &Inner,
     sought: &Sought<'_>,
-    attempts: &Attempts,
+    attempt: &Attempt,
     free: Free,
     caller: &Caller,
 ) -> Result<Acquired, Fault> {
@@ -184,8 +184,8 @@ async fn take(
         put(counter, free.counter.map(|counter| counter.version)),
     ];
     caller.check()?;
-    caller.sends(seen, attempts.call_bound());
-    let answer = inner.commit(writes, attempts).await?;
+    caller.sends(seen, attempt.call_bound());
+    let answer = inner.commit(writes, attempt).await?;
     inner.remember(lock_id, names.lock.clone(), answer, expires_at);
     fence.warn_near_limit("firestore", key);
     Ok(Acquired::new(lock_id, expires_at, fence))

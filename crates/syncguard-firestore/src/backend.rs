@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
+use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
-    cancel::{Settle, Settled, Unsettled},
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest, ReleaseRequest,
+    ReleaseResult, TimeAuthority,
 };
 
-use crate::clock::ClockDrift;
 use crate::config::FirestoreOptions;
 use crate::connect::make_client;
+use crate::drift::ClockDrift;
 use crate::inner::Inner;
-use crate::layout::Layout;
-use crate::url::{self, Parsed};
-use crate::{acquire, extend, is_locked, lookup, release, settle};
+use crate::names::Layout;
+use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
 ///
@@ -48,9 +47,8 @@ impl FirestoreBackend {
     /// | `emulator` | `host:port` of an emulator, in plain text and without credentials | `FIRESTORE_EMULATOR_HOST` |
     /// | `remote_emulator` | lets the emulator be on another machine | `false` |
     ///
-    /// Not in a URL: [`with_on_release_error`](FirestoreOptions::with_on_release_error) and
-    /// [`with_clock`](FirestoreOptions::with_clock), which are code; nor credentials, which are
-    /// Google's application default ones.
+    /// Not in a URL: [`with_on_release_error`](FirestoreOptions::with_on_release_error), which is code; nor
+    /// credentials, which are Google's application default ones.
     ///
     /// # Errors
     ///
@@ -81,26 +79,27 @@ impl FirestoreBackend {
     ///
     /// Safe.
     pub async fn connect_with(url: &str, options: FirestoreOptions) -> Result<Self, LockError> {
-        let (layout, options) = Self::checked(url, options)?;
+        let options = url::parse(url, options)?;
+        let layout = options.check()?;
         let client = make_client(&layout, &options).await?;
         Self::over(client, layout, options)
     }
 
     /// Over a client the program has: `GoogleApi::get` of gcloud-sdk makes one. Sends nothing.
     ///
-    /// The URL is that of [`connect`](Self::connect); what it says of emulators does not matter here.
+    /// The options name the database: [`with_project`](FirestoreOptions::with_project),
+    /// [`with_database`](FirestoreOptions::with_database). What they say of emulators does not matter here.
     /// Make the client with the resource prefix `projects/…/databases/…` of the same database. Its own
     /// timeouts do not matter here, except that gcloud-sdk waits for a connection for 30 s by default.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad URL or option, or equal or illegal collection names.
+    /// `InvalidArgument` for a bad option, a missing project, or equal or illegal collection names.
     pub fn from_client(
         client: FirestoreClient<GoogleAuthMiddleware>,
-        url: &str,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        let (layout, options) = Self::checked(url, options)?;
+        let layout = options.check()?;
         Self::over(client, layout, options)
     }
 
@@ -111,16 +110,6 @@ impl FirestoreBackend {
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
         self.0.client.gauge().drift()
-    }
-
-    fn checked(
-        url: &str,
-        options: FirestoreOptions,
-    ) -> Result<(Layout, FirestoreOptions), LockError> {
-        let Parsed { project, database, options } = url::parse(url, options)?;
-        options.check()?;
-        let (locks, fences) = (&options.collection, &options.fence_collection);
-        Ok((Layout::new(project, database, locks, fences)?, options))
     }
 
     fn over(
@@ -169,8 +158,8 @@ impl LockBackend for FirestoreBackend {
         BackendCapabilities::new::<Fence>("firestore", TimeAuthority::Client)
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        &self.0.guards
+    fn client_state(&self) -> &ClientState {
+        &self.0.client_state
     }
 }
 

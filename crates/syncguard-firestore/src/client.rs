@@ -19,23 +19,21 @@ use gcloud_sdk::{GoogleAuthMiddleware, RequestTimeouts, prost_types};
 use syncguard_core::LockId;
 use tokio::time::Instant;
 
-use crate::clock::{Clock, Gauge, Sent};
+use crate::clock::Clock;
 use crate::document::{LOCK_ID, string};
+use crate::drift::{Gauge, Sent};
 use crate::error::{self, Fault, Rpc};
-use crate::layout::Layout;
+use crate::names::Layout;
 
 /// Calls, each bounded in time, each a look at the server's clock.
 pub(crate) struct Client {
     firestore: FirestoreClient<GoogleAuthMiddleware>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<Clock>,
     gauge: Gauge,
 }
 
 impl Client {
-    pub(crate) fn new(
-        firestore: FirestoreClient<GoogleAuthMiddleware>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    pub(crate) fn new(firestore: FirestoreClient<GoogleAuthMiddleware>, clock: Arc<Clock>) -> Self {
         Self { firestore, clock, gauge: Gauge::default() }
     }
 
@@ -89,9 +87,10 @@ impl Client {
         lock_id: LockId,
         deadline: Instant,
     ) -> Result<Vec<Document>, Fault> {
+        let (parent, collection) = layout.lock_parent();
         let request = RunQueryRequest {
-            parent: layout.documents().to_owned(),
-            query_type: Some(QueryType::StructuredQuery(by_lock_id(layout, lock_id))),
+            parent,
+            query_type: Some(QueryType::StructuredQuery(by_lock_id(collection, lock_id))),
             ..RunQueryRequest::default()
         };
         let mut firestore = self.firestore.clone();
@@ -154,7 +153,7 @@ async fn bounded<M, T>(
     }
 }
 
-fn by_lock_id(layout: &Layout, lock_id: LockId) -> StructuredQuery {
+fn by_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
     let filter = FieldFilter {
         field: Some(FieldReference { field_path: LOCK_ID.to_owned() }),
         op: Operator::Equal.into(),
@@ -162,7 +161,7 @@ fn by_lock_id(layout: &Layout, lock_id: LockId) -> StructuredQuery {
     };
     StructuredQuery {
         from: vec![CollectionSelector {
-            collection_id: layout.lock_collection().to_owned(),
+            collection_id: collection.to_owned(),
             all_descendants: false,
         }],
         r#where: Some(Filter { filter_type: Some(FilterType::FieldFilter(filter)) }),

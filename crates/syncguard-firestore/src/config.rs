@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler, checked_timeout};
+use syncguard_core::authoring::checked_timeout;
+use syncguard_core::{ClientState, LockError, ReleaseErrorHandler};
 
 use crate::clock::Clock;
+use crate::names::{DEFAULT_DATABASE, Layout};
 
 /// Options of a [`FirestoreBackend`](crate::FirestoreBackend). TypeScript: `FirestoreBackendOptions`.
 ///
@@ -25,6 +27,8 @@ use crate::clock::Clock;
 #[derive(Clone)]
 #[must_use]
 pub struct FirestoreOptions {
+    pub(crate) project: Option<String>,
+    pub(crate) database: String,
     pub(crate) collection: String,
     pub(crate) fence_collection: String,
     pub(crate) cleanup_in_is_locked: bool,
@@ -36,12 +40,15 @@ pub struct FirestoreOptions {
     pub(crate) conflict_retries: u32,
     pub(crate) remembered_locks: usize,
     pub(crate) strict_clock: bool,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) emulator: Option<String>,
     pub(crate) remote_emulator: bool,
 }
 
 impl FirestoreOptions {
+    /// The database unless another is set.
+    pub const DEFAULT_DATABASE: &'static str = DEFAULT_DATABASE;
+
     /// The collection of the locks unless another is set, as in the TypeScript library.
     pub const DEFAULT_COLLECTION: &'static str = "locks";
 
@@ -66,11 +73,13 @@ impl FirestoreOptions {
     /// The defaults.
     pub fn new() -> Self {
         Self {
+            project: None,
+            database: Self::DEFAULT_DATABASE.to_owned(),
             collection: Self::DEFAULT_COLLECTION.to_owned(),
             fence_collection: Self::DEFAULT_FENCE_COLLECTION.to_owned(),
             cleanup_in_is_locked: false,
             on_release_error: ReleaseErrorHandler::default(),
-            dispose_timeout: GuardDefaults::DISPOSE_TIMEOUT,
+            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
             request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
             operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
@@ -83,13 +92,27 @@ impl FirestoreOptions {
         }
     }
 
-    /// The collection of the locks, at the root of the database.
+    /// The project, for [`from_client`](crate::FirestoreBackend::from_client); a URL has it already.
+    pub fn with_project(mut self, project: impl Into<String>) -> Self {
+        self.project = Some(project.into());
+        self
+    }
+
+    /// The database of the project. Default: `(default)`.
+    pub fn with_database(mut self, database: impl Into<String>) -> Self {
+        self.database = database.into();
+        self
+    }
+
+    /// The collection of the locks: a name, or the path of a nested collection such as
+    /// `tenants/acme/locks`. Default: `locks`.
     pub fn with_collection(mut self, collection: impl Into<String>) -> Self {
         self.collection = collection.into();
         self
     }
 
-    /// The collection of the fence counters, at the root of the database; not that of the locks.
+    /// The collection of the fence counters, named like that of the locks, and not the same. Default:
+    /// `fence_counters`.
     pub fn with_fence_collection(mut self, collection: impl Into<String>) -> Self {
         self.fence_collection = collection.into();
         self
@@ -158,8 +181,9 @@ impl FirestoreOptions {
         self
     }
 
-    /// Takes the time from this clock, for tests.
-    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+    /// Takes the time from this clock instead of the system's, for tests.
+    #[cfg(feature = "test-util")]
+    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
@@ -181,8 +205,8 @@ impl FirestoreOptions {
         self
     }
 
-    /// What can be checked without a connection; the collections are the layout's.
-    pub(crate) fn check(&self) -> Result<(), LockError> {
+    /// What can be checked without a connection, and where the records are.
+    pub(crate) fn check(&self) -> Result<Layout, LockError> {
         checked_timeout("request timeout", self.request_timeout)?;
         checked_timeout("operation timeout", self.operation_timeout)?;
         checked_timeout("connect timeout", self.connect_timeout)?;
@@ -191,11 +215,14 @@ impl FirestoreOptions {
                 "the operation timeout is below the request timeout; it bounds all requests together",
             ));
         }
-        Ok(())
+        let project = self.project.as_deref().ok_or_else(|| {
+            LockError::invalid_argument("no project is set; with_project says whose database it is")
+        })?;
+        Layout::new(project, &self.database, &self.collection, &self.fence_collection)
     }
 
-    pub(crate) fn guard_defaults(&self) -> Result<GuardDefaults, LockError> {
-        GuardDefaults::default()
+    pub(crate) fn client_state(&self) -> Result<ClientState, LockError> {
+        ClientState::default()
             .with_on_release_error(self.on_release_error.clone())
             .with_dispose_timeout(self.dispose_timeout)
     }
@@ -210,6 +237,8 @@ impl Default for FirestoreOptions {
 impl fmt::Debug for FirestoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FirestoreOptions")
+            .field("project", &self.project)
+            .field("database", &self.database)
             .field("collection", &self.collection)
             .field("fence_collection", &self.fence_collection)
             .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)
@@ -232,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_is_refused() {
-        let options = FirestoreOptions::new;
+        let options = || FirestoreOptions::new().with_project("p");
         let second = Duration::from_secs(1);
         for wrong in [
             options().with_request_timeout(Duration::ZERO),
@@ -240,10 +269,14 @@ mod tests {
             options().with_connect_timeout(Duration::ZERO),
             options().with_operation_timeout(Duration::MAX),
             options().with_request_timeout(2 * second).with_operation_timeout(second),
+            FirestoreOptions::new(),
+            options().with_project("a/b"),
+            options().with_database("a b"),
+            options().with_collection("a/b"),
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
         assert!(options().check().is_ok());
-        assert!(options().with_dispose_timeout(Duration::ZERO).guard_defaults().is_err());
+        assert!(options().with_dispose_timeout(Duration::ZERO).client_state().is_err());
     }
 }

@@ -15,7 +15,7 @@ use syncguard_core::LockError;
 
 use crate::config::FirestoreOptions;
 use crate::error;
-use crate::layout::Layout;
+use crate::names::Layout;
 
 const SERVICE: &str = "https://firestore.googleapis.com";
 
@@ -37,7 +37,8 @@ pub(crate) async fn make_client(
             (endpoint, GoogleAuthHeaders::from(Credentials::from(Owner::new())))
         }
         None => {
-            let tls = ClientTlsConfig::new().with_webpki_roots();
+            let roots = syncguard_core::authoring::tls::roots(&[])?;
+            let tls = ClientTlsConfig::new().trust_anchors(roots.roots);
             let endpoint = Endpoint::from_static(SERVICE)
                 .tls_config(tls)
                 .map_err(|error| LockError::internal("TLS cannot be set up").with_source(&error))?;
@@ -258,7 +259,8 @@ mod tests {
     /// tonic and rustls panic or refuse here if they find no provider, or two.
     #[tokio::test]
     async fn tls_can_be_set_up() {
-        let tls = ClientTlsConfig::new().with_webpki_roots();
+        let roots = syncguard_core::authoring::tls::roots(&[]).unwrap();
+        let tls = ClientTlsConfig::new().trust_anchors(roots.roots);
         let endpoint = Endpoint::from_static(SERVICE).tls_config(tls).unwrap();
         drop(lazy_channel(&endpoint, Duration::from_secs(1)));
     }

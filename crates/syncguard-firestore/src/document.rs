@@ -7,12 +7,10 @@ use gcloud_sdk::google::firestore::v1::value::ValueType;
 use gcloud_sdk::google::firestore::v1::write::Operation;
 use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Value, Write};
 use gcloud_sdk::prost_types;
-use syncguard_core::{
-    Fence, Key, LockError, LockId, LockInfo, TIME_TOLERANCE, Timestamp, corrupt_record, hash_key,
-    is_live,
-};
+use syncguard_core::authoring::corrupt_record;
+use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp, hash_key, is_live};
 
-use crate::layout::storage_key_of;
+use crate::names::storage_key_of;
 
 /// The field by which a lock is found without its key.
 pub(crate) const LOCK_ID: &str = "lockId";
@@ -80,7 +78,7 @@ impl Record {
     }
 
     pub(crate) fn is_live(&self, now: Timestamp) -> bool {
-        is_live(self.expires_at, now, TIME_TOLERANCE)
+        is_live(self.expires_at, now)
     }
 
     pub(crate) fn into_info(self) -> LockInfo {
@@ -157,7 +155,7 @@ pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, key: 
     let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
     if carried > counted {
         tracing::error!(
-            key = %key.hash_id(),
+            key_hash = %key.hash_id(),
             "the fence counter of this key is behind its last lock: was it deleted, by a TTL policy?"
         );
     }

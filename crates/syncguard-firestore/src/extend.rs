@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp, Ttl};
 
-use crate::attempts::Attempts;
+use crate::by_lock_id;
+use crate::cache::Known;
 use crate::document::put_expiry;
 use crate::error::{Again, Fault};
-use crate::held;
 use crate::inner::Inner;
-use crate::memo::Known;
+use crate::retry::Attempt;
 
 /// A first commit of ours whose answer was lost may be what a second try finds: to a caller who
 /// expects an expiry that is a mismatch like any other, with the expiry that the lock has now.
@@ -17,33 +17,25 @@ pub(crate) async fn extend(
     inner: Arc<Inner>,
     request: ExtendRequest,
 ) -> Result<ExtendResult, LockError> {
-    let mut attempts = inner.attempts();
-    loop {
-        match once(&inner, &request, &attempts).await {
-            Ok(result) => return Ok(result),
-            Err(fault) => {
-                let lock_id = request.lock_id;
-                attempts.again(fault).await.map_err(|error| error.with_lock_id(lock_id))?;
-            }
-        }
-    }
+    let result = inner.attempts().run(|attempt| once(&inner, &request, attempt)).await;
+    result.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
 async fn once(
     inner: &Arc<Inner>,
     request: &ExtendRequest,
-    attempts: &Attempts,
+    attempt: Attempt,
 ) -> Result<ExtendResult, Fault> {
     let known = inner.known_live(request.lock_id)?;
     if let Some(known) = known.filter(|known| is_expected(request, known)) {
-        match prolong(inner, request, known, attempts).await {
+        match prolong(inner, request, known, &attempt).await {
             Ok(expires_at) => return Ok(ExtendResult::Extended { expires_at }),
             // Somebody else has extended or ended it. The store knows.
             Err(Fault { again: Again::Conflict, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }
-    let mut held = held::find(inner, request.lock_id, attempts).await?;
+    let mut held = by_lock_id::find(inner, request.lock_id, &attempt).await?;
     held.tidy(inner);
     let found = match held.lock {
         Ok(lock) => Known { version: lock.version, expires_at: lock.expires_at },
@@ -52,10 +44,10 @@ async fn once(
     if !is_expected(request, &found) {
         let expires_at = found.expires_at;
         // Whoever is told may well extend it next.
-        inner.memo.remember(request.lock_id, found);
+        inner.cache.remember(request.lock_id, found);
         return Ok(ExtendResult::Mismatch { expires_at });
     }
-    let expires_at = prolong(inner, request, found, attempts).await?;
+    let expires_at = prolong(inner, request, found, &attempt).await?;
     Ok(ExtendResult::Extended { expires_at })
 }
 
@@ -73,14 +65,14 @@ async fn prolong(
     inner: &Inner,
     request: &ExtendRequest,
     seen: Known,
-    attempts: &Attempts,
+    attempt: &Attempt,
 ) -> Result<Timestamp, Fault> {
     let mut expires_at = inner.now()?.plus(request.ttl)?;
     if expires_at == seen.expires_at {
         expires_at = expires_at.plus(Ttl::MIN)?;
     }
     let name = seen.version.name.clone();
-    let answer = inner.commit(vec![put_expiry(seen.version, expires_at)], attempts).await?;
+    let answer = inner.commit(vec![put_expiry(seen.version, expires_at)], attempt).await?;
     inner.remember(request.lock_id, name, answer, expires_at);
     Ok(expires_at)
 }

@@ -6,29 +6,29 @@ use std::time::Duration;
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
-use syncguard_core::{GuardDefaults, LockError, LockId, TIME_TOLERANCE, Timestamp, is_live};
+use syncguard_core::{ClientState, LockError, LockId, Timestamp, is_live};
 
-use crate::attempts::Attempts;
+use crate::cache::{Cache, Known};
 use crate::client::Client;
 use crate::clock::{self, Clock};
 use crate::config::FirestoreOptions;
 use crate::document::Version;
 use crate::error::Fault;
-use crate::layout::Layout;
-use crate::memo::{Known, Memo};
+use crate::names::Layout;
+use crate::retry::{Attempt, Attempts};
 
 /// The client, where things are, what is remembered, and the options.
 pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) layout: Layout,
-    pub(crate) memo: Memo,
+    pub(crate) cache: Cache,
     pub(crate) cleans_up: bool,
-    clock: Arc<dyn Clock>,
+    clock: Arc<Clock>,
     strict_clock: bool,
     conflict_retries: u32,
     request_timeout: Duration,
     operation_timeout: Duration,
-    pub(crate) guards: GuardDefaults,
+    pub(crate) client_state: ClientState,
 }
 
 impl Inner {
@@ -37,18 +37,18 @@ impl Inner {
         layout: Layout,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        let guards = options.guard_defaults()?;
+        let client_state = options.client_state()?;
         Ok(Self {
             client: Client::new(client, Arc::clone(&options.clock)),
             layout,
-            memo: Memo::new(options.remembered_locks),
+            cache: Cache::new(options.remembered_locks),
             cleans_up: options.cleanup_in_is_locked,
             clock: options.clock,
             strict_clock: options.strict_clock,
             conflict_retries: options.conflict_retries,
             request_timeout: options.request_timeout,
             operation_timeout: options.operation_timeout,
-            guards,
+            client_state,
         })
     }
 
@@ -70,9 +70,9 @@ impl Inner {
     pub(crate) async fn commit(
         &self,
         writes: Vec<Write>,
-        attempts: &Attempts,
+        attempt: &Attempt,
     ) -> Result<CommitResponse, Fault> {
-        self.client.commit(&self.layout, writes, attempts.call_deadline()).await
+        self.client.commit(&self.layout, writes, attempt.call_deadline()).await
     }
 
     /// A commit that nobody waits for, and that may fail.
@@ -80,7 +80,7 @@ impl Inner {
         let inner = Arc::clone(self);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Err(fault) = inner.commit(writes, &inner.attempts()).await {
+                if let Err(fault) = inner.commit(writes, &inner.attempts().attempt()).await {
                     tracing::debug!(error = %fault.error, "an expired lock was not cleared away");
                 }
             });
@@ -98,14 +98,14 @@ impl Inner {
         let written = answer.write_results.into_iter().next();
         if let Some(updated) = written.and_then(|written| written.update_time) {
             let version = Version { name, updated };
-            self.memo.remember(lock_id, Known { version, expires_at });
+            self.cache.remember(lock_id, Known { version, expires_at });
         }
     }
 
     /// Where a lock of ours is, if it is live as far as we know. It is not known any more from now on.
     pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Known>, LockError> {
         let now = self.now()?;
-        let known = self.memo.take(lock_id);
-        Ok(known.filter(|known| is_live(known.expires_at, now, TIME_TOLERANCE)))
+        let known = self.cache.take(lock_id);
+        Ok(known.filter(|known| is_live(known.expires_at, now)))
     }
 }

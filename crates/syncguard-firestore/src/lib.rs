@@ -150,8 +150,8 @@
 //!
 //! 179 crates, and a minute and a half of CPU time for a first debug build, most of it for aws-lc and
 //! the generated interface of Firestore. TLS is rustls with aws-lc-rs, as in the other backends; neither
-//! OpenSSL nor ring is compiled. Firestore is checked against Mozilla's root certificates, which are
-//! compiled in; servers that issue access tokens, against those of the system.
+//! OpenSSL nor ring is compiled. Servers are checked against the certificates that the system trusts;
+//! Firestore's own, on a system that has none, against Mozilla's.
 //!
 //! # More
 //!
@@ -161,22 +161,23 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
-mod attempts;
 mod backend;
+mod by_lock_id;
+mod cache;
 mod client;
 mod clock;
 mod config;
 mod connect;
 mod document;
+mod drift;
 mod error;
 mod extend;
-mod held;
 mod inner;
 mod is_locked;
-mod layout;
 mod lookup;
-mod memo;
+mod names;
 mod release;
+mod retry;
 mod settle;
 #[cfg(test)]
 mod test_logs;
@@ -186,5 +187,5 @@ pub use gcloud_sdk;
 pub use syncguard_core::*;
 
 pub use self::backend::FirestoreBackend;
-pub use self::clock::{Clock, ClockDrift, DriftLevel};
 pub use self::config::FirestoreOptions;
+pub use self::drift::{ClockDrift, DriftLevel};

@@ -4,45 +4,33 @@ use std::sync::Arc;
 
 use syncguard_core::{LockError, LockId, LockInfo, LookupBy, LookupRequest};
 
-use crate::attempts::Attempts;
+use crate::by_lock_id;
 use crate::document::Record;
 use crate::error::Fault;
-use crate::held;
 use crate::inner::Inner;
+use crate::retry::Attempt;
 
 pub(crate) async fn lookup(
     inner: Arc<Inner>,
     request: LookupRequest,
 ) -> Result<Option<LockInfo>, LockError> {
-    let mut attempts = inner.attempts();
+    let attempts = inner.attempts();
     match &request.by {
         LookupBy::Key(key) => {
             let subject = |error: LockError| error.with_key(key);
             let name = inner.layout.lock_name(key).map_err(subject)?;
-            loop {
-                match by_name(&inner, &name, &attempts).await {
-                    Ok(found) => return Ok(found),
-                    Err(fault) => attempts.again(fault).await.map_err(subject)?,
-                }
-            }
+            let found = attempts.run(|attempt| by_name(&inner, &name, attempt)).await;
+            found.map_err(subject)
         }
-        LookupBy::LockId(lock_id) => loop {
-            match by_lock_id(&inner, *lock_id, &attempts).await {
-                Ok(found) => return Ok(found),
-                Err(fault) => {
-                    attempts.again(fault).await.map_err(|error| error.with_lock_id(*lock_id))?;
-                }
-            }
-        },
+        LookupBy::LockId(id) => {
+            let found = attempts.run(|attempt| by_lock_id(&inner, *id, attempt)).await;
+            found.map_err(|error| error.with_lock_id(*id))
+        }
     }
 }
 
-async fn by_name(
-    inner: &Inner,
-    name: &str,
-    attempts: &Attempts,
-) -> Result<Option<LockInfo>, Fault> {
-    let [lock] = inner.client.read(&inner.layout, [name], attempts.call_deadline()).await?;
+async fn by_name(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<LockInfo>, Fault> {
+    let [lock] = inner.client.read(&inner.layout, [name], attempt.call_deadline()).await?;
     let lock = lock.map(Record::read).transpose()?;
     let now = inner.now()?;
     Ok(lock.filter(|lock| lock.is_live(now)).map(Record::into_info))
@@ -51,8 +39,8 @@ async fn by_name(
 async fn by_lock_id(
     inner: &Inner,
     lock_id: LockId,
-    attempts: &Attempts,
+    attempt: Attempt,
 ) -> Result<Option<LockInfo>, Fault> {
-    let held = held::find(inner, lock_id, attempts).await?;
+    let held = by_lock_id::find(inner, lock_id, &attempt).await?;
     Ok(held.lock.ok().map(Record::into_info))
 }

@@ -4,50 +4,43 @@ use std::sync::Arc;
 
 use syncguard_core::{LockError, LockId, ReleaseRequest, ReleaseResult};
 
-use crate::attempts::Attempts;
+use crate::by_lock_id;
 use crate::document::delete;
 use crate::error::{Again, Fault};
-use crate::held;
 use crate::inner::Inner;
+use crate::retry::Attempt;
 
 pub(crate) async fn release(
     inner: Arc<Inner>,
     request: ReleaseRequest,
 ) -> Result<ReleaseResult, LockError> {
     let lock_id = request.lock_id;
-    let mut attempts = inner.attempts();
-    loop {
-        match once(&inner, lock_id, &attempts).await {
-            Ok(result) => return Ok(result),
-            Err(fault) => {
-                attempts.again(fault).await.map_err(|error| error.with_lock_id(lock_id))?;
-            }
-        }
-    }
+    let result = inner.attempts().run(|attempt| once(&inner, lock_id, attempt)).await;
+    result.map_err(|error| error.with_lock_id(lock_id))
 }
 
 async fn once(
     inner: &Arc<Inner>,
     lock_id: LockId,
-    attempts: &Attempts,
+    attempt: Attempt,
 ) -> Result<ReleaseResult, Fault> {
     if let Some(known) = inner.known_live(lock_id)? {
-        match inner.commit(vec![delete(known.version)], attempts).await {
+        match inner.commit(vec![delete(known.version)], &attempt).await {
             Ok(_) => return Ok(ReleaseResult::Released),
             // Somebody else has extended or ended it. The store knows.
             Err(Fault { again: Again::Conflict, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }
-    let mut held = held::find(inner, lock_id, attempts).await?;
+    let mut held = by_lock_id::find(inner, lock_id, &attempt).await?;
     held.tidy(inner);
     match held.lock {
         Ok(lock) => {
-            inner.commit(vec![delete(lock.version)], attempts).await?;
+            inner.commit(vec![delete(lock.version)], &attempt).await?;
             Ok(ReleaseResult::Released)
         }
         // Was it our own commit, whose answer was lost, or somebody else's? Nobody can tell.
-        Err(reason) => match attempts.lost() {
+        Err(reason) => match &attempt.lost {
             Some(lost) => Err(lost.clone().into()),
             None => Ok(ReleaseResult::NotHeld(reason)),
         },

@@ -9,13 +9,13 @@
 //!   void. A fence is left out; fences only have to grow.
 
 use syncguard_core::LockError;
-use syncguard_core::cancel::{Settled, Unsettled};
+use syncguard_core::authoring::cancel::{Settled, Unsettled};
 
-use crate::attempts::Attempts;
 use crate::document::{Counter, Record, delete, last_fence, put};
 use crate::error::{Again, Fault};
 use crate::inner::Inner;
-use crate::layout::Names;
+use crate::names::Names;
+use crate::retry::Attempt;
 
 /// One commit for a lock that is known, else a read, and a commit if there is something to change.
 ///
@@ -23,37 +23,33 @@ use crate::layout::Names;
 pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
     let subject = |error: LockError| error.with_key(&acquire.key).with_lock_id(acquire.lock_id);
     let names = inner.layout.names(&acquire.key).map_err(subject)?;
-    let mut attempts = inner.attempts();
-    loop {
-        match once(inner, acquire, &names, &attempts).await {
-            Ok(()) => return Ok(Settled::Done),
-            // Also after a conflict: what has changed may be what was to be done.
-            Err(fault) => attempts.again(fault).await.map_err(subject)?,
-        }
-    }
+    // Again after a conflict: what has changed may be what was to be done.
+    let once = |attempt| once(inner, acquire, &names, attempt);
+    inner.attempts().run(once).await.map_err(subject)?;
+    Ok(Settled::Done)
 }
 
 async fn once(
     inner: &Inner,
     acquire: &Unsettled,
     names: &Names,
-    attempts: &Attempts,
+    attempt: Attempt,
 ) -> Result<(), Fault> {
-    let known = inner.memo.take(acquire.lock_id).map(|known| known.version);
+    let known = inner.cache.take(acquire.lock_id).map(|known| known.version);
     if let Some(version) = known.filter(|version| version.name == names.lock) {
-        match inner.commit(vec![delete(version)], attempts).await {
+        match inner.commit(vec![delete(version)], &attempt).await {
             Ok(_) => return Ok(()),
             Err(Fault { again: Again::Conflict, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }
     let both = [names.lock.as_str(), names.fence.as_str()];
-    let deadline = attempts.call_deadline();
+    let deadline = attempt.call_deadline();
     let [lock, counter] = inner.client.read(&inner.layout, both, deadline).await?;
     // What cannot be read is no lock of ours.
     let lock = lock.and_then(|lock| Record::read(lock).ok());
     if let Some(ours) = lock.as_ref().filter(|lock| lock.lock_id == acquire.lock_id) {
-        inner.commit(vec![delete(ours.version.clone())], attempts).await?;
+        inner.commit(vec![delete(ours.version.clone())], &attempt).await?;
         return Ok(());
     }
     // Without it no commit was sent.
@@ -64,6 +60,6 @@ async fn once(
     }
     let skipped = last_fence(lock.as_ref(), counter.as_ref(), &acquire.key).next()?;
     let moved = Counter::document(names.fence.clone(), &acquire.key, skipped);
-    inner.commit(vec![put(moved, counter.map(|counter| counter.version))], attempts).await?;
+    inner.commit(vec![put(moved, counter.map(|counter| counter.version))], &attempt).await?;
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! What a URL says: the database, and this library's options.
 
 use syncguard_core::LockError;
-use syncguard_core::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::BackendUrl;
 
 use crate::config::FirestoreOptions;
+use crate::names::{DEFAULT_DATABASE, are_names};
 
 /// The options of this library;
 /// [`FirestoreBackend::connect`](crate::FirestoreBackend::connect) explains them.
@@ -22,35 +23,23 @@ const OPTIONS: &[&str] = &[
     "strict_clock",
 ];
 
-/// All that a URL says.
-#[derive(Debug)]
-pub(crate) struct Parsed<'a> {
-    pub(crate) project: &'a str,
-    pub(crate) database: &'a str,
-    pub(crate) options: FirestoreOptions,
-}
-
 /// Reads a URL; what it says wins over these options.
-pub(crate) fn parse(url: &str, options: FirestoreOptions) -> Result<Parsed<'_>, LockError> {
+pub(crate) fn parse(url: &str, options: FirestoreOptions) -> Result<FirestoreOptions, LockError> {
     let url = BackendUrl::parse(url)?;
     let (project, database) = database(url.base())?;
     url.expect_only(&[OPTIONS])?;
-    Ok(Parsed { project, database, options: with_parameters(options, &url)? })
+    with_parameters(options.with_project(project).with_database(database), &url)
 }
 
 /// The two parts of `firestore://project/database`; the database may be left out.
 fn database(base: &str) -> Result<(&str, &str), LockError> {
-    let name = |text: &str, more: &[char]| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(&c))
-    };
     base.strip_prefix("firestore://")
         .map(|rest| rest.split_once('/').unwrap_or((rest, "")))
         .map(|(project, database)| match database {
-            "" => (project, "(default)"),
+            "" => (project, DEFAULT_DATABASE),
             database => (project, database),
         })
-        .filter(|(project, _)| name(project, &['-', '_', '.', ':']))
-        .filter(|(_, database)| *database == "(default)" || name(database, &['-', '_']))
+        .filter(|(project, database)| are_names(project, database))
         .ok_or_else(|| {
             LockError::invalid_argument(
                 "the URL cannot be read; it looks like firestore://project or firestore://project/database",
@@ -110,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    fn read(url: &str) -> Result<Parsed<'_>, LockError> {
+    fn read(url: &str) -> Result<FirestoreOptions, LockError> {
         parse(url, FirestoreOptions::new())
     }
 
@@ -130,7 +119,8 @@ mod tests {
             ("firestore://example.com:p/locks?strict_clock=true", ("example.com:p", "locks")),
         ] {
             let parsed = read(url).unwrap();
-            assert_eq!((parsed.project, parsed.database), expected);
+            let names = (parsed.project.as_deref(), parsed.database.as_str());
+            assert_eq!(names, (Some(expected.0), expected.1));
         }
         for url in ["", "p", "http://p", "firestore://", "firestore:///d", "firestore://p/d/e"] {
             assert!(refusal(url).contains("firestore://project"), "{url}");
@@ -145,6 +135,8 @@ mod tests {
                    &request_timeout_ms=30&strict_clock=true";
         let millis = Duration::from_millis;
         let expected = FirestoreOptions::new()
+            .with_project("p")
+            .with_database("d")
             .with_cleanup_in_is_locked(true)
             .with_collection("l")
             .with_conflict_retries(0)
@@ -157,7 +149,7 @@ mod tests {
             .with_remote_emulator(true)
             .with_request_timeout(millis(30))
             .with_strict_clock(true);
-        assert_eq!(format!("{:?}", read(url).unwrap().options), format!("{expected:?}"));
+        assert_eq!(format!("{:?}", read(url).unwrap()), format!("{expected:?}"));
         // Nothing is missing here.
         assert!(OPTIONS.iter().all(|name| url.contains(&format!("{name}="))));
     }
@@ -165,7 +157,7 @@ mod tests {
     #[test]
     fn the_url_wins_and_leaves_the_rest() {
         let code = FirestoreOptions::new().with_collection("code").with_strict_clock(true);
-        let options = parse("firestore://p?collection=url", code).unwrap().options;
+        let options = parse("firestore://p?collection=url", code).unwrap();
         assert_eq!((options.collection.as_str(), options.strict_clock), ("url", true));
     }
 

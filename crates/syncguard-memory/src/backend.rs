@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use syncguard_core::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::BackendUrl;
+use syncguard_core::authoring::cancel;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, cancel,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp,
 };
 
 use crate::clock::Clock;
@@ -24,19 +25,19 @@ pub struct MemoryBackend(Arc<Inner>);
 struct Inner {
     store: Mutex<Store>,
     clock: Clock,
-    guards: GuardDefaults,
+    guards: ClientState,
 }
 
 impl MemoryBackend {
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_guard_defaults(GuardDefaults::default())
+        Self::with_client_state(ClientState::default())
     }
 
     /// An empty store whose guards use these defaults.
     #[must_use]
-    pub fn with_guard_defaults(guards: GuardDefaults) -> Self {
+    pub fn with_client_state(guards: ClientState) -> Self {
         Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), guards }))
     }
 
@@ -46,7 +47,7 @@ impl MemoryBackend {
     /// |---|---|---|
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
     ///
-    /// Not in a URL: the handler of [`GuardDefaults::with_on_release_error`], which is code.
+    /// Not in a URL: the handler of [`ClientState::with_on_release_error`], which is code.
     ///
     /// # Errors
     ///
@@ -67,11 +68,11 @@ impl MemoryBackend {
             ));
         }
         url.expect_only(&[&["dispose_timeout_ms"]])?;
-        let mut guards = GuardDefaults::default();
+        let mut guards = ClientState::default();
         if let Some(timeout) = url.millis("dispose_timeout_ms")? {
             guards = guards.with_dispose_timeout(timeout)?;
         }
-        Ok(Self::with_guard_defaults(guards))
+        Ok(Self::with_client_state(guards))
     }
 
     /// Sets what the last acquisition of a key was given, for tests of what happens near the limit
@@ -141,7 +142,7 @@ impl LockBackend for MemoryBackend {
         BackendCapabilities::new::<Fence>("memory", TimeAuthority::Server)
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
+    fn client_state(&self) -> &ClientState {
         &self.0.guards
     }
 }

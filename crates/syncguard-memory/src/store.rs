@@ -1,15 +1,12 @@
 //! The contract, on two maps and a counter per key.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
+use syncguard_core::authoring::{is_clearable, lock_id_in_use};
 use syncguard_core::{
     AcquireResult, Acquired, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld,
-    ReleaseResult, TIME_TOLERANCE, Timestamp, Ttl, is_live,
+    ReleaseResult, Timestamp, Ttl, is_live,
 };
-
-/// How long an expired lock still answers "expired" rather than "not found".
-const REMEMBERED: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct Store {
@@ -30,11 +27,12 @@ struct Record {
 
 impl Record {
     fn is_live(&self, now: Timestamp) -> bool {
-        is_live(self.expires_at, now, TIME_TOLERANCE)
+        is_live(self.expires_at, now)
     }
 
+    /// Whether it still answers "expired" rather than "not found".
     fn is_remembered(&self, now: Timestamp) -> bool {
-        is_live(self.expires_at, now, TIME_TOLERANCE + REMEMBERED)
+        !is_clearable(self.expires_at, now)
     }
 }
 
@@ -56,9 +54,7 @@ impl Store {
         }
         // Everything that can fail comes before the first change.
         if self.keys.get(&lock_id).is_some_and(|other| other != key) {
-            return Err(LockError::invalid_argument(
-                "the lock id is in use by another key; every acquisition needs a fresh one",
-            ));
+            return Err(lock_id_in_use());
         }
         let fence = self.fences.get(key).copied().unwrap_or(Fence::ZERO).next()?;
         let expires_at = now.plus(ttl)?;

@@ -197,8 +197,8 @@ impl Subject {
             }
             Step::Release { id } => {
                 match self.backend.release(ReleaseRequest::new(lock_id(id))).await.unwrap() {
-                    ReleaseResult::Released => Answer::Done,
                     ReleaseResult::NotHeld(why) => Answer::NotHeld(why),
+                    _ => Answer::Done,
                 }
             }
             Step::Extend { id, ttl } => {

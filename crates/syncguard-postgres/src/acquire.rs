@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use syncguard_core::cancel::{Caller, Unsettled};
-use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, Fence, LockError, StorageLimits, make_fence_key,
-    make_storage_key,
-};
-use tokio_postgres::Row;
+use syncguard_core::authoring::cancel::{Caller, Unsettled};
+use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Fence, LockError};
 
 use crate::error::in_doubt;
 use crate::inner::Inner;
+use crate::names;
 use crate::record::{Record, check_counter, column, written_time};
-use crate::session::{Lane, Param};
+use crate::session::{Answer, Lane, Param};
 
 /// One acquire. Sent a second time only if another session came in between.
 pub(crate) async fn acquire(
@@ -23,11 +20,11 @@ pub(crate) async fn acquire(
     /// Someone else was at this key each time: what is that but contention?
     const TRIES: u32 = 3;
     inner.refuse_forgetful_database().await?;
-    let storage_key = make_storage_key("", request.key.expose(), StorageLimits::POSTGRES)?;
-    let fence_key = make_fence_key("", &storage_key, StorageLimits::POSTGRES)?;
+    let storage_key = names::lock_name(&request.key)?;
+    let fence_key = names::fence_name(&storage_key)?;
     let parameters = [
-        Param::Text(&storage_key),
-        Param::Text(&fence_key),
+        Param::Text(storage_key.expose()),
+        Param::Text(fence_key.expose()),
         Param::Text(request.key.expose()),
         Param::Text(request.lock_id.expose()),
         Param::from(request.ttl),
@@ -42,7 +39,7 @@ pub(crate) async fn acquire(
             .map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
         lost = lost.or(answer.lost.take());
         tries += 1;
-        match decide(answer.row.as_ref(), &request, &storage_key)? {
+        match decide(&inner, &answer, &request, storage_key.expose())? {
             Verdict::Answer(result) => break (result, answer.deadline),
             Verdict::Overtaken if tries == TRIES => break (AcquireResult::Locked, None),
             Verdict::Overtaken => {}
@@ -72,17 +69,19 @@ enum Verdict {
 
 /// Reads the one row of the statement.
 fn decide(
-    row: Option<&Row>,
+    inner: &Inner,
+    answer: &Answer,
     request: &AcquireRequest,
     storage_key: &str,
 ) -> Result<Verdict, LockError> {
     // No row: it lost against other sessions each time.
-    let Some(row) = row else { return Ok(Verdict::Overtaken) };
+    let Some(row) = &answer.row else { return Ok(Verdict::Overtaken) };
     if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
         let fence: Fence = column::<&str>(row, 1)?.parse()?;
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
     }
     if let Some(held) = Record::from_row(row, 4)?.filter(Record::is_live) {
+        inner.session.clock().learn(answer.sent, held.now);
         // The same id again: the first answer was lost on its way.
         return Ok(if held.lock_id == request.lock_id {
             acquired(Acquired::new(held.lock_id, held.expires_at, held.fence))

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
-use syncguard_core::cancel::{Settle, Settled, Unsettled};
+use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority, cancel,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, IsLockedRequest, LockBackend, LockError, LockId, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority,
 };
 use tokio::sync::OnceCell;
 use tokio_postgres::Transaction;
@@ -16,16 +17,17 @@ use tokio_postgres::Transaction;
 use crate::acquire::acquire;
 use crate::check_fence::CheckFenceError;
 use crate::config::PostgresOptions;
-use crate::connect::{PoolOptions, make_pool};
+use crate::connect::make_pool;
+use crate::doubtful::Doubtful;
 use crate::durability::DurabilityReport;
 use crate::extend::extend;
 use crate::inner::Inner;
 use crate::is_locked::is_locked;
 use crate::lookup::lookup;
 use crate::release::release;
-use crate::schema::setup_schema;
+use crate::schema::set_up;
 use crate::session::Session;
-use crate::settle::Doubtful;
+use crate::settings::Settings;
 use crate::statements::Statements;
 use crate::url::{self, Parsed};
 
@@ -39,7 +41,7 @@ pub struct PostgresBackend(Arc<Inner>);
 impl PostgresBackend {
     /// A backend over a pool you already have, with whatever TLS it uses. Sends nothing.
     ///
-    /// The tables must exist: see [`setup_schema`]. One connection of the pool is kept for those who
+    /// The tables must exist: see [`setup_schema`](crate::setup_schema). One connection of the pool is kept for those who
     /// hold a lock and want to extend or release it; contenders share the others. A pool that hands
     /// out connections in the middle of a transaction makes every promise void, because what is done
     /// in there is not committed.
@@ -49,12 +51,18 @@ impl PostgresBackend {
     /// [statement timeout](PostgresOptions::with_statement_timeout). To have statements cancelled over
     /// encrypted connections or through a pooler, say how:
     /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests).
-    #[must_use]
-    pub fn new(pool: Pool, options: PostgresOptions) -> Self {
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an option that is out of range.
+    pub fn from_pool(pool: Pool, options: PostgresOptions) -> Result<Self, LockError> {
+        Ok(Self::over(pool, Settings::new(options)?))
+    }
+
+    fn over(pool: Pool, settings: Settings) -> Self {
         Self(Arc::new(Inner {
-            session: Session::new(pool, &options),
-            statements: Statements::new(&options),
-            options,
+            session: Session::new(pool, &settings),
+            statements: Statements::new(&settings),
+            settings,
             checked: OnceCell::new(),
             doubtful: Doubtful::default(),
         }))
@@ -67,7 +75,7 @@ impl PostgresBackend {
     /// commas between them; the one that accepts writes is used, unless `target_session_attrs` says
     /// otherwise.
     ///
-    /// Options are called as the methods of [`PostgresOptions`] and [`PoolOptions`] that set them;
+    /// Options are called as the methods of [`PostgresOptions`] that set them;
     /// times are whole milliseconds, switches `true` or `false`.
     ///
     /// | parameter | what it sets | default |
@@ -84,7 +92,7 @@ impl PostgresBackend {
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
     /// | `sslmode` | `disable`, `prefer`, or `require` (as strict as `verify-full`, which may be written too) | `prefer` |
-    /// | `sslrootcert` | a PEM file of the authorities to trust, instead of Mozilla's | |
+    /// | `sslrootcert` | a PEM file of the authorities to trust, instead of the system's | |
     ///
     /// The others of [`tokio_postgres::Config`] mean what they mean there, in its units, which are
     /// seconds: `application_name`, `channel_binding`, `connect_timeout`, `dbname`, `host`, `hostaddr`,
@@ -108,7 +116,7 @@ impl PostgresBackend {
     ///
     /// Safe.
     pub async fn connect(url: &str) -> Result<Self, LockError> {
-        Self::connect_with(url, PostgresOptions::new(), PoolOptions::new()).await
+        Self::connect_with(url, PostgresOptions::new()).await
     }
 
     /// Makes a pool and looks at the server. The URL is that of [`connect`](Self::connect), and wins
@@ -117,7 +125,7 @@ impl PostgresBackend {
     /// It takes the [pool wait timeout](PostgresOptions::with_pool_wait_timeout) and twice the
     /// [statement timeout](PostgresOptions::with_statement_timeout) at most; with `setup_schema` in the
     /// URL, the pool wait timeout and a minute more. How long opening one connection may take is the
-    /// [connect timeout](PoolOptions::with_connect_timeout).
+    /// [connect timeout](PostgresOptions::with_connect_timeout).
     ///
     /// # Errors
     ///
@@ -128,20 +136,19 @@ impl PostgresBackend {
     /// # Cancel safety
     ///
     /// Safe.
-    pub async fn connect_with(
-        url: &str,
-        options: PostgresOptions,
-        pool: PoolOptions,
-    ) -> Result<Self, LockError> {
-        let Parsed { config, mut options, pool, setup_schema } = url::parse(url, options, pool)?;
-        let strict = options.strict;
-        let (pool, cancel) = make_pool(config, &pool, &options)?;
-        options.cancel = Some(cancel);
-        let backend = Self::new(pool, options);
+    pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, LockError> {
+        let Parsed { config, options, setup_schema } = url::parse(url, options)?;
+        let mut settings = Settings::new(options.clone())?;
+        let strict = settings.strict;
+        let (pool, cancel) = make_pool(config, &options, &settings)?;
+        settings.cancel = Some(cancel);
+        let backend = Self::over(pool, settings);
         if setup_schema {
             backend.setup_schema().await?;
         }
-        backend.durability().await?.enforce(strict)?;
+        backend.durability_report().await?.enforce(strict)?;
+        // It is good enough, or need not be.
+        let _ = backend.0.checked.set(());
         Ok(backend)
     }
 
@@ -154,22 +161,22 @@ impl PostgresBackend {
     /// # Cancel safety
     ///
     /// Safe: it only reads.
-    pub async fn durability(&self) -> Result<DurabilityReport, LockError> {
+    pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
         let inner = Arc::clone(&self.0);
         cancel::finish(None, async move { inner.durability().await }).await
     }
 
-    /// [`setup_schema`] with this backend's pool and options.
+    /// [`setup_schema`](crate::setup_schema) with this backend's pool and options.
     ///
     /// # Errors
     ///
-    /// As [`setup_schema`].
+    /// As [`setup_schema`](crate::setup_schema).
     ///
     /// # Cancel safety
     ///
-    /// As [`setup_schema`].
+    /// As [`setup_schema`](crate::setup_schema).
     pub async fn setup_schema(&self) -> Result<(), LockError> {
-        setup_schema(self.pool(), &self.0.options).await
+        set_up(self.pool(), self.0.settings.clone()).await
     }
 
     /// The pool. One that [`connect_with`](Self::connect_with) made is for locks alone. Unless statements
@@ -273,8 +280,8 @@ impl LockBackend for PostgresBackend {
         BackendCapabilities::new::<Fence>("postgres", TimeAuthority::Server)
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        &self.0.options.guards
+    fn client_state(&self) -> &ClientState {
+        &self.0.settings.client_state
     }
 }
 
@@ -286,6 +293,6 @@ impl Settle for PostgresBackend {
 
 impl fmt::Debug for PostgresBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresBackend").field("options", &self.0.options).finish()
+        f.debug_struct("PostgresBackend").field("settings", &self.0.settings).finish()
     }
 }

@@ -2,65 +2,93 @@
 
 use std::time::Duration;
 
-use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler, checked_timeout};
+use syncguard_core::{ClientState, ReleaseErrorHandler};
 use tokio_postgres::Config;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 
 use crate::cancel_request::{CancelRequests, CancelStream};
-use crate::tables::Tables;
 
-/// How a backend uses its database.
+/// Options of a [`PostgresBackend`](crate::PostgresBackend). TypeScript: `PostgresBackendOptions`.
+///
+/// What is out of range is reported when the backend is made.
 ///
 /// ```
 /// use std::time::Duration;
 /// use syncguard_postgres::PostgresOptions;
 ///
 /// let options = PostgresOptions::new()
-///     .with_tables("ops.app_locks", "ops.app_fence_counters")?
-///     .with_statement_timeout(Duration::from_secs(2))?;
-/// # Ok::<(), syncguard_postgres::LockError>(())
+///     .with_tables("ops.app_locks", "ops.app_fence_counters")
+///     .with_statement_timeout(Duration::from_secs(2));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct PostgresOptions {
-    pub(crate) tables: Tables,
+    pub(crate) lock_table: String,
+    pub(crate) fence_table: String,
     pub(crate) cleanup_in_is_locked: bool,
-    pub(crate) guards: GuardDefaults,
-    pub(crate) pool_wait: Duration,
-    pub(crate) statement: Duration,
-    pub(crate) unprepared: bool,
-    pub(crate) strict: bool,
+    pub(crate) on_release_error: ReleaseErrorHandler,
+    pub(crate) dispose_timeout: Duration,
+    pub(crate) pool_size: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) pool_wait_timeout: Duration,
+    pub(crate) statement_timeout: Duration,
+    pub(crate) unprepared_statements: bool,
+    pub(crate) strict_durability: bool,
     pub(crate) cancel: Option<CancelRequests>,
+    /// In DER; the system's if there are none.
+    #[cfg(feature = "tls")]
+    pub(crate) root_certificates: Vec<Vec<u8>>,
 }
 
 impl PostgresOptions {
+    /// The lock table unless another is set, as in the TypeScript library.
+    pub const DEFAULT_LOCK_TABLE: &'static str = "syncguard_locks";
+
+    /// The table of fence counters unless another is set, as in the TypeScript library.
+    pub const DEFAULT_FENCE_TABLE: &'static str = "syncguard_fence_counters";
+
+    /// The pool size unless another is set.
+    pub const DEFAULT_POOL_SIZE: usize = 10;
+
+    /// The connect timeout unless another is set.
+    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// The pool wait timeout unless another is set.
+    pub const DEFAULT_POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// The statement timeout unless another is set.
+    pub const DEFAULT_STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+
     /// The defaults.
     pub fn new() -> Self {
         Self {
-            tables: Tables::default(),
+            lock_table: Self::DEFAULT_LOCK_TABLE.to_owned(),
+            fence_table: Self::DEFAULT_FENCE_TABLE.to_owned(),
             cleanup_in_is_locked: false,
-            guards: GuardDefaults::default(),
-            pool_wait: Duration::from_secs(5),
-            statement: Duration::from_secs(5),
-            unprepared: false,
-            strict: false,
+            on_release_error: ReleaseErrorHandler::default(),
+            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
+            pool_size: Self::DEFAULT_POOL_SIZE,
+            connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
+            pool_wait_timeout: Self::DEFAULT_POOL_WAIT_TIMEOUT,
+            statement_timeout: Self::DEFAULT_STATEMENT_TIMEOUT,
+            unprepared_statements: false,
+            strict_durability: false,
             cancel: None,
+            #[cfg(feature = "tls")]
+            root_certificates: Vec::new(),
         }
     }
 
-    /// Sets the lock table and the table of fence counters, each with a schema if need be:
+    /// The lock table and the table of fence counters, each with a schema if need be:
     /// `"ops.app_locks"`. Default: `syncguard_locks` and `syncguard_fence_counters`.
     ///
     /// Names are taken as PostgreSQL takes them without quotes, that is in lower case, so that both
-    /// libraries mean the same table.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` for a name that does not match `[A-Za-z_][A-Za-z0-9_]*` or is longer than
-    /// 63 bytes, and for two names that may mean one table.
-    pub fn with_tables(mut self, locks: &str, fences: &str) -> Result<Self, LockError> {
-        self.tables = Tables::new(locks, fences)?;
-        Ok(self)
+    /// libraries mean the same table. A name matches `[A-Za-z_][A-Za-z0-9_]*` and has 63 bytes at most, and
+    /// the two are not one table.
+    pub fn with_tables(mut self, locks: impl Into<String>, fences: impl Into<String>) -> Self {
+        self.lock_table = locks.into();
+        self.fence_table = fences.into();
+        self
     }
 
     /// Whether `is_locked` deletes a lock that it finds expired for 3 seconds or more, in the
@@ -70,34 +98,51 @@ impl PostgresOptions {
         self
     }
 
-    /// Hears of releases that failed unheard. Default: a warning through `tracing`.
+    /// Where errors of releases go that nobody waits for. Default: a warning in the log.
     pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
-        self.guards = self.guards.with_on_release_error(handler);
+        self.on_release_error = handler;
         self
     }
 
-    /// The longest a guard's release may take before it is reported as failed. Default: 5 s.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` below one millisecond or above 100 years.
-    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.guards = self.guards.with_dispose_timeout(timeout)?;
-        Ok(self)
+    /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
+    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
+        self.dispose_timeout = timeout;
+        self
     }
 
-    /// The longest to wait for a connection of the pool, one that has to be opened included.
-    /// Default: 5 s.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` below one millisecond or above 100 years.
-    pub fn with_pool_wait_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.pool_wait = checked_timeout("pool wait timeout", timeout)?;
-        Ok(self)
+    /// How many connections the pool of [`connect`](crate::PostgresBackend::connect) has at most, 1 to 10000.
+    /// Default: 10. With one, contenders and holders share it.
+    pub fn with_pool_size(mut self, connections: usize) -> Self {
+        self.pool_size = connections;
+        self
     }
 
-    /// The longest to wait for the answer to a statement. Default: 5 s.
+    /// The longest the opening of a connection of that pool may take, 1 ms to 100 years, unless the URL has
+    /// a `connect_timeout`. Default: 5 s.
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Trusts this authority's certificate (X.509 in DER), and others given the same way, instead of
+    /// the system's. For that pool; a pool of the program's own has its own TLS.
+    ///
+    /// One that cannot be read is an `InvalidArgument` when the backend is made. In a URL it is
+    /// `sslrootcert`, the path of a PEM file, which replaces all that are given here.
+    #[cfg(feature = "tls")]
+    pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
+        self.root_certificates.push(der.into());
+        self
+    }
+
+    /// The longest to wait for a connection of the pool, one that has to be opened included, 1 ms to
+    /// 100 years. Default: 5 s.
+    pub fn with_pool_wait_timeout(mut self, timeout: Duration) -> Self {
+        self.pool_wait_timeout = timeout;
+        self
+    }
+
+    /// The longest to wait for the answer to a statement, 1 ms to 100 years. Default: 5 s.
     ///
     /// The server waits for another session at most half as long, unless the role or the database
     /// has a `lock_timeout` of its own. In the sessions of a pool that
@@ -106,19 +151,15 @@ impl PostgresOptions {
     ///
     /// A statement that gets no answer in time is cancelled in the background, and its connection
     /// serves again once the server has answered.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` below one millisecond or above 100 years.
-    pub fn with_statement_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.statement = checked_timeout("statement timeout", timeout)?;
-        Ok(self)
+    pub fn with_statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = timeout;
+        self
     }
 
     /// Whether statements are sent without preparing them, as PgBouncer in transaction or statement
     /// mode needs it. Default: no, because the server then plans each statement anew.
     pub fn with_unprepared_statements(mut self, unprepared: bool) -> Self {
-        self.unprepared = unprepared;
+        self.unprepared_statements = unprepared;
         self
     }
 
@@ -127,7 +168,7 @@ impl PostgresOptions {
     ///
     /// Over a pool of your own, it is the first acquire that checks.
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
-        self.strict = strict;
+        self.strict_durability = strict;
         self
     }
 
@@ -160,24 +201,6 @@ impl PostgresOptions {
     {
         self.cancel = Some(CancelRequests::to(config, tls));
         self
-    }
-
-    /// How statements are cancelled, if they are. Over an unknown pool that has to do without prepared
-    /// statements they are not: it leads to a pooler.
-    pub(crate) fn cancel_requests(&self) -> Option<CancelRequests> {
-        self.cancel.clone().or_else(|| (!self.unprepared).then(CancelRequests::by_driver))
-    }
-
-    /// How long the server may wait for another session, in whole milliseconds and never 0, which
-    /// would mean for ever.
-    pub(crate) fn lock_timeout_ms(&self) -> u128 {
-        (self.statement / 2).as_millis().clamp(1, 1 << 30)
-    }
-
-    /// After how long the server ends a statement, in whole milliseconds and never 0: a little before
-    /// it is given up here, so that its word arrives in time.
-    pub(crate) fn statement_timeout_ms(&self) -> u128 {
-        (self.statement.as_millis() * 9 / 10).clamp(1, 1 << 30)
     }
 }
 

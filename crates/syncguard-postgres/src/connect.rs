@@ -6,86 +6,23 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
 };
-use syncguard_core::{LockError, checked_timeout};
+use syncguard_core::LockError;
 use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
+use crate::settings::Settings;
 use crate::statements::render;
-
-/// The pool that [`connect_with`](crate::PostgresBackend::connect_with) makes.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct PoolOptions {
-    size: usize,
-    connect: Duration,
-    /// In DER; Mozilla's if there are none.
-    root_certificates: Vec<Vec<u8>>,
-}
-
-impl PoolOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self { size: 10, connect: Duration::from_secs(5), root_certificates: Vec::new() }
-    }
-
-    /// The most connections that are open at a time. Default: 10. With one, contenders and holders
-    /// share it.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` for zero.
-    pub fn with_size(mut self, size: usize) -> Result<Self, LockError> {
-        if size == 0 {
-            return Err(LockError::invalid_argument(
-                "a pool of no connections; 1 or more is allowed",
-            ));
-        }
-        self.size = size;
-        Ok(self)
-    }
-
-    /// The longest the opening of a connection may take, unless the URL has a `connect_timeout`.
-    /// Default: 5 s.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` below one millisecond or above 100 years.
-    pub fn with_connect_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.connect = checked_timeout("connect timeout", timeout)?;
-        Ok(self)
-    }
-
-    /// Trusts this authority's certificate (DER), and others given the same way, instead of
-    /// Mozilla's.
-    #[cfg(feature = "tls")]
-    pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
-        self.root_certificates.push(der.into());
-        self
-    }
-
-    #[cfg(feature = "tls")]
-    pub(crate) fn with_root_certificates(mut self, der: Vec<Vec<u8>>) -> Self {
-        self.root_certificates = der;
-        self
-    }
-}
-
-impl Default for PoolOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// A pool, which opens no connection yet, and what cancels statements in its sessions.
 pub(crate) fn make_pool(
     mut config: Config,
-    options: &PoolOptions,
-    backend: &PostgresOptions,
+    options: &PostgresOptions,
+    settings: &Settings,
 ) -> Result<(Pool, CancelRequests), LockError> {
     set_defaults(&mut config, options);
-    let connect = config.get_connect_timeout().copied().unwrap_or(options.connect);
+    let connect = config.get_connect_timeout().copied().unwrap_or(options.connect_timeout);
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
     let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
     let timeouts = Timeouts {
@@ -96,15 +33,17 @@ pub(crate) fn make_pool(
         recycle: Some(connect),
     };
     let (manager, cancel) = manager(config, options)?;
-    let mut pool =
-        Pool::builder(manager).max_size(options.size).timeouts(timeouts).runtime(Runtime::Tokio1);
+    let mut pool = Pool::builder(manager)
+        .max_size(options.pool_size)
+        .timeouts(timeouts)
+        .runtime(Runtime::Tokio1);
     // Behind a transaction pooler the session belongs to others too.
-    if !backend.unprepared {
-        let settings: Arc<str> = render(include_str!("sql/session.sql"), backend).into();
+    if !settings.unprepared {
+        let session: Arc<str> = render(include_str!("sql/session.sql"), settings).into();
         pool = pool.post_create(Hook::async_fn(move |client, _| {
-            let settings = Arc::clone(&settings);
+            let session = Arc::clone(&session);
             Box::pin(
-                async move { client.batch_execute(&settings).await.map_err(HookError::Backend) },
+                async move { client.batch_execute(&session).await.map_err(HookError::Backend) },
             )
         }));
     }
@@ -114,9 +53,9 @@ pub(crate) fn make_pool(
     Ok((pool, cancel))
 }
 
-fn set_defaults(config: &mut Config, options: &PoolOptions) {
+fn set_defaults(config: &mut Config, options: &PostgresOptions) {
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(options.connect);
+        config.connect_timeout(options.connect_timeout);
     }
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(Duration::from_secs(10));
@@ -134,7 +73,10 @@ fn set_defaults(config: &mut Config, options: &PoolOptions) {
 }
 
 #[cfg(feature = "tls")]
-fn manager(config: Config, options: &PoolOptions) -> Result<(Manager, CancelRequests), LockError> {
+fn manager(
+    config: Config,
+    options: &PostgresOptions,
+) -> Result<(Manager, CancelRequests), LockError> {
     if config.get_ssl_mode() == SslMode::Disable {
         return Ok(plain_manager(config));
     }
@@ -144,8 +86,7 @@ fn manager(config: Config, options: &PoolOptions) -> Result<(Manager, CancelRequ
 }
 
 #[cfg(not(feature = "tls"))]
-fn manager(config: Config, options: &PoolOptions) -> Result<(Manager, CancelRequests), LockError> {
-    debug_assert!(options.root_certificates.is_empty());
+fn manager(config: Config, _: &PostgresOptions) -> Result<(Manager, CancelRequests), LockError> {
     if config.get_ssl_mode() == SslMode::Require {
         return Err(LockError::invalid_argument(
             "sslmode=require needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use syncguard_core::LockError;
-use syncguard_core::cancel::Caller;
+use syncguard_core::authoring::cancel::Caller;
 use tokio_postgres::types::Type;
 
 use crate::inner::Inner;
@@ -65,7 +65,7 @@ impl DurabilityReport {
         let risks = risks.join(", ");
         if strict {
             return Err(LockError::invalid_argument(format!(
-                "the database can forget a lock it has granted: {risks}"
+                "strict durability refuses this database: {risks}"
             )));
         }
         tracing::warn!(
@@ -80,7 +80,7 @@ impl DurabilityReport {
 impl Inner {
     /// Looks at the server and at the tables, where they exist.
     pub(crate) async fn durability(&self) -> Result<DurabilityReport, LockError> {
-        let tables = &self.options.tables;
+        let tables = &self.settings.tables;
         let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
         let parameters = [Param::Text(&locks), Param::Text(&fences)];
         let answer = self

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use syncguard_core::authoring::LOCK_ID_IN_USE;
 use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
@@ -186,7 +187,7 @@ struct Class {
 #[rustfmt::skip]
 const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("0A000", ErrorCode::Internal, "PostgreSQL does not support what was asked of it"),
-    ("23505", ErrorCode::InvalidArgument, "the lock id is in use by another key; every acquisition needs a fresh one"),
+    ("23505", ErrorCode::InvalidArgument, LOCK_ID_IN_USE),
     ("25006", ErrorCode::ServiceUnavailable, "the server or the session is read-only; locks need the primary"),
     ("26000", ErrorCode::InvalidArgument, "the server lost a prepared statement; behind a transaction pooler, turn on unprepared statements"),
     ("3D000", ErrorCode::InvalidArgument, "there is no such database"),

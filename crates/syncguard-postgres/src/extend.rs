@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use syncguard_core::cancel::Caller;
+use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
 use tokio_postgres::Row;
 
@@ -35,12 +35,12 @@ fn decide(row: &Row, expected: Option<Timestamp>) -> Result<ExtendResult, LockEr
     if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
         return Ok(ExtendResult::Extended { expires_at: written_time(expires_at)? });
     }
-    let held = column::<Option<i64>>(row, 8)?.map(written_time).transpose()?;
+    let held = column::<Option<i64>>(row, 1)?.map(written_time).transpose()?;
     if let (Some(held), Some(expected)) = (held, expected)
         && held != expected
     {
         return Ok(ExtendResult::Mismatch { expires_at: held });
     }
-    let record = Record::from_row(row, 1)?;
+    let record = Record::from_row(row, 2)?;
     Ok(ExtendResult::NotHeld(Record::not_held(record.as_ref())))
 }

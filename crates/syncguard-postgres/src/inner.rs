@@ -3,16 +3,16 @@
 use syncguard_core::LockError;
 use tokio::sync::OnceCell;
 
-use crate::config::PostgresOptions;
+use crate::doubtful::Doubtful;
 use crate::session::Session;
-use crate::settle::Doubtful;
+use crate::settings::Settings;
 use crate::statements::Statements;
 
 /// What the clones of a backend share.
 pub(crate) struct Inner {
     pub(crate) session: Session,
     pub(crate) statements: Statements,
-    pub(crate) options: PostgresOptions,
+    pub(crate) settings: Settings,
     /// Set once the database was found good enough for strict mode.
     pub(crate) checked: OnceCell<()>,
     pub(crate) doubtful: Doubtful,
@@ -21,7 +21,7 @@ pub(crate) struct Inner {
 impl Inner {
     /// In strict mode the first acquire finds out whether the database is good enough.
     pub(crate) async fn refuse_forgetful_database(&self) -> Result<(), LockError> {
-        if self.options.strict {
+        if self.settings.strict {
             self.checked.get_or_try_init(async || self.durability().await?.enforce(true)).await?;
         }
         Ok(())

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use syncguard_core::cancel::Caller;
-use syncguard_core::{IsLockedRequest, Key, LockError, StorageLimits, make_storage_key};
+use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::{IsLockedRequest, Key, LockError};
 use tokio::runtime::Handle;
 
 use crate::inner::Inner;
 use crate::lookup;
+use crate::names;
 use crate::record::Record;
 use crate::session::{Lane, Param};
 
@@ -18,7 +19,7 @@ pub(crate) async fn is_locked(
     caller: Caller,
 ) -> Result<bool, LockError> {
     let record = lookup::by_key(&inner, &request.key, &caller).await?;
-    if inner.options.cleanup_in_is_locked && record.as_ref().is_some_and(Record::is_stale) {
+    if inner.settings.cleanup_in_is_locked && record.as_ref().is_some_and(Record::is_stale) {
         // In the background: nobody waits for it, and its failure changes no answer.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(clean_up(inner, request.key));
@@ -29,14 +30,14 @@ pub(crate) async fn is_locked(
 
 /// Deletes an expired lock; judges anew whether it is one.
 async fn clean_up(inner: Arc<Inner>, key: Key) {
-    let Ok(storage_key) = make_storage_key("", key.expose(), StorageLimits::POSTGRES) else {
+    let Ok(storage_key) = names::lock_name(&key) else {
         return;
     };
     let cleanup = &inner.statements.cleanup;
-    let parameters = [Param::Text(&storage_key)];
+    let parameters = [Param::Text(storage_key.expose())];
     let result =
         inner.session.query(Lane::Contender, &Caller::new(None), cleanup, &parameters).await;
     if let Err(error) = result {
-        tracing::debug!(%error, key = %key.hash_id(), "an expired lock was not cleared away");
+        tracing::debug!(%error, key_hash = %key.hash_id(), "an expired lock was not cleared away");
     }
 }

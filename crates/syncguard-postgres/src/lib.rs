@@ -31,7 +31,7 @@
 //! `postgres://app:secret@db.example/app?setup_schema=true&lock_table=ops.locks`:
 //! [`PostgresBackend::connect`] has the table.
 //!
-//! Over a deadpool pool of your own, with whatever TLS it uses: [`PostgresBackend::new`]. To let
+//! Over a deadpool pool of your own, with whatever TLS it uses: [`PostgresBackend::from_pool`]. To let
 //! work in the same database commit only under the lock: [`PostgresBackend::check_fence`].
 //!
 //! # What an operation is
@@ -124,6 +124,7 @@ mod check_fence;
 mod config;
 mod connect;
 mod connection;
+mod doubtful;
 mod drain;
 mod durability;
 mod error;
@@ -131,13 +132,14 @@ mod extend;
 mod inner;
 mod is_locked;
 mod lookup;
+mod names;
 mod record;
 mod release;
 mod schema;
 mod session;
+mod settings;
 mod settle;
 mod statements;
-mod tables;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
@@ -149,6 +151,5 @@ pub use self::backend::PostgresBackend;
 pub use self::cancel_request::CancelStream;
 pub use self::check_fence::CheckFenceError;
 pub use self::config::PostgresOptions;
-pub use self::connect::PoolOptions;
 pub use self::durability::{DurabilityReport, DurabilityRisk};
 pub use self::schema::{schema_sql, setup_schema};

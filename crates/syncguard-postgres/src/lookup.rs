@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use syncguard_core::cancel::Caller;
-use syncguard_core::{
-    Key, LockError, LockId, LockInfo, LookupBy, LookupRequest, StorageLimits, make_storage_key,
-};
+use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::{Key, LockError, LockId, LockInfo, LookupBy, LookupRequest};
 
 use crate::inner::Inner;
+use crate::names;
 use crate::record::Record;
 use crate::session::{Lane, Param};
 
@@ -30,14 +29,14 @@ pub(crate) async fn by_key(
     key: &Key,
     caller: &Caller,
 ) -> Result<Option<Record>, LockError> {
-    let storage_key = make_storage_key("", key.expose(), StorageLimits::POSTGRES)?;
+    let storage_key = names::lock_name(key)?;
     let answer = inner
         .session
         .query(
             Lane::Contender,
             caller,
             &inner.statements.lookup_by_key,
-            &[Param::Text(&storage_key)],
+            &[Param::Text(storage_key.expose())],
         )
         .await
         .map_err(|error| error.with_key(key))?;

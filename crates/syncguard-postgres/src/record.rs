@@ -1,11 +1,13 @@
 //! A stored lock: the columns that statements answer with, and what makes sense in them.
 
+use std::error::Error;
+
+use syncguard_core::authoring::{corrupt_record, is_clearable};
 use syncguard_core::{
-    Fence, Key, LockError, LockId, LockInfo, NotHeld, TIME_TOLERANCE, Timestamp, corrupt_record,
-    hash_key, is_live,
+    Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, hash_key, is_live,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, Type};
 
 use crate::error;
 
@@ -13,9 +15,9 @@ use crate::error;
 pub(crate) const COLUMNS: &str =
     "l.key, l.lock_id, l.expires_at_ms, l.acquired_at_ms, l.fence, l.user_key";
 
-/// No record, and no time.
+/// No record.
 pub(crate) const NO_COLUMNS: &str =
-    "NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bigint";
+    "NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text";
 
 /// Whether a record `l` makes sense; one that does not is never overwritten and never deleted.
 /// [`Record`] checks the same, and more of the key.
@@ -62,12 +64,12 @@ impl Record {
     }
 
     pub(crate) fn is_live(&self) -> bool {
-        is_live(self.expires_at, self.now, TIME_TOLERANCE)
+        is_live(self.expires_at, self.now)
     }
 
     /// Whether it has been expired for as long as a clean-up asks for.
     pub(crate) fn is_stale(&self) -> bool {
-        !is_live(self.expires_at, self.now, TIME_TOLERANCE + crate::statements::CLEANUP_GUARD)
+        is_clearable(self.expires_at, self.now)
     }
 
     /// Why a statement that looks for a live lock did not touch this one.
@@ -100,6 +102,19 @@ pub(crate) fn check_counter(storage_key: &str, counter: i64) -> Result<(), LockE
         ))
     })?;
     if counter >= Fence::MAX.get() { Err(Fence::exhausted()) } else { Ok(()) }
+}
+
+/// A column that is not NULL, whatever it holds.
+pub(crate) struct Anything;
+
+impl FromSql<'_> for Anything {
+    fn from_sql(_: &Type, _: &[u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
 }
 
 /// One column; the types are those of our own statements.

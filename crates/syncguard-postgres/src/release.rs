@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use syncguard_core::cancel::Caller;
+use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::{LockError, NotHeld, ReleaseRequest, ReleaseResult};
 use tokio_postgres::Row;
 
@@ -24,7 +24,9 @@ pub(crate) async fn release(
         .map_err(|error| error.with_lock_id(request.lock_id))?;
     let not_held = match &answer.row {
         None => NotHeld::NotFound,
-        Some(row) if column(row, 0)? => return Ok(ReleaseResult::Released),
+        Some(row) if column::<Option<bool>>(row, 0)? == Some(true) => {
+            return Ok(ReleaseResult::Released);
+        }
         Some(row) => why_not_held(row)?,
     };
     match (not_held, answer.lost) {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
-use syncguard_core::{ErrorCode, LockError, cancel};
+use syncguard_core::authoring::cancel;
+use syncguard_core::{ErrorCode, LockError};
 use tokio::time::{Instant, timeout};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -12,6 +13,7 @@ use crate::config::PostgresOptions;
 use crate::error::{self, Phase, classify};
 use crate::record::column;
 use crate::session::Session;
+use crate::settings::Settings;
 use crate::statements::render;
 
 /// Makes the tables and indexes that are missing.
@@ -34,8 +36,13 @@ use crate::statements::render;
 ///
 /// Once started it goes on in the background. It is all done or not at all.
 pub async fn setup_schema(pool: &Pool, options: &PostgresOptions) -> Result<(), LockError> {
-    let (pool, options) = (pool.clone(), options.clone());
-    cancel::finish(None, async move { run(pool, &options).await }).await
+    set_up(pool, Settings::new(options.clone())?).await
+}
+
+/// The same with what was checked already.
+pub(crate) async fn set_up(pool: &Pool, settings: Settings) -> Result<(), LockError> {
+    let pool = pool.clone();
+    cancel::finish(None, async move { run(pool, &settings).await }).await
 }
 
 /// The statements that [`setup_schema`] runs, for your own migrations.
@@ -45,15 +52,23 @@ pub async fn setup_schema(pool: &Pool, options: &PostgresOptions) -> Result<(), 
 /// ```
 /// use syncguard_postgres::{PostgresOptions, schema_sql};
 ///
-/// let sql = schema_sql(&PostgresOptions::new());
+/// let sql = schema_sql(&PostgresOptions::new())?;
 /// assert!(sql.contains(r#"CREATE TABLE IF NOT EXISTS "syncguard_locks""#));
+/// # Ok::<(), syncguard_postgres::LockError>(())
 /// ```
-#[must_use]
-pub fn schema_sql(options: &PostgresOptions) -> String {
+///
+/// # Errors
+///
+/// `InvalidArgument` for options that are out of range.
+pub fn schema_sql(options: &PostgresOptions) -> Result<String, LockError> {
+    Settings::new(options.clone()).map(|settings| ddl(&settings))
+}
+
+fn ddl(settings: &Settings) -> String {
     let mut text = String::new();
     for line in include_str!("sql/schema.sql").lines() {
         // Comments are for whoever reads the migration.
-        let line = if line.starts_with("--") { line.to_owned() } else { fill(line, options) };
+        let line = if line.starts_with("--") { line.to_owned() } else { fill(line, settings) };
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -66,10 +81,10 @@ const SETUP_LOCK: i64 = 0x5379_6e63_4775_6172;
 /// Longer than anything but the making of an index on a huge table takes.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-async fn run(pool: Pool, options: &PostgresOptions) -> Result<(), LockError> {
-    let session = Session::new(pool, options);
-    let connection = session.connection(Instant::now() + options.pool_wait, None).await?;
-    let done = timeout(SETUP_TIMEOUT, make(connection.client()?, options)).await;
+async fn run(pool: Pool, settings: &Settings) -> Result<(), LockError> {
+    let session = Session::new(pool, settings);
+    let connection = session.connection(Instant::now() + settings.pool_wait, None).await?;
+    let done = timeout(SETUP_TIMEOUT, make(connection.client()?, settings)).await;
     match done {
         Ok(Ok(())) => connection.give_back(),
         Ok(Err(_)) => connection.close(),
@@ -78,18 +93,17 @@ async fn run(pool: Pool, options: &PostgresOptions) -> Result<(), LockError> {
     done.map_err(|_| error::statement_timed_out(Phase::Before))?
 }
 
-async fn make(client: &Client, options: &PostgresOptions) -> Result<(), LockError> {
+async fn make(client: &Client, settings: &Settings) -> Result<(), LockError> {
     /// The TypeScript library makes its tables without a lock, so a race is still possible.
     const ATTEMPTS: u32 = 6;
     // One message is one transaction, rolled back as a whole if a statement fails.
-    let patience = render(include_str!("sql/setup.sql"), options);
-    let ddl =
-        format!("{patience}; SELECT pg_advisory_xact_lock({SETUP_LOCK}); {}", schema_sql(options));
+    let patience = render(include_str!("sql/setup.sql"), settings);
+    let work = format!("{patience}; SELECT pg_advisory_xact_lock({SETUP_LOCK}); {}", ddl(settings));
     for _ in 0..ATTEMPTS {
-        if !needs_work(client, options).await? {
+        if !needs_work(client, settings).await? {
             return Ok(());
         }
-        match client.batch_execute(&ddl).await {
+        match client.batch_execute(&work).await {
             Err(error) if !is_race(&error) => return Err(classify(&error, Phase::Before).error),
             _ => {}
         }
@@ -100,10 +114,10 @@ async fn make(client: &Client, options: &PostgresOptions) -> Result<(), LockErro
 }
 
 /// Whether something is missing; an error if it cannot be made, or what is there cannot be used.
-async fn needs_work(client: &Client, options: &PostgresOptions) -> Result<bool, LockError> {
-    let tables = &options.tables;
+async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockError> {
+    let tables = &settings.tables;
     let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
-    let sql = render(include_str!("sql/inspect.sql"), options);
+    let sql = render(include_str!("sql/inspect.sql"), settings);
     let rows = client
         .query_typed(&sql, &[(&locks, Type::TEXT), (&fences, Type::TEXT)])
         .await
@@ -133,7 +147,7 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
     matches!(sqlstate, Some("23505" | "42P07" | "42710" | "42701" | "XX000" | "40P01"))
 }
 
-fn fill(line: &str, options: &PostgresOptions) -> String {
+fn fill(line: &str, settings: &Settings) -> String {
     let indent = line.len() - line.trim_start().len();
-    format!("{}{}", &line[..indent], render(line, options))
+    format!("{}{}", &line[..indent], render(line, settings))
 }

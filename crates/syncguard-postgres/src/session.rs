@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use deadpool_postgres::{Client, Pool};
-use syncguard_core::cancel::Caller;
-use syncguard_core::{LockError, StoreClock, Timestamp, Ttl};
+use syncguard_core::authoring::StoreClock;
+use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::{LockError, Timestamp, Ttl};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use crate::config::PostgresOptions;
 use crate::connection::Connection;
 use crate::drain::Drain;
 use crate::error::{self, ConnectionState, Failure, Phase, Remedy};
-use crate::record::{column, written_time};
+use crate::record::{Anything, column, written_time};
+use crate::settings::Settings;
 use crate::statements::{Statement, render};
 
 /// The pool, and the rules for using it.
@@ -57,18 +58,18 @@ pub(crate) struct Answer {
 }
 
 impl Session {
-    pub(crate) fn new(pool: Pool, options: &PostgresOptions) -> Self {
+    pub(crate) fn new(pool: Pool, settings: &Settings) -> Self {
         let connections = pool.status().max_size;
         let contenders = connections.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS);
         Self {
             pool,
             contenders: Arc::new(Semaphore::new(contenders)),
-            drain: Arc::new(Drain::new(options.cancel_requests())),
-            pool_wait: options.pool_wait,
-            statement: options.statement,
-            unprepared: options.unprepared,
+            drain: Arc::new(Drain::new(settings.cancel.clone())),
+            pool_wait: settings.pool_wait,
+            statement: settings.statement,
+            unprepared: settings.unprepared,
             clock: StoreClock::new(),
-            time: render(include_str!("sql/time.sql"), options),
+            time: render(include_str!("sql/time.sql"), settings),
         }
     }
 
@@ -133,13 +134,14 @@ impl Session {
         }
     }
 
-    /// Whether the server refused a statement that has a deadline. Its answer ends with that, and with
-    /// the server's time.
+    /// Whether the server refused a statement that has a deadline.
     fn is_late(&self, answer: &Answer) -> Result<bool, LockError> {
         let Some(row) = &answer.row else { return Ok(false) };
-        let [late, time] = [2, 1].map(|from_the_end| row.len().saturating_sub(from_the_end));
-        self.clock.learn(answer.sent, written_time(column(row, time)?)?);
-        column(row, late)
+        let judged_at = column::<Option<i64>>(row, row.len().saturating_sub(1))?;
+        let Some(judged_at) = judged_at.map(written_time).transpose()? else { return Ok(false) };
+        self.clock.learn(answer.sent, judged_at);
+        let is_over = answer.deadline.is_some_and(|deadline| judged_at > deadline);
+        Ok(is_over && column::<Option<Anything>>(row, 0)?.is_none())
     }
 
     async fn send(

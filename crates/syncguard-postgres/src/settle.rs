@@ -1,13 +1,12 @@
 //! Ending an acquire whose outcome nobody knows.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use syncguard_core::cancel::{Caller, Settled, Unsettled};
-use syncguard_core::{LockError, LockId, StorageLimits, Timestamp, make_storage_key};
+use syncguard_core::authoring::cancel::{Caller, Settled, Unsettled};
+use syncguard_core::{LockError, Timestamp};
 
 use crate::inner::Inner;
+use crate::names;
 use crate::record::{column, written_time};
 use crate::session::{Lane, Param};
 
@@ -34,8 +33,8 @@ impl Inner {
     }
 
     async fn look(&self, acquire: &Unsettled) -> Result<Look, LockError> {
-        let storage_key = make_storage_key("", acquire.key.expose(), StorageLimits::POSTGRES)?;
-        let parameters = [Param::Text(acquire.lock_id.expose()), Param::Text(&storage_key)];
+        let storage_key = names::lock_name(&acquire.key)?;
+        let parameters = [Param::Text(acquire.lock_id.expose()), Param::Text(storage_key.expose())];
         let answer = self
             .session
             .query(Lane::Holder, &Caller::new(None), &self.statements.settle, &parameters)
@@ -58,33 +57,4 @@ struct Look {
     /// Whether nobody was in the middle of acquiring the key.
     alone: bool,
     at: Timestamp,
-}
-
-/// Locks whose acquire was sent more than once: an earlier sending may arrive after the release.
-#[derive(Debug, Default)]
-pub(crate) struct Doubtful(Mutex<HashMap<LockId, Unsettled>>);
-
-impl Doubtful {
-    /// More than a pool can lose connections while one lock is held. Beyond it the oldest doubts are as
-    /// good as any to drop.
-    const LIMIT: usize = 10_000;
-
-    pub(crate) fn note(&self, acquire: Unsettled) {
-        let mut doubtful = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if doubtful.len() >= Self::LIMIT
-            && let Some(any) = doubtful.keys().next().copied()
-        {
-            doubtful.remove(&any);
-        }
-        doubtful.insert(acquire.lock_id, acquire);
-    }
-
-    /// What is to be settled now that the lock was released.
-    pub(crate) fn take(&self, lock_id: LockId) -> Option<Unsettled> {
-        let mut doubtful = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if doubtful.is_empty() {
-            return None;
-        }
-        doubtful.remove(&lock_id)
-    }
 }

@@ -1,12 +1,11 @@
 //! The SQL, with the table names and the house's constants filled in.
 
-use std::time::Duration;
-
+use syncguard_core::authoring::CLEAN_UP_GUARD;
 use syncguard_core::{Fence, TIME_TOLERANCE};
 use tokio_postgres::types::Type;
 
-use crate::config::PostgresOptions;
 use crate::record;
+use crate::settings::Settings;
 
 /// One statement and the types of its parameters.
 #[derive(Debug)]
@@ -15,8 +14,9 @@ pub(crate) struct Statement {
     pub(crate) types: &'static [Type],
     /// Whether it may have changed something by the time its answer is lost.
     pub(crate) writes: bool,
-    /// Whether its last parameter is a deadline, which is filled in when it is sent. Then its last columns
-    /// are whether it came too late, and the server's time.
+    /// Whether its last parameter is a deadline, which is filled in when it is sent. Then its first column
+    /// is NULL if nothing was written, and its last one is the server's time when it judged the
+    /// deadline, if it came to that.
     pub(crate) has_deadline: bool,
     /// Whether losing against other sessions again and again is an answer: somebody else has it.
     pub(crate) gives_way: bool,
@@ -36,9 +36,9 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    pub(crate) fn new(options: &PostgresOptions) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         let statement = |sql, types, writes, has_deadline| Statement {
-            sql: render(sql, options),
+            sql: render(sql, settings),
             types,
             writes,
             has_deadline,
@@ -70,8 +70,8 @@ impl Statements {
 }
 
 /// Fills in what a statement's text leaves open, and drops its comments.
-pub(crate) fn render(sql: &str, options: &PostgresOptions) -> String {
-    let tables = &options.tables;
+pub(crate) fn render(sql: &str, settings: &Settings) -> String {
+    let tables = &settings.tables;
     let tolerance = TIME_TOLERANCE.as_millis();
     without_comments(sql)
         .replace("{settings}", &without_comments(include_str!("sql/settings.sql")))
@@ -84,18 +84,15 @@ pub(crate) fn render(sql: &str, options: &PostgresOptions) -> String {
         .replace("{intact}", record::INTACT)
         .replace("{now}", NOW)
         .replace("{tolerance}", &tolerance.to_string())
-        .replace("{stale}", &(tolerance + CLEANUP_GUARD.as_millis()).to_string())
+        .replace("{stale}", &(tolerance + CLEAN_UP_GUARD.as_millis()).to_string())
         .replace("{highest_counter}", &(Fence::MAX.get() - 1).to_string())
-        .replace("{lock_timeout}", &options.lock_timeout_ms().to_string())
-        .replace("{statement_timeout}", &options.statement_timeout_ms().to_string())
+        .replace("{lock_timeout}", &settings.lock_timeout_ms().to_string())
+        .replace("{statement_timeout}", &settings.statement_timeout_ms().to_string())
 }
 
 /// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the
 /// transaction's start.
 const NOW: &str = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-
-/// How long past its tolerance a lock must be expired before a clean-up deletes it.
-pub(crate) const CLEANUP_GUARD: Duration = Duration::from_secs(2);
 
 fn without_comments(sql: &str) -> String {
     let mut text = String::with_capacity(sql.len());
@@ -108,13 +105,12 @@ fn without_comments(sql: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Statements;
+    use super::{Settings, Statements};
     use crate::PostgresOptions;
 
     #[test]
     fn nothing_is_left_open() {
-        let options = PostgresOptions::new();
-        let all = Statements::new(&options);
+        let all = Statements::new(&Settings::new(PostgresOptions::new()).unwrap());
         let statements = [
             &all.acquire,
             &all.release,

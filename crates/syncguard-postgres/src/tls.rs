@@ -1,16 +1,14 @@
 //! TLS by rustls, for the pools that `connect` makes.
 
-use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use syncguard_core::LockError;
+use syncguard_core::authoring::tls::client_config;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
@@ -21,39 +19,11 @@ use tokio_rustls::client::TlsStream as RustlsStream;
 pub(crate) struct Rustls(TlsConnector);
 
 impl Rustls {
-    /// Trusts these authorities, or Mozilla's if there are none.
+    /// Trusts these authorities, or the system's if there are none.
     pub(crate) fn new(root_certificates: &[Vec<u8>]) -> Result<Self, LockError> {
-        let mut roots = RootCertStore::empty();
-        for der in root_certificates {
-            roots.add(CertificateDer::from(der.clone())).map_err(|error| {
-                LockError::invalid_argument("the root certificate cannot be read; DER is expected")
-                    .with_source(&error)
-            })?;
-        }
-        if root_certificates.is_empty() {
-            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        }
-        // By name: with two providers in the program there is no default one, and rustls panics.
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| LockError::internal("rustls has no protocol").with_source(&error))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut config = client_config(root_certificates)?;
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Self(TlsConnector::from(Arc::new(config))))
-    }
-}
-
-/// The certificates of a PEM file, one or more.
-pub(crate) fn read_certificates(path: &str) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
-    let certificates = CertificateDer::pem_file_iter(path)?
-        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
-        .collect::<Result<Vec<_>, _>>()?;
-    if certificates.is_empty() {
-        Err("the file has no certificate".into())
-    } else {
-        Ok(certificates)
     }
 }
 

@@ -1,12 +1,11 @@
 //! What a URL says: the driver's configuration, and this library's options.
 
 use syncguard_core::LockError;
-use syncguard_core::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::BackendUrl;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
 use crate::config::PostgresOptions;
-use crate::connect::PoolOptions;
 
 /// The options of this library; [`PostgresBackend::connect`](crate::PostgresBackend::connect) explains
 /// them.
@@ -58,16 +57,11 @@ const SSL_MODE: &str = "sslmode";
 pub(crate) struct Parsed {
     pub(crate) config: Config,
     pub(crate) options: PostgresOptions,
-    pub(crate) pool: PoolOptions,
     pub(crate) setup_schema: bool,
 }
 
 /// Reads a URL; what it says wins over these options.
-pub(crate) fn parse(
-    url: &str,
-    options: PostgresOptions,
-    pool: PoolOptions,
-) -> Result<Parsed, LockError> {
+pub(crate) fn parse(url: &str, options: PostgresOptions) -> Result<Parsed, LockError> {
     let url = BackendUrl::parse(url)?;
     if !url.base().starts_with("postgres://") && !url.base().starts_with("postgresql://") {
         return Err(unreadable());
@@ -81,7 +75,6 @@ pub(crate) fn parse(
     Ok(Parsed {
         config: config(&url)?,
         options: with_parameters(options, &url)?,
-        pool: with_pool_parameters(pool, &url)?,
         setup_schema: url.flag("setup_schema")?.unwrap_or(false),
     })
 }
@@ -124,18 +117,19 @@ fn with_parameters(
     url: &BackendUrl<'_>,
 ) -> Result<PostgresOptions, LockError> {
     let (locks, fences) = (url.text("lock_table")?, url.text("fence_table")?);
-    options.tables = options.tables.renamed(locks.as_deref(), fences.as_deref())?;
+    options.lock_table = locks.unwrap_or(options.lock_table);
+    options.fence_table = fences.unwrap_or(options.fence_table);
     if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
         options = options.with_cleanup_in_is_locked(cleanup);
     }
     if let Some(timeout) = url.millis("dispose_timeout_ms")? {
-        options = options.with_dispose_timeout(timeout)?;
+        options = options.with_dispose_timeout(timeout);
     }
     if let Some(timeout) = url.millis("pool_wait_timeout_ms")? {
-        options = options.with_pool_wait_timeout(timeout)?;
+        options = options.with_pool_wait_timeout(timeout);
     }
     if let Some(timeout) = url.millis("statement_timeout_ms")? {
-        options = options.with_statement_timeout(timeout)?;
+        options = options.with_statement_timeout(timeout);
     }
     if let Some(unprepared) = url.flag("unprepared_statements")? {
         options = options.with_unprepared_statements(unprepared);
@@ -143,38 +137,29 @@ fn with_parameters(
     if let Some(strict) = url.flag("strict_durability")? {
         options = options.with_strict_durability(strict);
     }
-    Ok(options)
-}
-
-fn with_pool_parameters(
-    mut pool: PoolOptions,
-    url: &BackendUrl<'_>,
-) -> Result<PoolOptions, LockError> {
     if let Some(size) = url.number("pool_size", 1..=10_000)? {
-        pool = pool.with_size(size)?;
+        options = options.with_pool_size(size);
     }
     if let Some(timeout) = url.millis("connect_timeout_ms")? {
-        pool = pool.with_connect_timeout(timeout)?;
+        options = options.with_connect_timeout(timeout);
     }
     match url.text("sslrootcert")? {
-        Some(path) => with_root_certificates(pool, &path),
-        None => Ok(pool),
+        Some(path) => with_root_certificates(options, &path),
+        None => Ok(options),
     }
 }
 
 #[cfg(feature = "tls")]
-fn with_root_certificates(pool: PoolOptions, path: &str) -> Result<PoolOptions, LockError> {
-    let certificates = crate::tls::read_certificates(path).map_err(|error| {
-        LockError::invalid_argument(
-            "the parameter sslrootcert of the URL must be a file of PEM certificates that can be read",
-        )
-        .with_source(&*error)
-    })?;
-    Ok(pool.with_root_certificates(certificates))
+fn with_root_certificates(
+    mut options: PostgresOptions,
+    path: &str,
+) -> Result<PostgresOptions, LockError> {
+    options.root_certificates = syncguard_core::authoring::tls::read_certificates(path)?;
+    Ok(options)
 }
 
 #[cfg(not(feature = "tls"))]
-fn with_root_certificates(_: PoolOptions, _: &str) -> Result<PoolOptions, LockError> {
+fn with_root_certificates(_: PostgresOptions, _: &str) -> Result<PostgresOptions, LockError> {
     Err(LockError::invalid_argument(
         "the parameter sslrootcert of the URL needs the feature `tls` of syncguard-postgres or syncguard",
     ))
@@ -200,13 +185,15 @@ mod tests {
     use tokio_postgres::config::{Host, TargetSessionAttrs};
 
     use super::*;
+    use crate::settings::Settings;
 
     fn read(url: &str) -> Result<Parsed, LockError> {
-        parse(url, PostgresOptions::new(), PoolOptions::new())
+        parse(url, PostgresOptions::new())
     }
 
     fn refusal(url: &str) -> String {
-        let error = read(url).err().unwrap();
+        let read = read(url).and_then(|parsed| Settings::new(parsed.options));
+        let error = read.err().unwrap();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
         error.message().to_owned()
     }
@@ -217,21 +204,21 @@ mod tests {
                    &dispose_timeout_ms=20&fence_table=ops.f&lock_table=ops.l&pool_size=3\
                    &pool_wait_timeout_ms=30&setup_schema=true&statement_timeout_ms=40\
                    &strict_durability=true&unprepared_statements=true";
-        let Parsed { config, options, pool, setup_schema } = read(url).unwrap();
+        let Parsed { config, options, setup_schema } = read(url).unwrap();
         assert_eq!(config.get_password(), Some(b"p@".as_slice()));
         assert_eq!((config.get_hosts().len(), config.get_ports()), (2, [1, 2].as_slice()));
         let millis = Duration::from_millis;
         let expected = PostgresOptions::new()
             .with_cleanup_in_is_locked(true)
             .with_dispose_timeout(millis(20))
-            .and_then(|options| options.with_tables("ops.l", "ops.f"))
-            .and_then(|options| options.with_pool_wait_timeout(millis(30)))
-            .and_then(|options| options.with_statement_timeout(millis(40)))
-            .map(|options| options.with_strict_durability(true).with_unprepared_statements(true));
-        assert_eq!(format!("{options:?}"), format!("{:?}", expected.unwrap()));
-        let expected =
-            PoolOptions::new().with_size(3).and_then(|pool| pool.with_connect_timeout(millis(10)));
-        assert_eq!(format!("{pool:?}"), format!("{:?}", expected.unwrap()));
+            .with_tables("ops.l", "ops.f")
+            .with_pool_size(3)
+            .with_connect_timeout(millis(10))
+            .with_pool_wait_timeout(millis(30))
+            .with_statement_timeout(millis(40))
+            .with_strict_durability(true)
+            .with_unprepared_statements(true);
+        assert_eq!(format!("{options:?}"), format!("{expected:?}"));
         assert!(setup_schema);
         // Nothing is missing here; certificates have a test of their own.
         for name in OPTIONS.iter().filter(|name| **name != "sslrootcert") {
@@ -241,11 +228,10 @@ mod tests {
 
     #[test]
     fn the_url_wins_and_leaves_the_rest() {
-        let code =
-            PostgresOptions::new().with_tables("l", "f").unwrap().with_strict_durability(true);
+        let code = PostgresOptions::new().with_tables("l", "f").with_strict_durability(true);
         let url = "postgresql://h?lock_table=m&strict_durability=false";
-        let options = parse(url, code.clone(), PoolOptions::new()).unwrap().options;
-        let expected = code.with_tables("m", "f").unwrap().with_strict_durability(false);
+        let options = parse(url, code.clone()).unwrap().options;
+        let expected = code.with_tables("m", "f").with_strict_durability(false);
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
     }
 

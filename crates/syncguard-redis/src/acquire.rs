@@ -1,12 +1,12 @@
 //! Taking a lock.
 
 use fred::types::Value;
-use syncguard_core::cancel::Caller;
+use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::{AcquireRequest, AcquireResult, LockError, TIME_TOLERANCE, Ttl};
 
 use crate::client::Call;
 use crate::inner::{Answer, Inner};
-use crate::{keys, release, scripts, wire};
+use crate::{names, release, reply, scripts};
 
 /// One acquire, bounded. It may outlive its caller.
 pub(crate) async fn acquire(
@@ -23,6 +23,7 @@ async fn attempt(
     request: &AcquireRequest,
     caller: &Caller,
 ) -> Result<AcquireResult, LockError> {
+    inner.refuse_forgetful_server().await?;
     let call = |deadline| call(inner, request, deadline);
     let sends = |deadline, bound| {
         caller.check()?;
@@ -31,7 +32,7 @@ async fn attempt(
     };
     let answer = inner.write(call, inner.wait_replicas, sends).await?.settled()?;
     let Answer { value, replicated, sent, .. } = answer;
-    let granted = wire::acquired(value, request.lock_id)?;
+    let granted = reply::acquired(value, request.lock_id)?;
     if let AcquireResult::Acquired(acquired) = &granted.result {
         if granted.is_fresh {
             inner.learn_from_expiry(sent, acquired.expires_at, request.ttl);
@@ -55,7 +56,7 @@ fn call(inner: &Inner, request: &AcquireRequest, deadline: Value) -> Result<Call
             request.lock_id.expose().into(),
             ttl,
             life,
-            keys::json_inside(request.key.expose()).into(),
+            names::json_inside(request.key.expose()).into(),
             deadline,
         ],
     })

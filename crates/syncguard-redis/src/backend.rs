@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike;
+use syncguard_core::authoring::cancel;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-    GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, StoreClock, TimeAuthority, cancel,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority,
 };
 use tokio::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::client::Connections;
 use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
-use crate::keys::Layout;
+use crate::names::Layout;
 use crate::{acquire, error, extend, is_locked, lookup, release, settle, speech, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
@@ -83,12 +84,11 @@ impl RedisBackend {
     /// - `InvalidArgument` for a bad URL or option, a cluster with an untagged prefix, or a URL that
     ///   needs a feature which is not enabled. The message says what is allowed and shows nothing of
     ///   the URL.
-    ///   So is a port that speaks TLS where the URL says that it does not, and the other way round.
+    ///   So is what [strict durability](RedisOptions::with_strict_durability) refuses, and a port that speaks TLS where the URL says that it does not, and the other way round.
     /// - `AuthFailed` if the server refuses the credentials, if its certificate cannot be trusted, or if it
     ///   wants a client certificate.
     /// - `ServiceUnavailable` or `NetworkTimeout` if it cannot be reached, or has not answered everything
-    ///   that is asked of it here within the [connect timeout](RedisOptions::with_connect_timeout),
-    ///   and `ServiceUnavailable` for what [strict durability](RedisOptions::with_strict_durability) refuses.
+    ///   that is asked of it here within the [connect timeout](RedisOptions::with_connect_timeout).
     ///
     /// # Cancel safety
     ///
@@ -98,33 +98,33 @@ impl RedisBackend {
         options.check()?;
         let (layout, slot) = Self::layout_for(&options, config.server.is_clustered())?;
         let (servers, tls) = (config.server.hosts(), config.uses_tls());
+        let connect_timeout = options.connect_timeout;
         let connecting = async {
             let opening = Connections::open(config, slot, &options);
-            let patience = options.connect_timeout / 2;
+            let patience = connect_timeout / 2;
             let connections = speech::explained(servers, tls, patience, opening).await?;
-            Self::finish(connections, layout, &options).await
+            let inner = Inner::new(connections, layout, options)?;
+            inner.check_durability().await?;
+            // What fails here is asked again before the first write, which then says what is wrong.
+            let _ = inner.ask_time(Instant::now() + inner.connections.command_timeout()).await;
+            Ok(Self(Arc::new(inner)))
         };
-        tokio::time::timeout(options.connect_timeout, connecting)
+        tokio::time::timeout(connect_timeout, connecting)
             .await
             .unwrap_or_else(|_| Err(error::connect_timed_out()))
     }
 
     /// Over a client the program has: connected, or about to be. It may be of a single server, a
-    /// cluster or Sentinel, and stays in use and in charge of its connection.
+    /// cluster or Sentinel, and stays in use and in charge of its connection. Sends nothing; with
+    /// [strict durability](RedisOptions::with_strict_durability), the first acquire asks the server.
     ///
     /// Give it a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad option or a cluster with an untagged prefix, and
-    /// `ServiceUnavailable` for what [strict durability](RedisOptions::with_strict_durability)
-    /// refuses. Without that, a server that does not answer is no error here.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
-    pub async fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
-        Self::from_clients(&[client], &options).await
+    /// `InvalidArgument` for a bad option or a cluster with an untagged prefix.
+    pub fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
+        Self::over(&[client], options)
     }
 
     /// Over a pool the program has; see [`from_client`](Self::from_client).
@@ -132,12 +132,9 @@ impl RedisBackend {
     /// # Errors
     ///
     /// As [`from_client`](Self::from_client).
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe.
-    pub async fn from_pool(pool: Pool, options: RedisOptions) -> Result<Self, LockError> {
-        Self::from_clients(pool.clients(), &options).await
+    #[expect(clippy::needless_pass_by_value, reason = "it is handed over, as a client is")]
+    pub fn from_pool(pool: Pool, options: RedisOptions) -> Result<Self, LockError> {
+        Self::over(pool.clients(), options)
     }
 
     /// Asks the server how safe locks are on it. Of a cluster, it is the node with the locks.
@@ -153,16 +150,16 @@ impl RedisBackend {
         durability::report(&self.0.connections).await
     }
 
-    async fn from_clients(clients: &[Client], options: &RedisOptions) -> Result<Self, LockError> {
+    fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
-        let (layout, slot) = Self::layout_for(options, clients.iter().any(Client::is_clustered))?;
+        let (layout, slot) = Self::layout_for(&options, clients.iter().any(Client::is_clustered))?;
         if !clients.iter().all(Client::has_reconnect_policy) {
             tracing::warn!(
                 "a Redis client without a reconnect policy: once its connection is lost, every lock fails"
             );
         }
         let connections = Connections::over(clients, slot, options.command_timeout);
-        Self::finish(connections, layout, options).await
+        Ok(Self(Arc::new(Inner::new(connections, layout, options)?)))
     }
 
     /// The layout, and the slot of everything in it on a cluster.
@@ -179,28 +176,6 @@ impl RedisBackend {
         }
         let slot = cluster.then(|| layout.slot());
         Ok((layout, slot))
-    }
-
-    async fn finish(
-        connections: Connections,
-        layout: Layout,
-        options: &RedisOptions,
-    ) -> Result<Self, LockError> {
-        let inner = Inner {
-            connections,
-            layout,
-            clock: StoreClock::new(),
-            guards: options.guard_defaults()?,
-            wait_replicas: options.wait_replicas,
-            cleanup_in_is_locked: options.cleanup_in_is_locked,
-        };
-        durability::check(&inner.connections, options).await?;
-        if inner.connections.are_ours() {
-            // What fails here is asked again before the first write, which then says what is wrong.
-            let until = Instant::now() + options.command_timeout;
-            let _ = inner.ask_time(until).await;
-        }
-        Ok(Self(Arc::new(inner)))
     }
 }
 
@@ -254,8 +229,8 @@ impl LockBackend for RedisBackend {
         BackendCapabilities::new::<Fence>("redis", TimeAuthority::Server)
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        &self.0.guards
+    fn client_state(&self) -> &ClientState {
+        &self.0.client_state
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::{GuardDefaults, LockError, ReleaseErrorHandler, checked_timeout};
+use syncguard_core::authoring::checked_timeout;
+use syncguard_core::{ClientState, LockError, ReleaseErrorHandler};
 
 /// Options of a [`RedisBackend`](crate::RedisBackend). TypeScript: `RedisBackendOptions`.
 ///
@@ -54,7 +55,7 @@ impl RedisOptions {
             strict_durability: false,
             cleanup_in_is_locked: false,
             on_release_error: ReleaseErrorHandler::default(),
-            dispose_timeout: GuardDefaults::DISPOSE_TIMEOUT,
+            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
@@ -161,9 +162,9 @@ impl RedisOptions {
         self.wait_replicas.map_or(Ok(()), |wait| wait.check(self.command_timeout))
     }
 
-    pub(crate) fn guard_defaults(&self) -> Result<GuardDefaults, LockError> {
-        GuardDefaults::default()
-            .with_on_release_error(self.on_release_error.clone())
+    pub(crate) fn client_state(self) -> Result<ClientState, LockError> {
+        ClientState::default()
+            .with_on_release_error(self.on_release_error)
             .with_dispose_timeout(self.dispose_timeout)
     }
 }

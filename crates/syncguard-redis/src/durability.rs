@@ -7,7 +7,7 @@ use fred::types::Value;
 use syncguard_core::{ErrorCode, LockError};
 
 use crate::client::Connections;
-use crate::config::{RedisOptions, WaitReplicas};
+use crate::config::WaitReplicas;
 
 /// What a server says about how it keeps locks: see
 /// [`RedisBackend::durability_report`](crate::RedisBackend::durability_report).
@@ -159,34 +159,31 @@ impl fmt::Display for DurabilityRisk {
     }
 }
 
-/// Reports on a new backend's server: to the log, and with strict durability as an error.
-pub(crate) async fn check(
-    connections: &Connections,
-    options: &RedisOptions,
-) -> Result<(), LockError> {
-    let report = match report(connections).await {
-        Ok(report) => report,
-        Err(error) if options.strict_durability => return Err(error),
-        Err(error) => {
-            tracing::warn!(%error, "the durability of locks on this Redis server is unverified");
-            return Ok(());
+impl DurabilityReport {
+    pub(crate) fn log(&self, wait: Option<WaitReplicas>) {
+        match self.told(wait) {
+            None => tracing::info!(report = ?self, "locks on this Redis server survive a crash"),
+            Some(risks) => {
+                tracing::warn!(report = ?self, "locks on this Redis server are at risk: {risks}");
+            }
         }
-    };
-    let risks = report.risks(options.wait_replicas);
-    if risks.is_empty() {
-        tracing::info!(?report, "locks on this Redis server survive a crash");
-        return Ok(());
     }
-    let risks: Vec<String> = risks.iter().map(ToString::to_string).collect();
-    let risks = risks.join("; ");
-    if options.strict_durability {
-        return Err(LockError::new(
-            ErrorCode::ServiceUnavailable,
-            format!("strict durability refuses this server: {risks}"),
-        ));
+
+    /// # Errors
+    ///
+    /// `InvalidArgument` if locks are at risk.
+    pub(crate) fn enforce(&self, wait: Option<WaitReplicas>) -> Result<(), LockError> {
+        self.told(wait).map_or(Ok(()), |risks| {
+            Err(LockError::invalid_argument(format!(
+                "strict durability refuses this server: {risks}"
+            )))
+        })
     }
-    tracing::warn!(?report, "locks on this Redis server are at risk: {risks}");
-    Ok(())
+
+    fn told(&self, wait: Option<WaitReplicas>) -> Option<String> {
+        let risks: Vec<String> = self.risks(wait).iter().map(ToString::to_string).collect();
+        (!risks.is_empty()).then(|| risks.join("; "))
+    }
 }
 
 /// Asks the server. What it refuses to say is unverified.

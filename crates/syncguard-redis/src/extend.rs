@@ -5,7 +5,7 @@ use syncguard_core::{ExtendRequest, ExtendResult, LockError};
 use crate::acquire::lifetimes;
 use crate::client::Call;
 use crate::inner::{Answer, Inner};
-use crate::{scripts, wire};
+use crate::{reply, scripts};
 
 /// One extend, bounded. It may outlive its caller.
 pub(crate) async fn extend(
@@ -18,7 +18,7 @@ pub(crate) async fn extend(
 async fn attempt(inner: &Inner, request: &ExtendRequest) -> Result<ExtendResult, LockError> {
     let call = |deadline| {
         let [ttl, life] = lifetimes(request.ttl);
-        let expected = request.expected_expiry.map_or_else(|| "".into(), wire::millis);
+        let expected = request.expected_expiry.map_or_else(|| "".into(), reply::millis);
         Ok(Call {
             script: &scripts::EXTEND,
             keys: [inner.layout.index_name(request.lock_id)?.into()],
@@ -27,7 +27,7 @@ async fn attempt(inner: &Inner, request: &ExtendRequest) -> Result<ExtendResult,
     };
     let answer = inner.write(call, inner.wait_replicas, |_, _| Ok(())).await?.settled()?;
     let Answer { value, replicated, sent, .. } = answer;
-    let (result, time) = wire::extended(value)?;
+    let (result, time) = reply::extended(value)?;
     if let Some(time) = time {
         inner.clock.learn(sent, time);
     }

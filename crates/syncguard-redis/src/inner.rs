@@ -3,21 +3,26 @@
 use std::time::Duration;
 
 use fred::types::Value;
-use syncguard_core::{ErrorCode, GuardDefaults, LockError, StoreClock, Timestamp, Ttl};
+use syncguard_core::authoring::StoreClock;
+use syncguard_core::{ClientState, ErrorCode, LockError, Timestamp, Ttl};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::client::{Bound, Call, Connections};
-use crate::config::WaitReplicas;
-use crate::keys::Layout;
-use crate::wire;
+use crate::config::{RedisOptions, WaitReplicas};
+use crate::names::Layout;
+use crate::{durability, reply};
 
 pub(crate) struct Inner {
     pub(crate) connections: Connections,
     pub(crate) layout: Layout,
     pub(crate) clock: StoreClock,
-    pub(crate) guards: GuardDefaults,
+    pub(crate) client_state: ClientState,
     pub(crate) wait_replicas: Option<WaitReplicas>,
     pub(crate) cleanup_in_is_locked: bool,
+    strict_durability: bool,
+    /// Set once the server was found good enough for strict durability.
+    checked: OnceCell<()>,
 }
 
 /// What a script that writes has answered.
@@ -41,6 +46,50 @@ impl Answer {
 }
 
 impl Inner {
+    pub(crate) fn new(
+        connections: Connections,
+        layout: Layout,
+        options: RedisOptions,
+    ) -> Result<Self, LockError> {
+        Ok(Self {
+            connections,
+            layout,
+            clock: StoreClock::new(),
+            wait_replicas: options.wait_replicas,
+            cleanup_in_is_locked: options.cleanup_in_is_locked,
+            strict_durability: options.strict_durability,
+            checked: OnceCell::new(),
+            client_state: options.client_state()?,
+        })
+    }
+
+    /// Says in the log how safe locks are on this server. With strict durability, refuses one that is not.
+    pub(crate) async fn check_durability(&self) -> Result<(), LockError> {
+        if self.strict_durability {
+            return self.refuse_forgetful_server().await;
+        }
+        match durability::report(&self.connections).await {
+            Ok(report) => report.log(self.wait_replicas),
+            Err(error) => {
+                tracing::warn!(%error, "the durability of locks on this Redis server is unverified");
+            }
+        }
+        Ok(())
+    }
+
+    /// With strict durability, the first acquire over a client of the program finds out what the server is.
+    pub(crate) async fn refuse_forgetful_server(&self) -> Result<(), LockError> {
+        if self.strict_durability {
+            let check = async || {
+                let report = durability::report(&self.connections).await?;
+                report.log(self.wait_replicas);
+                report.enforce(self.wait_replicas)
+            };
+            self.checked.get_or_try_init(check).await?;
+        }
+        Ok(())
+    }
+
     /// Runs a script that writes, with a deadline after which the server refuses it.
     ///
     /// `sends` is told of the deadline before each sending, and of how long the answer is waited for. A
@@ -59,15 +108,15 @@ impl Inner {
             (bound, left) = (Bound::Exact(until), remaining(until));
         }
         for _ in 0..2 {
-            let deadline = self.clock.deadline(left).ok_or_else(wire::unintelligible)?;
+            let deadline = self.clock.deadline(left).ok_or_else(reply::unintelligible)?;
             sends(deadline, left)?;
-            let call = || call(wire::millis(deadline));
+            let call = || call(reply::millis(deadline));
             let sent = self.connections.send(call, wait, bound).await;
             let may_run_again = sent.may_run_again;
             let (value, replicated) = sent.result.map_err(|error| {
                 if may_run_again { error.with_unknown_outcome() } else { error }
             })?;
-            let Some(time) = wire::refused_at(&value) else {
+            let Some(time) = reply::refused_at(&value) else {
                 return Ok(Answer { value, replicated, sent: sent.at, may_run_again });
             };
             if may_run_again {
@@ -90,7 +139,7 @@ impl Inner {
     pub(crate) async fn ask_time(&self, until: Instant) -> Result<(), LockError> {
         let sent = Instant::now();
         let answer = self.connections.ask("TIME", until).await?;
-        let time = wire::time(&answer).ok_or_else(|| {
+        let time = reply::time(&answer).ok_or_else(|| {
             LockError::new(ErrorCode::Internal, "the server's answer to TIME makes no sense")
         })?;
         self.clock.learn(sent, time);

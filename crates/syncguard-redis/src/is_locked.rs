@@ -4,7 +4,7 @@ use syncguard_core::{Key, LockError};
 
 use crate::client::Call;
 use crate::inner::Inner;
-use crate::{scripts, wire};
+use crate::{reply, scripts};
 
 pub(crate) async fn is_locked(inner: &Inner, key: &Key) -> Result<bool, LockError> {
     let Inner { layout, connections, .. } = inner;
@@ -21,5 +21,5 @@ pub(crate) async fn is_locked(inner: &Inner, key: &Key) -> Result<bool, LockErro
             connections.read(call).await?
         }
     };
-    wire::locked(answer)
+    reply::locked(answer)
 }

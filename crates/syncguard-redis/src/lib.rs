@@ -42,7 +42,7 @@
 //! - An acquire of unknown outcome, also one whose future was dropped, is released in the background
 //!   until the server says, past the deadline, that there is no lock. Then there will be none.
 //! - Releases that meet an outage are tried again, for as long as the lock may live, once a second at
-//!   least after the server is back. [`GuardDefaults::clean_up`] tells how much is left to do.
+//!   least after the server is back. [`ClientState::clean_up`] tells how much is left to do.
 //! - An extend of a guard changes only the expiry that the guard knows of, so one that was overtaken by a
 //!   later one changes nothing. An [`ExtendRequest`] made by hand does so if it
 //!   [says](ExtendRequest::with_expected_expiry) which one it expects.
@@ -143,16 +143,16 @@ mod extend;
 mod heartbeat;
 mod inner;
 mod is_locked;
-mod keys;
 mod lookup;
+mod names;
 mod release;
+mod reply;
 mod scripts;
 mod settle;
 mod speech;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
-mod wire;
 
 pub use fred;
 pub use syncguard_core::*;

@@ -4,14 +4,14 @@ use syncguard_core::{Key, LockError, LockId, LockInfo};
 
 use crate::client::Call;
 use crate::inner::Inner;
-use crate::{scripts, wire};
+use crate::{reply, scripts};
 
 pub(crate) async fn by_key(inner: &Inner, key: &Key) -> Result<Option<LockInfo>, LockError> {
     let name = inner.layout.lock_name(key)?;
     let call = || {
         Ok(Call { script: &scripts::LOOKUP_BY_KEY, keys: [name.as_str().into()], arguments: [] })
     };
-    wire::found(inner.connections.read(call).await?, &name)
+    reply::found(inner.connections.read(call).await?, &name)
 }
 
 pub(crate) async fn by_lock_id(
@@ -26,5 +26,5 @@ pub(crate) async fn by_lock_id(
             arguments: [lock_id.expose().into()],
         })
     };
-    wire::found(inner.connections.read(call).await?, &name)
+    reply::found(inner.connections.read(call).await?, &name)
 }

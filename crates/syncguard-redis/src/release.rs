@@ -4,7 +4,7 @@ use syncguard_core::{LockError, LockId, ReleaseResult, Timestamp};
 
 use crate::client::Call;
 use crate::inner::Inner;
-use crate::{scripts, wire};
+use crate::{reply, scripts};
 
 /// One release, bounded. It may outlive its caller.
 pub(crate) async fn release(inner: &Inner, lock_id: LockId) -> Result<ReleaseResult, LockError> {
@@ -25,7 +25,7 @@ pub(crate) async fn attempt(
     };
     let answer = inner.write(call, None, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
-        let (result, time) = wire::released(answer.value)?;
+        let (result, time) = reply::released(answer.value)?;
         if let Some(time) = time {
             inner.clock.learn(answer.sent, time);
         }

@@ -1,7 +1,7 @@
 //! The end of an acquire that nobody wants.
 
-use syncguard_core::cancel::{Settled, Unsettled};
-use syncguard_core::{LockError, ReleaseResult};
+use syncguard_core::LockError;
+use syncguard_core::authoring::cancel::{Settled, Unsettled};
 
 use crate::inner::Inner;
 use crate::release;
@@ -11,11 +11,12 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     // Each sending was announced with its deadline, so nothing was sent.
     let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
     let (result, time) = release::attempt(inner, acquire.lock_id).await?;
-    let is_certain = match result {
+    let is_certain = if result.is_released() {
         // It was sent once, so this was all there is of it; but not on a cluster, where a second copy
         // may be on its way.
-        ReleaseResult::Released => !inner.connections.is_clustered(),
-        ReleaseResult::NotHeld(_) => time.is_some_and(|time| time > deadline),
+        !inner.connections.is_clustered()
+    } else {
+        time.is_some_and(|time| time > deadline)
     };
     if is_certain {
         return Ok(Settled::Done);

@@ -2,7 +2,7 @@
 
 use fred::types::config::Config;
 use syncguard_core::LockError;
-use syncguard_core::backend_url::BackendUrl;
+use syncguard_core::authoring::backend_url::BackendUrl;
 
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::error::{self, Stage};
@@ -135,7 +135,7 @@ fn with_root_certificates(
 
 #[cfg(feature = "tls")]
 fn root_certificates_of(mut options: RedisOptions, path: &str) -> Result<RedisOptions, LockError> {
-    options.root_certificates = crate::tls::read_certificates(path)?;
+    options.root_certificates = syncguard_core::authoring::tls::read_certificates(path)?;
     Ok(options)
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, GuardDefaults,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
     IsLockedRequest, LockBackend, LockError, LockInfo, LockObserver, LookupBy, LookupRequest,
     ReleaseRequest, ReleaseResult,
 };
@@ -28,7 +28,7 @@ use crate::{EventKind, Reason, TelemetryOptions};
 /// ```
 pub fn with_telemetry<B: LockBackend>(backend: B, options: TelemetryOptions) -> Telemetry<B> {
     let queue = Arc::new(Queue::new(backend.capabilities().backend, options));
-    let mut defaults = backend.guard_defaults().clone();
+    let mut defaults = backend.client_state().clone();
     if queue.has_listeners() {
         let inner = defaults.observer.clone();
         defaults = defaults.with_observer(observer(&queue).and(inner));
@@ -52,7 +52,7 @@ fn observer(queue: &Arc<Queue>) -> LockObserver {
 pub struct Telemetry<B> {
     inner: B,
     queue: Arc<Queue>,
-    defaults: Arc<GuardDefaults>,
+    defaults: Arc<ClientState>,
 }
 
 impl<B: LockBackend> Telemetry<B> {
@@ -100,8 +100,8 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         let lock_id = Some(request.lock_id);
         let pending = Pending::start(&self.queue, EventKind::Release, None, lock_id);
         pending.end(self.inner.release(request).await, |result| match result {
-            ReleaseResult::Released => Answer::OK,
             ReleaseResult::NotHeld(why) => Answer::fail(Reason::of(*why)),
+            _ => Answer::OK,
         })
     }
 
@@ -138,7 +138,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         self.inner.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
+    fn client_state(&self) -> &ClientState {
         &self.defaults
     }
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::contain::contain;
 use crate::queue::{Inbox, Queue};
 use crate::record::Record;
+use syncguard_core::authoring::contain;
 
 /// How long a thread waits for the next record. To start another one costs some ten microseconds.
 const IDLE: Duration = Duration::from_secs(10);

@@ -77,7 +77,6 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backend;
-mod contain;
 mod courier;
 mod event;
 mod options;

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::LockEvent;
-use crate::contain::contain;
 use crate::courier::{Courier, Duty};
 use crate::options::{IncludeRaw, TelemetryOptions};
 use crate::record::{Record, Scope};
+use syncguard_core::authoring::contain;
 
 pub(crate) struct Queue {
     backend: &'static str,

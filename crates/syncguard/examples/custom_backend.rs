@@ -38,8 +38,8 @@ impl<B: LockBackend> LockBackend for Counting<B> {
     fn capabilities(&self) -> BackendCapabilities {
         self.inner.capabilities()
     }
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.inner.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.inner.client_state()
     }
 }
 

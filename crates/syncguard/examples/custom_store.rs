@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use syncguard_conformance::{Harness, run_all};
+use syncguard_core::authoring::cancel;
 use syncguard_core::*;
 
 /// The fence counters, which are never removed, and the locks.
@@ -29,7 +30,7 @@ impl Shelf {
         cancel::check(token)?;
         let now = Timestamp::from_system_time(std::time::SystemTime::now())?;
         let mut shelf = self.0.lock().unwrap();
-        shelf.1.retain(|lock| is_live(lock.info.expires_at, now, TIME_TOLERANCE));
+        shelf.1.retain(|lock| is_live(lock.info.expires_at, now));
         Ok((shelf, now))
     }
 }
@@ -95,8 +96,8 @@ impl LockBackend for Shelf {
         BackendCapabilities::new::<Fence>("shelf", TimeAuthority::Client)
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        GuardDefaults::shared()
+    fn client_state(&self) -> &ClientState {
+        ClientState::shared()
     }
 }
 

@@ -89,7 +89,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let project = url.strip_prefix("firestore://").ok_or("the URL is firestore://project")?;
     let database = format!("projects/{project}/databases/(default)");
     let mut client = connect(&database).await?;
-    let backend = FirestoreBackend::from_client(client.clone(), url, FirestoreOptions::new())?;
+    let backend = FirestoreBackend::from_client(
+        client.clone(),
+        FirestoreOptions::new().with_project(project),
+    )?;
 
     // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
     let config = LockConfig::new("profile:7").with_ttl(Duration::from_secs(2));

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
     let client = connect(url.as_deref().unwrap_or("redis://127.0.0.1")).await?;
     // The locks share the program's connection; `RedisBackend::connect` gives them their own.
-    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new()).await?;
+    let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
 
     // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
     let config = LockConfig::new("profile:7").with_ttl(Duration::from_millis(100));

@@ -12,7 +12,7 @@ macro_rules! shown {
 
 // So that the pages can call things by the names that a program uses.
 #[allow(unused_imports, reason = "for links in the text alone")]
-use crate::*;
+use crate::{authoring::*, *};
 
 #[doc = include_str!("guide/getting_started.md")]
 pub mod getting_started {}

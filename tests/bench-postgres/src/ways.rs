@@ -181,7 +181,7 @@ impl What {
 async fn backend(port: u16) -> Result<PostgresBackend> {
     let (pool, options) = (pool(port)?, PostgresOptions::new());
     setup_schema(&pool, &options).await?;
-    let backend = PostgresBackend::new(pool, options);
+    let backend = PostgresBackend::from_pool(pool, options).expect("options in range");
     let lock = backend.acquire(AcquireRequest::new("first", TTL)?).await?;
     let lock = lock.acquired().context("a free key")?;
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());

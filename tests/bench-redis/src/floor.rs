@@ -18,6 +18,8 @@ pub(crate) struct Scripts {
 
 const TTL: &str = "30000";
 const LIFE: &str = "31000";
+/// When the server refuses a call: not in this century.
+const DEADLINE: &str = "9999999999999";
 
 impl Scripts {
     pub(crate) async fn load(server: &RedisServer) -> Result<Self> {
@@ -44,12 +46,12 @@ impl Scripts {
             .evalsha(
                 self.acquire.as_str(),
                 vec![lock, fence, index.clone()],
-                vec![id.as_str(), TTL, LIFE, key],
+                vec![id.as_str(), TTL, LIFE, key, DEADLINE],
             )
             .await?;
         ensure!(granted.as_str().is_some());
         let released: i64 =
-            client.evalsha(self.release.as_str(), vec![index], vec![id.as_str()]).await?;
+            client.evalsha(self.release.as_str(), vec![index], vec![id.as_str(), DEADLINE]).await?;
         ensure!(released == 1);
         Ok(())
     }
@@ -75,11 +77,11 @@ impl Scripts {
         let (lock, fence, index) = names(key, &id);
         let mut acquire = redis::cmd("EVALSHA");
         acquire.arg(&self.acquire).arg(3).arg(&lock).arg(&fence).arg(&index);
-        acquire.arg(&id).arg(TTL).arg(LIFE).arg(key);
+        acquire.arg(&id).arg(TTL).arg(LIFE).arg(key).arg(DEADLINE);
         let granted: String = acquire.query_async(&mut connection).await?;
         ensure!(granted.starts_with(&id));
         let mut release = redis::cmd("EVALSHA");
-        release.arg(&self.release).arg(1).arg(&index).arg(&id);
+        release.arg(&self.release).arg(1).arg(&index).arg(&id).arg(DEADLINE);
         let released: i64 = release.query_async(&mut connection).await?;
         ensure!(released == 1);
         Ok(())
@@ -100,13 +102,14 @@ impl Scripts {
             TTL,
             LIFE,
             &key,
+            DEADLINE,
         ]
         .map(str::to_owned)
         .to_vec()
     }
 
     pub(crate) fn benchmark_release(&self) -> Vec<String> {
-        ["EVALSHA", &self.release, "1", "bench:elsewhere", "AAAAAAAAAAAAAAAAAAAAAA"]
+        ["EVALSHA", &self.release, "1", "bench:elsewhere", "AAAAAAAAAAAAAAAAAAAAAA", DEADLINE]
             .map(str::to_owned)
             .to_vec()
     }

@@ -103,8 +103,8 @@ async fn a_backend_that_leaks_is_caught() {
 
 mod leaky {
     use syncguard_core::{
-        AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, Fence,
-        GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+        AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+        ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
         ReleaseRequest, ReleaseResult,
     };
     use syncguard_memory::MemoryBackend;
@@ -140,8 +140,8 @@ mod leaky {
             self.0.capabilities()
         }
 
-        fn guard_defaults(&self) -> &GuardDefaults {
-            self.0.guard_defaults()
+        fn client_state(&self) -> &ClientState {
+            self.0.client_state()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use syncguard_conformance::Harness;
 use syncguard_core::{AcquireRequest, Fence, Key, LockBackend as _, LockId};
-use syncguard_postgres::{PoolOptions, PostgresBackend, PostgresOptions};
+use syncguard_postgres::{PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use tracing::instrument::WithSubscriber as _;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -31,15 +31,14 @@ async fn the_postgres_backend_says_nothing() {
     let port = server.port();
     let url = format!("postgres://canary:{password}@127.0.0.1:{port}/postgres");
     let connect = async |url: &str, options: PostgresOptions| {
-        let connect = PoolOptions::new().with_size(6).expect("a size");
-        let connect = connect.with_connect_timeout(Duration::from_secs(2)).expect("a timeout");
-        PostgresBackend::connect_with(url, options, connect).await
+        let options = options.with_pool_size(6).with_connect_timeout(Duration::from_secs(2));
+        PostgresBackend::connect_with(url, options).await
     };
 
     let backend = connect(&url, PostgresOptions::new()).await.expect("a backend");
     net.read("a backend", &format!("{backend:?} {:?}", PostgresOptions::new()));
     backend.setup_schema().await.expect("tables");
-    net.read("a report", &format!("{:?}", backend.durability().await.expect("a report")));
+    net.read("a report", &format!("{:?}", backend.durability_report().await.expect("a report")));
     check_fences(&backend).await;
     a_parameter_in_plain_sight_is_caught(&backend).await;
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ExtendRequest, ExtendResult, GuardDefaults,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
     IsLockedRequest, Key, LockBackend, LockError, LockId, LockInfo, LookupBy, LookupRequest,
     ReleaseRequest, ReleaseResult,
 };
@@ -127,7 +127,7 @@ impl<B: LockBackend> LockBackend for Watched<B> {
         self.backend.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.backend.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.backend.client_state()
     }
 }

@@ -146,7 +146,7 @@ async fn a_conflict_is_tried_again_and_a_fault_is_not() -> Result<()> {
             assert!(answer.is_released(), "{code:?}");
         }
         // An acquire of unknown outcome sends a commit more, in the background.
-        eventually("settled", async || backend.guard_defaults().clean_up().waiting() == 0).await;
+        eventually("settled", async || backend.client_state().clean_up().waiting() == 0).await;
     }
     Ok(())
 }

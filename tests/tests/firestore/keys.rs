@@ -1,10 +1,8 @@
 //! Keys that Firestore would not take as the names of documents.
 
 use anyhow::Result;
-use syncguard_firestore::{
-    IsLockedRequest, Key, LockBackend as _, LookupRequest, ReleaseRequest, StorageLimits,
-    make_hashed_storage_key,
-};
+use syncguard_firestore::authoring::{StorageLimits, make_hashed_storage_key};
+use syncguard_firestore::{IsLockedRequest, Key, LockBackend as _, LookupRequest, ReleaseRequest};
 
 use crate::support::{Raw, backend, fresh, is_free, take};
 
@@ -76,11 +74,12 @@ async fn every_key_works_like_any_other() -> Result<()> {
     assert!(raw.ids("locks").await.is_empty());
 
     // A key that looks like another one's hash, or like the whole of its document's name, is itself.
-    let hash = make_hashed_storage_key("", "a/b", StorageLimits::FIRESTORE)?;
+    let hash = make_hashed_storage_key("", &Key::new("a/b")?, StorageLimits::new(1500, 0))?;
+    let hash = hash.expose();
     let hashed = format!("{hash:~<513}");
     let _held = take(&ours, "a/b", 60_000).await;
     assert_eq!(raw.ids("locks").await, [hashed.as_str()]);
-    for key in [hash.as_str(), &hashed[..512]] {
+    for key in [hash, &hashed[..512]] {
         assert!(!other.is_locked(IsLockedRequest::new(key)?).await?);
         assert_eq!(take(&other, key, 60_000).await.fence.get(), 1);
     }

@@ -117,8 +117,8 @@ impl Way {
     }
 
     async fn is_settled(&self) {
-        eventually("settled", async || self.ours.guard_defaults().clean_up().waiting() == 0).await;
-        assert_eq!(self.ours.guard_defaults().clean_up().left_to_ttl(), 0);
+        eventually("settled", async || self.ours.client_state().clean_up().waiting() == 0).await;
+        assert_eq!(self.ours.client_state().clean_up().left_to_ttl(), 0);
     }
 
     async fn fence(&self) -> Option<String> {
@@ -210,7 +210,7 @@ async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     way.is_held().await;
     elsewhere.shutdown_background();
     assert!(waiting.await.is_err());
-    eventually("left", async || way.ours.guard_defaults().clean_up().waiting() == 1).await;
+    eventually("left", async || way.ours.client_state().clean_up().waiting() == 1).await;
     assert_eq!(way.proxy.deliver(), 1);
     // In a runtime that lives, something is to be given back as well.
     drop(try_lock(&way.ours, "other").await?.context("a free key")?);
@@ -482,7 +482,7 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
     let back = Instant::now();
     let none = async || {
         let locks = raw.ids("locks").await;
-        locks.is_empty() && ours.guard_defaults().clean_up().waiting() == 0
+        locks.is_empty() && ours.client_state().clean_up().waiting() == 0
     };
     eventually("all free", none).await;
     println!(
@@ -491,7 +491,7 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
         back.elapsed()
     );
     assert!(back.elapsed() < Duration::from_secs(2), "{:?}", back.elapsed());
-    assert_eq!(ours.guard_defaults().clean_up().left_to_ttl(), 0);
+    assert_eq!(ours.client_state().clean_up().left_to_ttl(), 0);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(none().await, "a lock that came later");
     assert!(!patient.is_locked(IsLockedRequest::new("held0")?).await?);

@@ -167,7 +167,9 @@ impl Raw {
 
     /// A backend over this client: its calls count here.
     pub(crate) fn backend(&self, url: &str, options: &FirestoreOptions) -> FirestoreBackend {
-        FirestoreBackend::from_client(self.client.clone(), url, options.clone()).expect("a backend")
+        let project = url.strip_prefix("firestore://").expect("a URL");
+        let options = options.clone().with_project(project);
+        FirestoreBackend::from_client(self.client.clone(), options).expect("a backend")
     }
 
     /// The number of calls since it was asked last.

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use syncguard::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockId, LockInfo,
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ErrorCode,
+    ExtendRequest, ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockId, LockInfo,
     LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
-    cancel::{self, Settle, Settled, Unsettled},
 };
 use syncguard_tests::history::{Entry, Fault, Recorder};
 use syncguard_tests::random::Random;
@@ -209,9 +209,10 @@ impl Shaky {
             return Ok(ReleaseResult::Released);
         }
         let result = self.inner.release(request).await?;
-        let known = match result {
-            ReleaseResult::Released => !self.state().released.insert(lock_id),
-            ReleaseResult::NotHeld(_) => self.state().released.contains(&lock_id),
+        let known = if result.is_released() {
+            !self.state().released.insert(lock_id)
+        } else {
+            self.state().released.contains(&lock_id)
         };
         Ok(if known && self.is(Flaw::EndlessRelease) { ReleaseResult::Released } else { result })
     }
@@ -283,8 +284,8 @@ impl LockBackend for Shaky {
         self.inner.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.inner.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.inner.client_state()
     }
 }
 

@@ -33,7 +33,7 @@ impl Server {
 
     pub(crate) fn postgres() -> Result<Self> {
         let server = PostgresServer::builder().config("max_connections = 200").start()?;
-        server.psql(&schema_sql(&PostgresOptions::new()))?;
+        server.psql(&schema_sql(&PostgresOptions::new()).expect("options in range"))?;
         server.psql(POSTGRES_SCHEMA)?;
         Ok(Self::Postgres(server))
     }

@@ -161,8 +161,9 @@ async fn a_release_waits_for_the_commit() -> Result<()> {
 #[tokio::test]
 async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     let mut it = Fixture::new().await?;
-    let options = it.tables.options().with_statement_timeout(Duration::from_secs(3))?;
-    let hasty = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let options = it.tables.options().with_statement_timeout(Duration::from_secs(3));
+    let hasty =
+        PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
     let lock = take(&hasty, "key").await;
     let transaction = it.user.transaction().await?;
     it.backend.check_fence(&transaction, lock.lock_id, lock.fence).await?;
@@ -178,8 +179,9 @@ async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
 #[tokio::test]
 async fn a_release_that_waited_too_long_is_too_late() -> Result<()> {
     let mut it = Fixture::new().await?;
-    let options = it.tables.options().with_statement_timeout(MINUTE)?;
-    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let options = it.tables.options().with_statement_timeout(MINUTE);
+    let backend =
+        PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
     let ttl = Duration::from_millis(300);
     let lock = backend.acquire(request("key", ttl)).await?.acquired().context("a free key")?;
     let transaction = it.user.transaction().await?;

@@ -18,10 +18,11 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
     // It waits for nobody, or it would wait for half a minute.
-    let options =
-        tables.options().with_cleanup_in_is_locked(true).with_statement_timeout(MINUTE)?;
-    let backend = PostgresBackend::new(pool(&shared().url(), 2), options);
-    let idle = PostgresBackend::new(pool(&shared().url(), 1), tables.options());
+    let options = tables.options().with_cleanup_in_is_locked(true).with_statement_timeout(MINUTE);
+    let backend =
+        PostgresBackend::from_pool(pool(&shared().url(), 2), options).expect("options in range");
+    let idle = PostgresBackend::from_pool(pool(&shared().url(), 1), tables.options())
+        .expect("options in range");
     let mut admin = connect(&shared().url()).await;
     let _ = take(&backend, "key").await;
 

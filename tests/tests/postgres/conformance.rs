@@ -84,7 +84,8 @@ impl Harness for Postgres {
         // Half of the handles clear expired locks away: nobody may notice.
         let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let options = self.options().with_cleanup_in_is_locked(cleanup);
-        PostgresBackend::new(pool(&url_of(self.port), self.size), options)
+        PostgresBackend::from_pool(pool(&url_of(self.port), self.size), options)
+            .expect("options in range")
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
@@ -99,9 +100,10 @@ impl Harness for Postgres {
         // For a busy machine, and for the wait for a connection.
         const SLACK: Duration = Duration::from_millis(1500);
         let (line, port) = ProxiedLine::start(self.port);
-        let options = self.options().with_statement_timeout(LIMIT).expect("a limit");
-        let options = options.with_pool_wait_timeout(LIMIT).expect("a limit");
-        let backend = PostgresBackend::new(pool(&url_of(port), self.size), options);
+        let options = self.options().with_statement_timeout(LIMIT);
+        let options = options.with_pool_wait_timeout(LIMIT);
+        let backend = PostgresBackend::from_pool(pool(&url_of(port), self.size), options)
+            .expect("options in range");
         Some(Late::new(backend, LIMIT + SLACK, line))
     }
 

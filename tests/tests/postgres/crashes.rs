@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_postgres::{
     AcquireResult, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest,
-    PostgresBackend, PostgresOptions, ReleaseRequest, ReleaseResult,
+    PostgresBackend, PostgresOptions, ReleaseRequest,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
@@ -82,11 +82,8 @@ async fn a_crash_forgets_nothing_that_was_confirmed() -> Result<()> {
             ensure!(counter >= i64::try_from(fence)?, "{key}: {counter} after {fence}");
             if let Some(lock_id) = held {
                 // It was in our hands when the server died; at most its release had been sent.
-                match backend.release(ReleaseRequest::new(lock_id)).await? {
-                    ReleaseResult::Released => {}
-                    ReleaseResult::NotHeld(_) => {
-                        ensure!(!is_refused(&backend, &key).await, "whose?");
-                    }
+                if !backend.release(ReleaseRequest::new(lock_id)).await?.is_released() {
+                    ensure!(!is_refused(&backend, &key).await, "whose?");
                 }
             }
         }
@@ -127,11 +124,10 @@ async fn a_silent_server_is_given_up_in_time() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend_at(&server.url(), 1).await);
     let (short, pool) = (Duration::from_millis(300), pool(&server.url(), 2));
-    let options = tables.options().with_statement_timeout(short)?.with_pool_wait_timeout(short)?;
-    let hasty = PostgresBackend::new(pool.clone(), options);
-    let options =
-        tables.options().with_statement_timeout(MINUTE)?.with_pool_wait_timeout(MINUTE)?;
-    let backend = PostgresBackend::new(pool, options);
+    let options = tables.options().with_statement_timeout(short).with_pool_wait_timeout(short);
+    let hasty = PostgresBackend::from_pool(pool.clone(), options).expect("options in range");
+    let options = tables.options().with_statement_timeout(MINUTE).with_pool_wait_timeout(MINUTE);
+    let backend = PostgresBackend::from_pool(pool, options).expect("options in range");
     let lock = take(&backend, "held").await;
     server.pause()?;
     let started = Instant::now();
@@ -171,11 +167,12 @@ async fn a_restart_is_noticed_and_survived() -> Result<()> {
 async fn a_killed_process_leaves_what_runs_out() -> Result<()> {
     const CHILD: &str = "SYNCGUARD_TEST_CHILD";
     let options = |tables: &str| {
-        PostgresOptions::new().with_tables(&format!("l_{tables}"), &format!("f_{tables}"))
+        PostgresOptions::new().with_tables(format!("l_{tables}"), format!("f_{tables}"))
     };
     if let Ok(child) = std::env::var(CHILD) {
         let (url, tables) = child.split_once(' ').context("where")?;
-        let backend = PostgresBackend::new(pool(url, 2), options(tables)?);
+        let backend =
+            PostgresBackend::from_pool(pool(url, 2), options(tables)).expect("options in range");
         let _ = take(&backend, "held").await;
         let _ = take(&backend, "wanted").await;
         bail!("nobody killed it");

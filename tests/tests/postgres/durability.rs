@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::{
-    DurabilityRisk, ErrorCode, LockBackend as _, LookupRequest, PoolOptions, PostgresBackend,
-    PostgresOptions, ReleaseRequest,
+    DurabilityRisk, ErrorCode, LockBackend as _, LookupRequest, PostgresBackend, PostgresOptions,
+    ReleaseRequest,
 };
 use syncguard_test_services::postgres::PostgresServer;
 
@@ -11,7 +11,7 @@ use crate::support::{MINUTE, Tables, connect, pool, request, shared, take};
 
 async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend> {
     let options = options.with_strict_durability(true);
-    Ok(PostgresBackend::connect_with(url, options, PoolOptions::new()).await?)
+    Ok(PostgresBackend::connect_with(url, options).await?)
 }
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn an_ordinary_server_is_good_enough() -> Result<()> {
     let backend = strictly(&server.url(), tables.options()).await?;
     backend.setup_schema().await?;
     let backend = strictly(&server.url(), tables.options()).await?;
-    assert_eq!(backend.durability().await?.risks, []);
+    assert_eq!(backend.durability_report().await?.risks, []);
     let lock = take(&backend, "key").await;
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     Ok(())
@@ -40,13 +40,14 @@ async fn unlogged_tables_are_reported_and_refused() -> Result<()> {
     ];
     for (table, risk) in both {
         admin.batch_execute(&format!("ALTER TABLE {table} SET UNLOGGED")).await?;
-        assert_eq!(lax.durability().await?.risks, [risk]);
+        assert_eq!(lax.durability_report().await?.risks, [risk]);
         let error = strictly(&server.url(), tables.options()).await.unwrap_err();
         ensure!(error.to_string().contains("unlogged"), "{error}");
 
         // Over a pool of the user's it is the first acquire that finds out.
         let options = tables.options().with_strict_durability(true);
-        let strict = PostgresBackend::new(pool(&server.url(), 1), options);
+        let strict =
+            PostgresBackend::from_pool(pool(&server.url(), 1), options).expect("options in range");
         let error = strict.acquire(request("key", MINUTE)).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
         assert_eq!(tables.counter(&admin, "key").await, 0);
@@ -65,7 +66,7 @@ async fn careless_settings_are_reported() -> Result<()> {
     let server =
         PostgresServer::builder().config("fsync = off").config("full_page_writes = off").start()?;
     let backend = PostgresBackend::connect(&server.url()).await?;
-    let risks = backend.durability().await?.risks;
+    let risks = backend.durability_report().await?.risks;
     assert_eq!(risks, [DurabilityRisk::FsyncOff, DurabilityRisk::FullPageWritesOff]);
     ensure!(strictly(&server.url(), PostgresOptions::new()).await.is_err());
     Ok(())
@@ -83,7 +84,7 @@ async fn a_standby_is_reported_and_takes_no_locks() -> Result<()> {
     std::fs::write(format!("{folder}/standby.signal"), "")?;
     server.restart()?;
 
-    assert_eq!(backend.durability().await?.risks, [DurabilityRisk::Standby]);
+    assert_eq!(backend.durability_report().await?.risks, [DurabilityRisk::Standby]);
     ensure!(strictly(&server.url(), PostgresOptions::new()).await.is_err());
     ensure!(backend.lookup(LookupRequest::by_key("key")?).await?.is_some());
     let error = backend.acquire(request("other", MINUTE)).await.unwrap_err();
@@ -114,11 +115,10 @@ async fn settings_do_not_outlive_the_statement() -> Result<()> {
 /// Sessions of a pool that `connect` made never read the whole lock table.
 #[tokio::test]
 async fn a_pool_of_our_own_plans_for_locks() -> Result<()> {
-    let plain = PoolOptions::new();
     for (unprepared, expected) in [(false, "off"), (true, "on")] {
         let options = PostgresOptions::new().with_unprepared_statements(unprepared);
         let url = shared().url();
-        let backend = PostgresBackend::connect_with(&url, options, plain.clone()).await?;
+        let backend = PostgresBackend::connect_with(&url, options).await?;
         let client = backend.pool().get().await?;
         let row = client.query_one("SHOW enable_seqscan", &[]).await?;
         assert_eq!(row.get::<_, &str>(0), expected);

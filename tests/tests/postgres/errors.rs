@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
     AcquireResult, ErrorCode, ExtendRequest, LockBackend as _, LockError, LockId, LookupRequest,
-    PoolOptions, PostgresBackend, PostgresOptions, ReleaseRequest,
+    PostgresBackend, PostgresOptions, ReleaseRequest,
 };
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;
@@ -91,9 +91,8 @@ async fn nobody_answers() -> Result<()> {
     proxy.freeze(true);
     let started = Instant::now();
     let short = Duration::from_millis(200);
-    let options = PostgresOptions::new().with_pool_wait_timeout(short)?;
-    let pool = PoolOptions::new().with_connect_timeout(short)?;
-    let error = PostgresBackend::connect_with(&url_of(proxy.port()), options, pool).await;
+    let options = PostgresOptions::new().with_pool_wait_timeout(short).with_connect_timeout(short);
+    let error = PostgresBackend::connect_with(&url_of(proxy.port()), options).await;
     expect(&error.unwrap_err(), ErrorCode::NetworkTimeout, false);
     ensure!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     Ok(())
@@ -102,7 +101,8 @@ async fn nobody_answers() -> Result<()> {
 #[tokio::test]
 async fn no_tables_and_no_permission() -> Result<()> {
     let tables = Tables::fresh();
-    let backend = PostgresBackend::new(pool(&shared().url(), 1), tables.options());
+    let backend = PostgresBackend::from_pool(pool(&shared().url(), 1), tables.options())
+        .expect("options in range");
     let error = acquire_error(&backend).await;
     expect(&error, ErrorCode::InvalidArgument, false);
     assert!(error.message().contains("setup_schema"), "{error}");
@@ -113,7 +113,8 @@ async fn no_tables_and_no_permission() -> Result<()> {
     let admin = connect(&shared().url()).await;
     let _ = admin.batch_execute("CREATE ROLE stranger LOGIN").await;
     let url = shared().url().replace("postgres:syncguard@", "stranger@");
-    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    let backend =
+        PostgresBackend::from_pool(pool(&url, 1), tables.options()).expect("options in range");
     expect(&acquire_error(&backend).await, ErrorCode::AuthFailed, false);
     Ok(())
 }
@@ -125,7 +126,8 @@ async fn too_many_connections() -> Result<()> {
     for _ in 0..5 {
         open.push(connect(&server.url()).await);
     }
-    let backend = PostgresBackend::new(pool(&server.url(), 2), PostgresOptions::new());
+    let backend = PostgresBackend::from_pool(pool(&server.url(), 2), PostgresOptions::new())
+        .expect("options in range");
     expect(&acquire_error(&backend).await, ErrorCode::RateLimited, false);
     Ok(())
 }
@@ -141,8 +143,9 @@ async fn lock_and_statement_timeouts() -> Result<()> {
     let admin = connect(&shared().url()).await;
 
     // Ours, which ends the statement while there is still time to say so.
-    let options = tables.options().with_statement_timeout(Duration::from_secs(3))?;
-    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+    let options = tables.options().with_statement_timeout(Duration::from_secs(3));
+    let backend =
+        PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
     let started = Instant::now();
     expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
     ensure!(started.elapsed() >= Duration::from_millis(1500), "{:?}", started.elapsed());
@@ -150,17 +153,19 @@ async fn lock_and_statement_timeouts() -> Result<()> {
 
     // The role's own.
     let url = with_settings("-c lock_timeout=50ms");
-    let options = tables.options().with_statement_timeout(MINUTE)?;
-    let backend = PostgresBackend::new(pool(&url, 1), options);
+    let options = tables.options().with_statement_timeout(MINUTE);
+    let backend = PostgresBackend::from_pool(pool(&url, 1), options).expect("options in range");
     let started = Instant::now();
     expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
     ensure!(started.elapsed() < Duration::from_secs(20));
     let url = with_settings("-c statement_timeout=50ms");
-    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    let backend =
+        PostgresBackend::from_pool(pool(&url, 1), tables.options()).expect("options in range");
     expect(&acquire_error(&backend).await, ErrorCode::NetworkTimeout, false);
 
     // An operator's.
-    let backend = PostgresBackend::new(pool(&shared().url(), 1), tables.options());
+    let backend = PostgresBackend::from_pool(pool(&shared().url(), 1), tables.options())
+        .expect("options in range");
     let waiting = tokio::spawn(async move { acquire_error(&backend).await });
     waiters(&admin, &tables.locks, 1).await;
     let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
@@ -179,7 +184,8 @@ async fn a_read_only_session() -> Result<()> {
     let writer = tables.backend(1).await;
     let lock = take(&writer, KEY).await;
     let url = with_settings("-c default_transaction_read_only=on");
-    let backend = PostgresBackend::new(pool(&url, 1), tables.options());
+    let backend =
+        PostgresBackend::from_pool(pool(&url, 1), tables.options()).expect("options in range");
     // To look is allowed.
     ensure!(backend.lookup(LookupRequest::by_key(KEY)?).await?.is_some());
     expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
@@ -201,7 +207,8 @@ async fn strict_isolation_is_no_error() -> Result<()> {
             "-c default_transaction_isolation={}",
             level.replace(' ', "\\ ")
         ));
-        let backend = PostgresBackend::new(pool(&url, 8), tables.options());
+        let backend =
+            PostgresBackend::from_pool(pool(&url, 8), tables.options()).expect("options in range");
         for round in 1..=10 {
             let mut racers = JoinSet::new();
             for _ in 0..16 {
@@ -228,8 +235,8 @@ async fn a_deadlock_is_tried_again() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
     let url = with_settings("-c deadlock_timeout=10ms");
-    let options = tables.options().with_statement_timeout(MINUTE)?;
-    let backend = PostgresBackend::new(pool(&url, 1), options);
+    let options = tables.options().with_statement_timeout(MINUTE);
+    let backend = PostgresBackend::from_pool(pool(&url, 1), options).expect("options in range");
     let admin = connect(&shared().url()).await;
     let _ = take(&backend, KEY).await;
     tables.age(&admin, KEY, 120_000).await;
@@ -318,12 +325,8 @@ async fn what_a_trigger_says_goes_no_further() -> Result<()> {
     const HELD: &str = "another-private-key";
     log_of_the_driver();
     let tables = Tables::fresh();
-    let backend = PostgresBackend::connect_with(
-        &shared().url(),
-        tables.options(),
-        PoolOptions::new().with_size(2)?,
-    )
-    .await?;
+    let backend =
+        PostgresBackend::connect_with(&shared().url(), tables.options().with_pool_size(2)).await?;
     backend.setup_schema().await?;
     let admin = connect(&shared().url()).await;
     let held = take(&backend, HELD).await;

@@ -24,7 +24,8 @@ async fn a_reply_is_cut_at_every_byte() -> Result<()> {
     let admin = connect(&shared().url()).await;
     let proxy = FaultProxy::start(shared().port())?;
     // One connection, which knows all statements: the next reply is the one that is meant.
-    let backend = PostgresBackend::new(pool(&url_of(proxy.port()), 1), tables.options());
+    let backend = PostgresBackend::from_pool(pool(&url_of(proxy.port()), 1), tables.options())
+        .expect("options in range");
     for operation in ["acquire", "extend", "release", "lookup"] {
         let (mut length, mut unknown) = (0, 0);
         loop {
@@ -109,7 +110,8 @@ async fn connections_that_died_in_the_pool_are_survived() -> Result<()> {
         for known in [false, true] {
             let proxy = FaultProxy::start(shared().port())?;
             let pool = pool(&url_of(proxy.port()), CONNECTIONS);
-            let backend = PostgresBackend::new(pool, tables.options());
+            let backend =
+                PostgresBackend::from_pool(pool, tables.options()).expect("options in range");
             let key = format!("{operation} {known}");
             let held = take(&backend, &key).await.lock_id;
             let free = format!("{key} free");
@@ -175,9 +177,8 @@ async fn sessions_are_terminated_all_the_time() -> Result<()> {
     const WORKERS: usize = 8;
     let tables = Tables::fresh();
     let pool = tables.backend(4).await.pool().clone();
-    let options =
-        tables.options().with_statement_timeout(MINUTE)?.with_pool_wait_timeout(MINUTE)?;
-    let backend = PostgresBackend::new(pool, options);
+    let options = tables.options().with_statement_timeout(MINUTE).with_pool_wait_timeout(MINUTE);
+    let backend = PostgresBackend::from_pool(pool, options).expect("options in range");
     let admin = connect(&shared().url()).await;
     let over = Arc::new(AtomicBool::new(false));
     let inside = Arc::new(AtomicUsize::new(0));
@@ -295,11 +296,12 @@ async fn a_severed_network_hangs_nobody() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
     let proxy = FaultProxy::start(shared().port())?;
-    let options = tables.options().with_pool_wait_timeout(Duration::from_millis(300))?;
-    let options = options.with_statement_timeout(Duration::from_millis(300))?;
+    let options = tables.options().with_pool_wait_timeout(Duration::from_millis(300));
+    let options = options.with_statement_timeout(Duration::from_millis(300));
     let pool = pool(&url_of(proxy.port()), 4);
-    let backend = PostgresBackend::new(pool.clone(), options);
-    let patient = PostgresBackend::new(pool, tables.options().with_statement_timeout(MINUTE)?);
+    let backend = PostgresBackend::from_pool(pool.clone(), options).expect("options in range");
+    let patient = PostgresBackend::from_pool(pool, tables.options().with_statement_timeout(MINUTE))
+        .expect("options in range");
     let mut tasks = JoinSet::new();
     for task in 0..16 {
         let backend = backend.clone();

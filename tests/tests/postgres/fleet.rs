@@ -256,8 +256,9 @@ async fn an_extend_that_waited_too_long_revives_nothing() -> Result<()> {
 async fn an_extend_whose_row_was_held_up_for_too_long_revives_nothing() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
-    let options = tables.options().with_statement_timeout(MINUTE)?;
-    let backend = PostgresBackend::new(pool(&shared().url(), 2), options);
+    let options = tables.options().with_statement_timeout(MINUTE);
+    let backend =
+        PostgresBackend::from_pool(pool(&shared().url(), 2), options).expect("options in range");
     let ttl = Duration::from_millis(300);
     let lock = backend.acquire(request("key", ttl)).await?.acquired().context("a free key")?;
     let mut client = connect(&shared().url()).await;

@@ -29,8 +29,9 @@ async fn behind(
     statement: Duration,
 ) -> Result<PostgresBackend> {
     drop(tables.backend(1).await);
-    let options = tables.options().with_statement_timeout(statement)?;
-    let backend = PostgresBackend::new(pool(&url_of(proxy.port()), connections), options);
+    let options = tables.options().with_statement_timeout(statement);
+    let backend = PostgresBackend::from_pool(pool(&url_of(proxy.port()), connections), options)
+        .expect("options in range");
     let mut clients = Vec::new();
     for _ in 0..connections {
         clients.push(backend.pool().get().await?);
@@ -217,7 +218,7 @@ async fn a_late_first_sending_leaves_no_ghost_of_a_released_lock() -> Result<()>
             settles(&admin, &tables).await?;
         }
         stays_free(&admin, &tables, "ghost", ms(1_800)).await?;
-        ensure!(backend.guard_defaults().clean_up().waiting() == 0);
+        ensure!(backend.client_state().clean_up().waiting() == 0);
     }
     Ok(())
 }
@@ -227,10 +228,10 @@ async fn a_server_that_was_stopped_leaves_no_late_orphans() -> Result<()> {
     const KEYS: usize = 20;
     let mut server = PostgresServer::builder().config("fsync = off").start()?;
     let tables = Tables::fresh();
-    let options =
-        tables.options().with_statement_timeout(ms(500))?.with_pool_wait_timeout(ms(500))?;
+    let options = tables.options().with_statement_timeout(ms(500)).with_pool_wait_timeout(ms(500));
     drop(tables.backend_at(&server.url(), 1).await);
-    let backend = PostgresBackend::new(pool(&server.url(), KEYS + 1), options);
+    let backend = PostgresBackend::from_pool(pool(&server.url(), KEYS + 1), options)
+        .expect("options in range");
     let mut clients = Vec::new();
     for _ in 0..=KEYS {
         clients.push(backend.pool().get().await?);
@@ -263,10 +264,11 @@ async fn a_server_that_was_stopped_leaves_no_late_orphans() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_for_the_table_leaves_no_late_orphans() -> Result<()> {
     let tables = Tables::fresh();
-    let options = tables.options().with_statement_timeout(ms(400))?;
+    let options = tables.options().with_statement_timeout(ms(400));
     let backend = tables.backend(4).await;
     let _ = take(&backend, "clock").await;
-    let backend = PostgresBackend::new(pool(&shared().url(), 8), options);
+    let backend =
+        PostgresBackend::from_pool(pool(&shared().url(), 8), options).expect("options in range");
     let mut admin = connect(&shared().url()).await;
     let watch = connect(&shared().url()).await;
     let transaction = admin.transaction().await?;
@@ -320,9 +322,10 @@ async fn a_late_grant_is_no_grant() -> Result<()> {
 async fn a_release_in_a_short_outage_is_not_late_for_long() -> Result<()> {
     let mut server = PostgresServer::builder().config("fsync = off").start()?;
     let tables = Tables::fresh();
-    let options = tables.options().with_statement_timeout(ms(500))?;
+    let options = tables.options().with_statement_timeout(ms(500));
     drop(tables.backend_at(&server.url(), 1).await);
-    let backend = PostgresBackend::new(pool(&server.url(), 4), options);
+    let backend =
+        PostgresBackend::from_pool(pool(&server.url(), 4), options).expect("options in range");
     let config = |key: &str| LockConfig::new(key).with_ttl(ms(20_000));
     let released = acquire(&backend, config("released")).await?;
     let dropped = acquire(&backend, config("dropped")).await?;

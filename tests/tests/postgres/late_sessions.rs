@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::{
-    ErrorCode, IsLockedRequest, LockBackend as _, LookupRequest, PoolOptions, PostgresBackend,
+    ErrorCode, IsLockedRequest, LockBackend as _, LookupRequest, PostgresBackend,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 
@@ -60,14 +60,14 @@ async fn a_late_table_piles_up_no_sessions_of_our_pool() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_commits_pile_up_no_sessions_of_a_users_pool() -> Result<()> {
     let stage = Stage::set().await?;
-    println!("{}", pile_up(&stage, &stage.theirs()?, Fault::StandbyAway).await?);
+    println!("{}", pile_up(&stage, &stage.theirs(), Fault::StandbyAway).await?);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_table_piles_up_no_sessions_of_a_users_pool() -> Result<()> {
     let stage = Stage::set().await?;
-    println!("{}", pile_up(&stage, &stage.theirs()?, Fault::TableLocked).await?);
+    println!("{}", pile_up(&stage, &stage.theirs(), Fault::TableLocked).await?);
     Ok(())
 }
 
@@ -75,9 +75,9 @@ async fn a_late_table_piles_up_no_sessions_of_a_users_pool() -> Result<()> {
 async fn behind_pgbouncer(fault: Fault) -> Result<String> {
     let stage = Stage::set().await?;
     let pooler = PgBouncer::start(&stage.server, PoolMode::Transaction)?;
-    let options = stage.options()?.with_unprepared_statements(true);
-    let pool = PoolOptions::new().with_size(POOL)?;
-    let backend = PostgresBackend::connect_with(&pooler.url(), options, pool).await?;
+    let options = stage.options().with_unprepared_statements(true);
+    let backend =
+        PostgresBackend::connect_with(&pooler.url(), options.with_pool_size(POOL)).await?;
     pile_up(&stage, &backend, fault).await
 }
 
@@ -121,9 +121,10 @@ async fn a_late_table_is_waited_for_by_reads_as_by_writes() -> Result<()> {
 async fn a_late_server_is_named_when_the_pool_has_no_connection() -> Result<()> {
     let stage = Stage::set().await?;
     // Behind a pooler, it says; so nothing is cancelled.
-    let options = stage.options()?.with_unprepared_statements(true);
-    let options = options.with_pool_wait_timeout(STATEMENT / 4)?;
-    let backend = PostgresBackend::new(pool(&stage.url(), 1), options);
+    let options = stage.options().with_unprepared_statements(true);
+    let options = options.with_pool_wait_timeout(STATEMENT / 4);
+    let backend =
+        PostgresBackend::from_pool(pool(&stage.url(), 1), options).expect("options in range");
     drop(backend.pool().get().await?);
     stage.strike(Fault::TableLocked).await?;
     for expected in [ErrorCode::NetworkTimeout, ErrorCode::ServiceUnavailable] {
@@ -141,7 +142,12 @@ async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()>
     let (pool, _) = passed::pool(&stage.url(), POOL)?;
     println!(
         "{}",
-        pile_up(&stage, &PostgresBackend::new(pool, stage.options()?), Fault::StandbyAway).await?
+        pile_up(
+            &stage,
+            &PostgresBackend::from_pool(pool, stage.options()).expect("options in range"),
+            Fault::StandbyAway
+        )
+        .await?
     );
     Ok(())
 }
@@ -151,7 +157,7 @@ async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()>
 async fn a_late_server_is_left_with_few_sessions() -> Result<()> {
     for ours in [true, false] {
         let mut stage = Stage::set().await?;
-        let backend = if ours { stage.ours().await? } else { stage.theirs()? };
+        let backend = if ours { stage.ours().await? } else { stage.theirs() };
         let crowd = Crowd::gather(&backend).await?;
         let usual = crowd.all_are_served().await?;
         stage.server.pause()?;

@@ -5,29 +5,34 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::{
-    ErrorCode, LockConfig, LockError, PoolOptions, PostgresBackend, PostgresOptions,
-    ReleaseErrorHandler, ReleaseSource, acquire,
+    ErrorCode, LockConfig, PostgresBackend, PostgresOptions, ReleaseErrorHandler, ReleaseSource,
+    acquire, schema_sql,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::sync::mpsc;
 
 use crate::support::{MINUTE, Tables, connect, pool, shared};
 
-#[test]
-fn absurd_settings_are_refused() {
+#[tokio::test]
+async fn absurd_settings_are_refused() {
     let instant = Duration::from_micros(999);
     let options = PostgresOptions::new;
-    let refused: [Result<(), LockError>; 7] = [
-        options().with_pool_wait_timeout(instant).map(drop),
-        options().with_statement_timeout(instant).map(drop),
-        options().with_statement_timeout(Duration::MAX).map(drop),
-        options().with_dispose_timeout(instant).map(drop),
-        options().with_tables("same", "Same").map(drop),
-        PoolOptions::new().with_connect_timeout(instant).map(drop),
-        PoolOptions::new().with_size(0).map(drop),
-    ];
-    for result in refused {
-        assert_eq!(result.unwrap_err().code(), ErrorCode::InvalidArgument);
+    for wrong in [
+        options().with_pool_wait_timeout(instant),
+        options().with_statement_timeout(instant),
+        options().with_statement_timeout(Duration::MAX),
+        options().with_dispose_timeout(instant),
+        options().with_tables("same", "Same"),
+        options().with_connect_timeout(instant),
+        options().with_pool_size(0),
+    ] {
+        // Nobody is there; it is refused before that matters.
+        let connected =
+            PostgresBackend::connect_with("postgres://127.0.0.1:1", wrong.clone()).await;
+        assert_eq!(connected.unwrap_err().code(), ErrorCode::InvalidArgument);
+        let over = PostgresBackend::from_pool(pool("postgres://127.0.0.1:1", 1), wrong.clone());
+        assert_eq!(over.unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(schema_sql(&wrong).unwrap_err().code(), ErrorCode::InvalidArgument);
     }
 }
 
@@ -44,9 +49,10 @@ async fn failed_releases_are_heard_of() -> Result<()> {
     let options = tables
         .options()
         .with_on_release_error(handler)
-        .with_statement_timeout(2 * MINUTE)?
-        .with_dispose_timeout(Duration::from_millis(100))?;
-    let backend = PostgresBackend::new(pool(&shared().url(), 1), options);
+        .with_statement_timeout(2 * MINUTE)
+        .with_dispose_timeout(Duration::from_millis(100));
+    let backend =
+        PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
     let mut admin = connect(&shared().url()).await;
 
     // It would wait for a minute.
@@ -70,9 +76,9 @@ async fn failed_releases_are_heard_of() -> Result<()> {
 #[tokio::test]
 async fn nothing_private_is_shown() -> Result<()> {
     let tables = Tables::fresh();
-    let (options, pool_options) = (tables.options(), PoolOptions::new().with_size(2)?);
-    let text = format!("{options:?} {pool_options:?}");
-    let backend = PostgresBackend::connect_with(&shared().url(), options, pool_options).await?;
+    let options = tables.options().with_pool_size(2);
+    let text = format!("{options:?}");
+    let backend = PostgresBackend::connect_with(&shared().url(), options).await?;
     let text = format!("{text} {backend:?} {:?}", Arc::new(backend.clone()));
     ensure!(!text.contains(PostgresServer::PASSWORD), "{text}");
     Ok(())

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::{
-    ErrorCode, ExtendRequest, LockBackend as _, LockError, LookupRequest, PoolOptions,
-    PostgresBackend, PostgresOptions, ReleaseRequest,
+    ErrorCode, ExtendRequest, LockBackend as _, LockError, LookupRequest, PostgresBackend,
+    PostgresOptions, ReleaseRequest,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
@@ -17,8 +17,8 @@ async fn through(
 ) -> Result<PostgresBackend, LockError> {
     let options = PostgresOptions::new()
         .with_unprepared_statements(true)
-        .with_statement_timeout(statement_timeout)?;
-    PostgresBackend::connect_with(&pooler.url(), options, PoolOptions::new()).await
+        .with_statement_timeout(statement_timeout);
+    PostgresBackend::connect_with(&pooler.url(), options).await
 }
 
 /// PgBouncer itself answered: nobody has carried anything out.

@@ -31,7 +31,8 @@ async fn every_operation_is_one_round_trip() -> Result<()> {
 async fn count(tables: &Tables, port: u16, options: PostgresOptions) -> Result<()> {
     drop(tables.backend(1).await);
     let proxy = FaultProxy::start(port)?;
-    let backend = PostgresBackend::new(pool(&url_of(proxy.port()), 1), options);
+    let backend = PostgresBackend::from_pool(pool(&url_of(proxy.port()), 1), options)
+        .expect("options in range");
     // The first time, a connection is opened and statements are prepared.
     each(&backend, "key", async |_, operation| operation.await).await?;
     each(&backend, "key", async |name, operation| {
@@ -101,7 +102,8 @@ async fn an_operation_takes_as_long_as_the_way() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
     let proxy = FaultProxy::start(shared().port())?;
-    let backend = PostgresBackend::new(pool(&url_of(proxy.port()), 1), tables.options());
+    let backend = PostgresBackend::from_pool(pool(&url_of(proxy.port()), 1), tables.options())
+        .expect("options in range");
     each(&backend, "key", async |_, operation| operation.await).await?;
     proxy.set_latency(WAY, WAY);
     // A busy machine holds one or the other up, but not always the same.

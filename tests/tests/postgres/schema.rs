@@ -25,7 +25,8 @@ fn their_ddl(tables: &Tables) -> String {
 }
 
 async fn works(url: &str, options: &PostgresOptions, key: &str) -> Result<()> {
-    let backend = PostgresBackend::new(pool(url, 1), options.clone());
+    let backend =
+        PostgresBackend::from_pool(pool(url, 1), options.clone()).expect("options in range");
     let lock = take(&backend, key).await;
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     Ok(())
@@ -114,13 +115,13 @@ async fn a_role_that_may_only_use_the_tables_checks_them() -> Result<()> {
              CREATE SCHEMA ops; CREATE ROLE worker LOGIN; GRANT USAGE ON SCHEMA ops TO worker",
         )
         .await?;
-    let options = PostgresOptions::new().with_tables("ops.Locks", "ops.Fences")?;
+    let options = PostgresOptions::new().with_tables("ops.Locks", "ops.Fences");
     let worker = shared().url().replace("postgres:syncguard@", "worker@");
     let setup = async || setup_schema(&pool(&worker, 1), &options).await;
 
     let error = setup().await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
-    client.batch_execute(&schema_sql(&options)).await?;
+    client.batch_execute(&schema_sql(&options).expect("options in range")).await?;
     let error = setup().await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
     assert!(error.message().contains("lacks"), "{error}");
@@ -159,7 +160,7 @@ async fn names_are_folded_as_the_server_folds_them() -> Result<()> {
     client
         .batch_execute("CREATE TABLE MixedCase_Locks (LIKE syncguard_locks INCLUDING ALL)")
         .await?;
-    let options = PostgresOptions::new().with_tables("MixedCase_Locks", "Select")?;
+    let options = PostgresOptions::new().with_tables("MixedCase_Locks", "Select");
     setup_schema(&pool(&shared().url(), 1), &options).await?;
     works(&shared().url(), &options, "key").await?;
     let rows: i64 =
@@ -167,7 +168,7 @@ async fn names_are_folded_as_the_server_folds_them() -> Result<()> {
     assert_eq!(rows, 1);
 
     let long = ["l".repeat(63), "f".repeat(63)];
-    let options = PostgresOptions::new().with_tables(&long[0], &long[1])?;
+    let options = PostgresOptions::new().with_tables(&long[0], &long[1]);
     for _ in 0..2 {
         setup_schema(&pool(&shared().url(), 1), &options).await?;
     }
@@ -179,12 +180,12 @@ async fn names_are_folded_as_the_server_folds_them() -> Result<()> {
 async fn the_text_makes_the_same_tables() -> Result<()> {
     let client = connect(&shared().url()).await;
     let tables = Tables::fresh();
-    client.batch_execute(&schema_sql(&tables.options())).await?;
+    client.batch_execute(&schema_sql(&tables.options()).expect("options in range")).await?;
     let before = shape(&client, &tables).await?;
     setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
     assert_eq!(shape(&client, &tables).await?, before);
     // Twice is once.
-    client.batch_execute(&schema_sql(&tables.options())).await?;
+    client.batch_execute(&schema_sql(&tables.options()).expect("options in range")).await?;
     assert_eq!(shape(&client, &tables).await?, before);
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::{
-    AcquireResult, ErrorCode, LockBackend as _, PoolOptions, PostgresBackend, ReleaseRequest,
+    AcquireResult, ErrorCode, LockBackend as _, PostgresBackend, ReleaseRequest,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
@@ -16,9 +16,8 @@ async fn ours(tables: &Tables, settings: &[&str]) -> Result<PostgresBackend> {
     let settings: Vec<String> =
         settings.iter().map(|setting| format!("-c%20{}", setting.replace('=', "%3D"))).collect();
     let url = format!("{}?options={}", shared().url(), settings.join("%20"));
-    let options = tables.options().with_statement_timeout(Duration::from_secs(1))?;
-    let pool = PoolOptions::new().with_size(1)?;
-    Ok(PostgresBackend::connect_with(&url, options, pool).await?)
+    let options = tables.options().with_statement_timeout(Duration::from_secs(1));
+    Ok(PostgresBackend::connect_with(&url, options.with_pool_size(1)).await?)
 }
 
 async fn settings(backend: &PostgresBackend) -> Result<[String; 3]> {
@@ -55,8 +54,7 @@ async fn our_sessions_bound_their_waits_where_nobody_else_does() -> Result<()> {
 
     // Behind a pooler, the sessions are others' too.
     let options = tables.options().with_unprepared_statements(true);
-    let unprepared =
-        PostgresBackend::connect_with(&shared().url(), options, PoolOptions::new()).await?;
+    let unprepared = PostgresBackend::connect_with(&shared().url(), options).await?;
     assert_eq!(settings(&unprepared).await?, ["0", "0", "read committed"]);
     Ok(())
 }

@@ -24,7 +24,9 @@ pub(crate) fn shared() -> &'static PostgresServer {
         let server =
             PostgresServer::builder().config("max_connections = 400").config("fsync = off");
         let server = server.start().expect("a PostgreSQL server");
-        server.psql(&schema_sql(&PostgresOptions::new())).expect("the tables");
+        server
+            .psql(&schema_sql(&PostgresOptions::new()).expect("options in range"))
+            .expect("the tables");
         server
     })
 }
@@ -75,7 +77,7 @@ impl Tables {
     }
 
     pub(crate) fn options(&self) -> PostgresOptions {
-        PostgresOptions::new().with_tables(&self.locks, &self.fences).expect("names")
+        PostgresOptions::new().with_tables(&self.locks, &self.fences)
     }
 
     /// A backend on these tables of the shared server, which are made if they are missing.
@@ -86,7 +88,7 @@ impl Tables {
     pub(crate) async fn backend_at(&self, url: &str, size: usize) -> PostgresBackend {
         let pool = pool(url, size);
         setup_schema(&pool, &self.options()).await.expect("tables");
-        PostgresBackend::new(pool, self.options())
+        PostgresBackend::from_pool(pool, self.options()).expect("options in range")
     }
 
     /// Makes all locks of a key older.

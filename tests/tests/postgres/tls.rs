@@ -5,8 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::{
-    ErrorCode, LockBackend as _, LockError, PoolOptions, PostgresBackend, PostgresOptions,
-    ReleaseRequest,
+    ErrorCode, LockBackend as _, LockError, PostgresBackend, PostgresOptions, ReleaseRequest,
 };
 use syncguard_test_services::postgres::PostgresServer;
 
@@ -32,11 +31,11 @@ pub(crate) fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
 }
 
 async fn connect(url: &str, root: Option<&[u8]>) -> Result<PostgresBackend, LockError> {
-    let mut pool = PoolOptions::new().with_size(2)?;
+    let mut options = PostgresOptions::new().with_pool_size(2);
     if let Some(root) = root {
-        pool = pool.with_root_certificate(root);
+        options = options.with_root_certificate(root);
     }
-    PostgresBackend::connect_with(url, PostgresOptions::new(), pool).await
+    PostgresBackend::connect_with(url, options).await
 }
 
 async fn is_encrypted(backend: &PostgresBackend) -> Result<bool> {

@@ -24,9 +24,12 @@ async fn ten_thousand_tasks_share_a_key_and_eight_connections() -> Result<()> {
     let server = PostgresServer::builder().config("fsync = off").start()?;
     let tables = Tables::fresh();
     // A crowd of ten thousand may have to queue for a connection for longer than the default allows.
-    let options = tables.options().with_pool_wait_timeout(Duration::from_secs(60))?;
-    let backend =
-        PostgresBackend::new(tables.backend_at(&server.url(), 8).await.pool().clone(), options);
+    let options = tables.options().with_pool_wait_timeout(Duration::from_secs(60));
+    let backend = PostgresBackend::from_pool(
+        tables.backend_at(&server.url(), 8).await.pool().clone(),
+        options,
+    )
+    .expect("options in range");
     let patient = AcquisitionOptions::new()
         .with_max_retries(u32::MAX)
         .with_backoff(Backoff::Fixed)
@@ -139,10 +142,10 @@ async fn contenders_wait_for_nothing() -> Result<()> {
 async fn an_exhausted_pool_is_rate_limited() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
-    let options = tables.options().with_pool_wait_timeout(Duration::from_millis(100))?;
+    let options = tables.options().with_pool_wait_timeout(Duration::from_millis(100));
     let pool = pool(&shared().url(), 1);
-    let backend = PostgresBackend::new(pool.clone(), options);
-    let patient = PostgresBackend::new(pool, tables.options());
+    let backend = PostgresBackend::from_pool(pool.clone(), options).expect("options in range");
+    let patient = PostgresBackend::from_pool(pool, tables.options()).expect("options in range");
     let borrowed = backend.pool().get().await?;
     for attempt in 0..2 {
         let started = Instant::now();

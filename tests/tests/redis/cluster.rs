@@ -37,7 +37,7 @@ async fn an_untagged_prefix_is_refused() -> Result<()> {
     for prefix in ["app", "{}", "{app", "app}"] {
         let options = RedisOptions::new().with_key_prefix(prefix);
         let connected = RedisBackend::connect_with(&cluster.url(), options.clone()).await;
-        let wrapped = RedisBackend::from_client(client.clone(), options).await;
+        let wrapped = RedisBackend::from_client(client.clone(), options);
         for refused in [connected, wrapped] {
             let error = refused.unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidArgument);

@@ -73,8 +73,8 @@ impl Harness for Redis {
             RedisOptions::new().with_key_prefix(self.prefix).with_cleanup_in_is_locked(cleanup);
         match &self.way {
             Way::Connect(url) => RedisBackend::connect_with(url, options).await,
-            Way::Client(client) => RedisBackend::from_client(client.clone(), options).await,
-            Way::Pool(pool) => RedisBackend::from_pool(pool.clone(), options).await,
+            Way::Client(client) => RedisBackend::from_client(client.clone(), options),
+            Way::Pool(pool) => RedisBackend::from_pool(pool.clone(), options),
         }
         .expect("a backend")
     }
@@ -91,7 +91,7 @@ impl Harness for Redis {
         let url = format!("redis://127.0.0.1:{port}");
         let backend = match &self.way {
             Way::Connect(_) => RedisBackend::connect_with(&url, options).await,
-            Way::Pool(_) => RedisBackend::from_pool(pool(&url).await, options).await,
+            Way::Pool(_) => RedisBackend::from_pool(pool(&url).await, options),
             // A cluster's nodes say themselves where they are, so its clients go past a proxy.
             Way::Client(_) => return None,
         };

@@ -22,7 +22,7 @@ async fn over_a_pool_of_4(server: &RedisServer) -> Result<RedisBackend> {
     pool.init().await?;
     // Unoptimised and beside other tests, thousands of attempts at once take their time.
     let options = RedisOptions::new().with_command_timeout(Duration::from_secs(10));
-    Ok(RedisBackend::from_pool(pool, options).await?)
+    Ok(RedisBackend::from_pool(pool, options)?)
 }
 
 #[tokio::test(flavor = "multi_thread")]

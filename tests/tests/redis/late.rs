@@ -91,7 +91,7 @@ impl Line {
 
 /// Waits until there is nothing left to clean up.
 async fn cleaned_up(backend: &RedisBackend) {
-    let clean_up = backend.guard_defaults().clean_up();
+    let clean_up = backend.client_state().clean_up();
     soon("the end of the clean-up", || async { clean_up.waiting() == 0 }).await;
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::memory::MemoryBackend;
-use syncguard::postgres::{PoolOptions, PostgresBackend, PostgresOptions};
+use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
@@ -95,9 +95,9 @@ async fn redis(servers: &Servers, prefix: &str) -> DynBackend {
 
 async fn postgres(servers: &Servers, number: usize) -> DynBackend {
     let (locks, fences) = (format!("locks_{number}"), format!("fences_{number}"));
-    let options = PostgresOptions::new().with_tables(&locks, &fences).expect("names");
-    let pool = PoolOptions::new().with_size(2).expect("a size");
-    let backend = PostgresBackend::connect_with(&servers.postgres.url(), options, pool).await;
+    let options = PostgresOptions::new().with_tables(&locks, &fences);
+    let backend =
+        PostgresBackend::connect_with(&servers.postgres.url(), options.with_pool_size(2)).await;
     let backend = backend.expect("a PostgreSQL backend");
     backend.setup_schema().await.expect("tables");
     DynBackend::new(backend)

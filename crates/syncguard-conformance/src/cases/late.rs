@@ -74,7 +74,7 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>
     let backend = client.backend().clone();
     let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
     desert(&late, acquire).await;
-    let clean_up = client.backend().guard_defaults().clean_up();
+    let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
     // It may be over before anybody could see it.
     while clean_up.waiting() == 0 && started.elapsed() < SOON / 4 {
@@ -287,7 +287,7 @@ async fn still_free<B: LockBackend>(other: &Client<B>, key: &Key) -> Result<(), 
 
 /// Waits until the backend has nothing left to do in the background.
 async fn cleaned_up<B: LockBackend>(client: &Client<B>, late: &Late<B>) -> bool {
-    let clean_up = client.backend().guard_defaults().clean_up();
+    let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
     while clean_up.waiting() > 0 {
         if started.elapsed() > late.bound + 2 * SOON {

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_conformance::{Harness, Late};
-use syncguard_core::cancel::{self, Caller, Unsettled};
+use syncguard_core::authoring::StoreClock;
+use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ErrorCode,
-    ExtendRequest, ExtendResult, Fence, GuardDefaults, IsLockedRequest, Key, LockBackend,
-    LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, StoreClock,
-    TimeAuthority, Timestamp,
+    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ClientState, ErrorCode,
+    ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError, LockId,
+    LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp,
 };
 use tokio::time::Instant;
 
@@ -66,7 +66,7 @@ pub(crate) struct Backend {
     pub(crate) clock: Arc<StoreClock>,
     /// Acquires whose first sending may still arrive.
     pub(crate) sent_twice: Arc<Mutex<HashMap<LockId, Unsettled>>>,
-    guards: Arc<GuardDefaults>,
+    guards: Arc<ClientState>,
 }
 
 impl Clone for Backend {
@@ -214,7 +214,7 @@ impl LockBackend for Backend {
         capabilities
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
+    fn client_state(&self) -> &ClientState {
         &self.guards
     }
 }

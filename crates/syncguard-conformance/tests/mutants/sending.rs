@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::cancel::{self, Caller, Settle, Settled, Unsettled};
+use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, ErrorCode, LockError, LockId, NotHeld, ReleaseResult, Timestamp,
 };

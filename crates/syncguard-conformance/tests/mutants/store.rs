@@ -9,7 +9,8 @@ mod own;
 
 use std::collections::HashMap;
 
-use syncguard_core::{Acquired, Fence, Key, LockError, LockId, Timestamp, Ttl, corrupt_record};
+use syncguard_core::authoring::corrupt_record;
+use syncguard_core::{Acquired, Fence, Key, LockError, LockId, Timestamp, Ttl};
 
 use crate::flaws::Flaw;
 use crate::keys;

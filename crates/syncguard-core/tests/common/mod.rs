@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use syncguard_core::authoring::cancel;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ErrorCode, ExtendRequest, ExtendResult,
-    Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult, cancel,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
+    ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
@@ -19,7 +20,7 @@ use tokio::time::sleep;
 pub(crate) struct Line {
     pub(crate) store: MemoryBackend,
     pub(crate) behaviour: Arc<Behaviour>,
-    guards: GuardDefaults,
+    guards: ClientState,
 }
 
 #[derive(Default)]
@@ -51,10 +52,10 @@ pub(crate) struct Trouble {
 
 impl Line {
     pub(crate) fn new() -> Self {
-        Self::with_guard_defaults(GuardDefaults::default())
+        Self::with_client_state(ClientState::default())
     }
 
-    pub(crate) fn with_guard_defaults(guards: GuardDefaults) -> Self {
+    pub(crate) fn with_client_state(guards: ClientState) -> Self {
         Self { store: MemoryBackend::new(), behaviour: Arc::default(), guards }
     }
 
@@ -137,7 +138,7 @@ impl LockBackend for Line {
         self.store.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
+    fn client_state(&self) -> &ClientState {
         &self.guards
     }
 }

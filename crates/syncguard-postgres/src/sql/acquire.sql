@@ -35,22 +35,19 @@ time AS MATERIALIZED (
   SELECT {now} AS now_ms FROM turn
   WHERE NOT EXISTS (SELECT FROM stored) OR EXISTS (SELECT FROM vacant)
 ),
-clock AS MATERIALIZED (
-  SELECT now_ms FROM time WHERE now_ms <= $6
-),
 -- Every acquisition moves the counter. If it is not where the snapshot saw it, the key was acquired
 -- meanwhile, and nothing is written.
 numbered AS (
   INSERT INTO {fences} AS c (fence_key, fence, key_debug)
-  SELECT $2, 1, $3 FROM clock
+  SELECT $2, 1, $3 FROM time WHERE now_ms <= $6
   ON CONFLICT (fence_key) DO UPDATE SET fence = c.fence + 1
     WHERE c.fence = coalesce((SELECT counter.fence FROM counter), 0)
   RETURNING c.fence
 ),
 taken AS (
   INSERT INTO {locks} AS l (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key)
-  SELECT $1, $4, clock.now_ms + $5, clock.now_ms, lpad(numbered.fence::text, 15, '0'), $3
-  FROM numbered, clock
+  SELECT $1, $4, time.now_ms + $5, time.now_ms, lpad(numbered.fence::text, 15, '0'), $3
+  FROM numbered, time
   ON CONFLICT (key) DO UPDATE SET
     lock_id = excluded.lock_id,
     expires_at_ms = excluded.expires_at_ms,
@@ -69,8 +66,7 @@ SELECT
     THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,
   {record},
   l.now_ms,
-  EXISTS (SELECT FROM time WHERE now_ms > $6) AS late,
-  {now} AS answered_ms
+  (SELECT time.now_ms FROM time) AS judged_at_ms
 FROM (VALUES (1)) AS one
 LEFT JOIN taken ON true
 LEFT JOIN stored AS l ON true

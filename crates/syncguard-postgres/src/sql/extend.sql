@@ -26,13 +26,13 @@ extended AS (
   FROM clock
   WHERE l.lock_id = $1 AND l.expires_at_ms > clock.now_ms - {tolerance} AND {intact}
     AND clock.now_ms <= $4 AND ($3 IS NULL OR l.expires_at_ms = $3)
-  RETURNING l.expires_at_ms
+  RETURNING l.expires_at_ms, clock.now_ms
 )
-SELECT extended.expires_at_ms AS extended_expires_at_ms, {no_record},
-  NULL::bigint AS held_expires_at_ms, false AS late, {now} AS answered_ms
-FROM extended
+SELECT l.expires_at_ms AS extended_expires_at_ms, NULL::bigint AS held_expires_at_ms, {no_record},
+  NULL::bigint, l.now_ms AS judged_at_ms
+FROM extended AS l
 UNION ALL
-SELECT NULL, {record}, {now},
-  (SELECT held.expires_at_ms FROM held, clock WHERE held.expires_at_ms > clock.now_ms - {tolerance}),
-  EXISTS (SELECT FROM clock WHERE now_ms > $4), {now}
-FROM stored AS l WHERE NOT EXISTS (SELECT FROM extended)
+SELECT NULL, CASE WHEN held.expires_at_ms > clock.now_ms - {tolerance} THEN held.expires_at_ms END,
+  {record}, coalesce(clock.now_ms, l.now_ms), clock.now_ms
+FROM stored AS l LEFT JOIN (held CROSS JOIN clock) ON true
+WHERE NOT EXISTS (SELECT FROM extended)

@@ -3,13 +3,15 @@
 WITH {settings},
 -- Where another session has written the row meanwhile, its newest version is judged. Where it was only
 -- held up, the time is read once more when the wait is over: false if the lock had expired by then.
+-- The lock is live and the deadline is not over: one look at the clock for both.
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id = $1 AND l.expires_at_ms > {now} - {tolerance} AND {intact} AND {now} <= $2
-  RETURNING l.expires_at_ms > {now} - {tolerance} AS in_time
+  WHERE l.lock_id = $1 AND {intact}
+    AND {now} - {tolerance} < least(l.expires_at_ms, $2 - {tolerance} + 1)
+  RETURNING l.expires_at_ms, {now} AS now_ms
 )
-SELECT in_time AS released, {no_record}, false AS late, {now} AS answered_ms FROM released
+SELECT l.expires_at_ms > l.now_ms - {tolerance} AS released, {no_record}, l.now_ms AS judged_at_ms
+FROM released AS l
 UNION ALL
-SELECT false, {record}, {now}, {now} > $2 AND l.expires_at_ms > {now} - {tolerance}, {now}
-FROM {locks} AS l
+SELECT NULL, {record}, {now} FROM {locks} AS l
 WHERE l.lock_id = $1 AND NOT EXISTS (SELECT FROM released)

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_memory::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo,
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ErrorCode,
+    ExtendRequest, ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo,
     LookupRequest, MemoryBackend, ReleaseRequest, ReleaseResult,
 };
 use syncguard_telemetry::{
@@ -140,7 +140,7 @@ impl LockBackend for Store {
         self.inner.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.inner.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.inner.client_state()
     }
 }

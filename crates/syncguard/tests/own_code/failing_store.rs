@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use syncguard::memory::MemoryBackend;
 use syncguard::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ErrorCode, ExtendRequest, ExtendResult,
-    Fence, GuardDefaults, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
+    ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
     ReleaseRequest, ReleaseResult, lock,
 };
 
@@ -52,8 +52,8 @@ impl LockBackend for Flaky {
         self.store.capabilities()
     }
 
-    fn guard_defaults(&self) -> &GuardDefaults {
-        self.store.guard_defaults()
+    fn client_state(&self) -> &ClientState {
+        self.store.client_state()
     }
 }
 

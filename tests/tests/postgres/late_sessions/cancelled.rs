@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_postgres::tokio_postgres::{Config, NoTls};
 use syncguard_postgres::{
-    ErrorCode, IsLockedRequest, LockBackend as _, LockError, PoolOptions, PostgresBackend,
+    ErrorCode, IsLockedRequest, LockBackend as _, LockError, PostgresBackend,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 use syncguard_test_services::proxy::FaultProxy;
@@ -42,15 +42,16 @@ async fn cancelled(stage: &Stage) -> Result<bool> {
 }
 
 async fn ours(url: &str, stage: &Stage) -> Result<PostgresBackend, LockError> {
-    let options = stage.options().expect("options");
-    PostgresBackend::connect_with(url, options, PoolOptions::new().with_size(1)?).await
+    let options = stage.options();
+    PostgresBackend::connect_with(url, options.with_pool_size(1)).await
 }
 
 /// The session of a statement that was given up is used again.
 #[tokio::test]
 async fn a_late_statement_leaves_its_session_behind() -> Result<()> {
     let stage = Stage::set().await?;
-    let theirs = PostgresBackend::new(pool(&stage.url(), 1), stage.options()?);
+    let theirs = PostgresBackend::from_pool(pool(&stage.url(), 1), stage.options())
+        .expect("options in range");
     let ours = ours(&stage.url(), &stage).await?;
     let cases =
         [(&theirs, Fault::TableLocked), (&theirs, Fault::StandbyAway), (&ours, Fault::StandbyAway)];
@@ -77,16 +78,33 @@ async fn a_late_statement_is_cancelled_as_its_pool_connects() -> Result<()> {
     let plain: Config = stage.url().parse()?;
     let connector = Passed::default();
     let (encrypted, config) = passed::pool(&stage.url(), 1)?;
-    let options = stage.options()?;
+    let options = stage.options();
     let told = options.clone().with_cancel_requests(&plain, NoTls);
     let told_tls = options.clone().with_cancel_requests(&config, connector.clone());
     let patient = format!("{}?{PATIENT}", stage.url());
     let cases = [
         ("a pool of ours", ours(&patient, &stage).await?, true),
-        ("a user's pool", PostgresBackend::new(pool(&stage.url(), 1), options.clone()), true),
-        ("a user's pool, told", PostgresBackend::new(pool(&stage.url(), 1), told), true),
-        ("an encrypted pool", PostgresBackend::new(encrypted.clone(), options), false),
-        ("an encrypted pool, told", PostgresBackend::new(encrypted, told_tls), true),
+        (
+            "a user's pool",
+            PostgresBackend::from_pool(pool(&stage.url(), 1), options.clone())
+                .expect("options in range"),
+            true,
+        ),
+        (
+            "a user's pool, told",
+            PostgresBackend::from_pool(pool(&stage.url(), 1), told).expect("options in range"),
+            true,
+        ),
+        (
+            "an encrypted pool",
+            PostgresBackend::from_pool(encrypted.clone(), options).expect("options in range"),
+            false,
+        ),
+        (
+            "an encrypted pool, told",
+            PostgresBackend::from_pool(encrypted, told_tls).expect("options in range"),
+            true,
+        ),
     ];
     for (name, backend, expected) in cases {
         // A connection, so that its opening is not a part of it.
@@ -107,10 +125,10 @@ async fn a_late_statement_is_cancelled_as_its_pool_connects() -> Result<()> {
 async fn a_late_statement_is_cancelled_over_tls() -> Result<()> {
     let (server, root, _) = crate::tls::server()?;
     let url = server.url().replace("127.0.0.1", "localhost");
-    let options = syncguard_postgres::PostgresOptions::new().with_statement_timeout(STATEMENT)?;
-    let pool = PoolOptions::new().with_size(1)?.with_root_certificate(root);
+    let options = syncguard_postgres::PostgresOptions::new().with_statement_timeout(STATEMENT);
+    let options = options.with_pool_size(1).with_root_certificate(root);
     let url = format!("{url}?sslmode=require&{PATIENT}");
-    let backend = PostgresBackend::connect_with(&url, options, pool).await?;
+    let backend = PostgresBackend::connect_with(&url, options).await?;
     backend.setup_schema().await?;
     let before = session(&*backend.pool().get().await?).await;
     let locker = crate::support::connect(&server.url()).await;
@@ -133,11 +151,12 @@ async fn a_late_statement_behind_pgbouncer_is_cancelled_with_care() -> Result<()
         let pooler = PgBouncer::start(&stage.server, mode)?;
         let config: Config = pooler.url().parse()?;
         let unprepared = mode == PoolMode::Transaction;
-        let mut options = stage.options()?.with_unprepared_statements(unprepared);
+        let mut options = stage.options().with_unprepared_statements(unprepared);
         if told {
             options = options.with_cancel_requests(&config, NoTls);
         }
-        let backend = PostgresBackend::new(pool(&pooler.url(), 1), options);
+        let backend =
+            PostgresBackend::from_pool(pool(&pooler.url(), 1), options).expect("options in range");
         drop(backend.pool().get().await?);
         for _ in 0..3 {
             stage.strike(Fault::TableLocked).await?;
@@ -164,7 +183,7 @@ async fn a_late_request_ends_no_other_statement() -> Result<()> {
         let backend = if is_ours {
             ours(&format!("{url}?{PATIENT}"), &stage).await?
         } else {
-            PostgresBackend::new(pool(&url, 1), stage.options()?)
+            PostgresBackend::from_pool(pool(&url, 1), stage.options()).expect("options in range")
         };
         drop(backend.pool().get().await?);
         for _ in 0..3 {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{PoolOptions, PostgresBackend, PostgresOptions, schema_sql};
+use syncguard_postgres::{PostgresBackend, PostgresOptions, schema_sql};
 use syncguard_test_services::postgres::PostgresServer;
 
 use crate::support::{Tables, connect, pool};
@@ -46,7 +46,7 @@ impl Stage {
             .config(&format!("max_connections = {}", ROOM + 3))
             .start()?;
         let tables = Tables::fresh();
-        server.psql(&schema_sql(&tables.options()))?;
+        server.psql(&schema_sql(&tables.options()).expect("options in range"))?;
         server.psql(&format!(
             "CREATE ROLE app LOGIN; GRANT ALL ON {}, {} TO app",
             tables.locks, tables.fences
@@ -61,20 +61,19 @@ impl Stage {
         self.server.url().replace("postgres:syncguard@", "app@")
     }
 
-    pub(super) fn options(&self) -> Result<PostgresOptions> {
-        let options = self.tables.options().with_statement_timeout(STATEMENT)?;
-        Ok(options.with_pool_wait_timeout(2 * STATEMENT)?)
+    pub(super) fn options(&self) -> PostgresOptions {
+        let options = self.tables.options().with_statement_timeout(STATEMENT);
+        options.with_pool_wait_timeout(2 * STATEMENT)
     }
 
     /// Over a pool of the library's own.
     pub(super) async fn ours(&self) -> Result<PostgresBackend> {
-        let pool = PoolOptions::new().with_size(POOL)?;
-        Ok(PostgresBackend::connect_with(&self.url(), self.options()?, pool).await?)
+        Ok(PostgresBackend::connect_with(&self.url(), self.options().with_pool_size(POOL)).await?)
     }
 
     /// Over a pool as a program would make it.
-    pub(super) fn theirs(&self) -> Result<PostgresBackend> {
-        Ok(PostgresBackend::new(pool(&self.url(), POOL), self.options()?))
+    pub(super) fn theirs(&self) -> PostgresBackend {
+        PostgresBackend::from_pool(pool(&self.url(), POOL), self.options()).expect("options in range")
     }
 
     pub(super) async fn strike(&self, fault: Fault) -> Result<()> {

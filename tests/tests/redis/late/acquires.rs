@@ -54,7 +54,7 @@ async fn an_acquire_that_arrives_after_its_release_is_released_again() -> Result
     acquire.await?;
     // Nothing is there to release, but what is under way may still come.
     soon("a release", || async { line.raw.calls("evalsha").await > released }).await;
-    assert_eq!(backend.guard_defaults().clean_up().waiting(), 1);
+    assert_eq!(backend.client_state().clean_up().waiting(), 1);
     line.deliver().await;
     assert!(line.expiry("k").await.is_some(), "it came in time");
     cleaned_up(&backend).await;
@@ -105,7 +105,7 @@ async fn a_server_that_was_stopped_keeps_no_orphans() -> Result<()> {
         }
         assert_eq!(orphans, 0, "of {KEYS}");
     }
-    assert_eq!(backend.guard_defaults().clean_up().left_to_ttl(), 0);
+    assert_eq!(backend.client_state().clean_up().left_to_ttl(), 0);
     Ok(())
 }
 
@@ -138,7 +138,7 @@ async fn no_work_starts_under_a_lock_that_is_over_when_the_answer_comes() -> Res
 async fn a_clients_first_write_asks_for_the_time_and_no_other_does() -> Result<()> {
     let line = Line::start().await?;
     let client = Raw::connect(&line.server.url()).await.0;
-    let backend = RedisBackend::from_client(client, RedisOptions::new()).await?;
+    let backend = RedisBackend::from_client(client, RedisOptions::new())?;
     // Scripts call TIME as well, and are in these statistics.
     let asked = async || {
         let (time, scripts) = (line.raw.calls("time").await, line.raw.calls("evalsha").await);

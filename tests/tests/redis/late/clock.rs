@@ -208,6 +208,6 @@ async fn a_server_that_refuses_twice_has_done_nothing() -> Result<()> {
         assert!(error.message().contains("clock"), "{error}");
     }
     assert_eq!(server.deadlines().len(), 6);
-    assert_eq!(backend.guard_defaults().clean_up().waiting(), 0, "nothing to clean up");
+    assert_eq!(backend.client_state().clean_up().waiting(), 0, "nothing to clean up");
     Ok(())
 }

@@ -46,7 +46,7 @@ async fn an_acquire_that_was_sent_to_two_nodes_is_given_back() -> Result<()> {
     client.init().await?;
     let options = RedisOptions::new().with_key_prefix(PREFIX);
     let options = options.with_command_timeout(Duration::from_secs(10));
-    let backend = RedisBackend::from_client(client.clone(), options).await?;
+    let backend = RedisBackend::from_client(client.clone(), options)?;
     let _ = take(&backend, "warm", 1000).await;
 
     cluster.nodes_mut()[0].pause()?;

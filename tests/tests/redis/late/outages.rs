@@ -94,8 +94,8 @@ async fn a_burst_of_dropped_guards_leaves_the_store_to_those_who_wait_for_it() -
     let asked = Instant::now();
     assert!(backend.acquire(request("fresh", 1000)).await?.is_acquired());
     let served = asked.elapsed();
-    let left = backend.guard_defaults().clean_up().waiting();
-    while backend.guard_defaults().clean_up().waiting() > 0 {
+    let left = backend.client_state().clean_up().waiting();
+    while backend.client_state().clean_up().waiting() > 0 {
         assert!(dropped.elapsed() < Duration::from_secs(300));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -105,7 +105,7 @@ async fn a_burst_of_dropped_guards_leaves_the_store_to_those_who_wait_for_it() -
         dropped.elapsed()
     );
     assert!(served < Duration::from_secs(1), "{served:?}");
-    assert_eq!(backend.guard_defaults().clean_up().left_to_ttl(), 0);
+    assert_eq!(backend.client_state().clean_up().left_to_ttl(), 0);
     cleaned_up(backend).await;
     let names = line.raw.names("syncguard:id:").await;
     assert!(names.len() <= 1, "{} locks are left", names.len());

@@ -1,0 +1,20 @@
+//! Pauses with chance in them, so that those who collided do not do so again.
+
+use std::time::Duration;
+
+/// Half of this long, and a random part of the other half.
+#[must_use]
+pub fn jittered(pause: Duration) -> Duration {
+    let half = pause / 2;
+    half + random_part(half)
+}
+
+/// A random duration up to this one; all of it if the system has no randomness.
+#[must_use]
+pub fn random_part(duration: Duration) -> Duration {
+    let Ok(random) = getrandom::u32() else { return duration };
+    // Capped so that the product below cannot overflow; no pause comes near it.
+    let duration = duration.min(Duration::from_secs(1 << 31));
+    let nanos = (duration.as_nanos() * u128::from(random)) >> 32;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

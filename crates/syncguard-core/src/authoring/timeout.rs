@@ -1,0 +1,31 @@
+//! Timeouts out of options.
+
+use std::time::Duration;
+
+use crate::{LockError, Ttl};
+
+/// For authors of backends: a timeout out of an option, from 1 ms to 100 years.
+///
+/// Longer ones would overflow when they are added to a point in time, which panics. `what` completes
+/// the message: `dispose timeout`.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_core::checked_timeout;
+///
+/// assert!(checked_timeout("request timeout", Duration::from_secs(5)).is_ok());
+/// let refused = checked_timeout("request timeout", Duration::MAX).unwrap_err();
+/// assert!(refused.message().contains("1 ms to 100 years are allowed"));
+/// ```
+///
+/// # Errors
+///
+/// `InvalidArgument` below one millisecond or above 100 years.
+pub fn checked_timeout(what: &str, timeout: Duration) -> Result<Duration, LockError> {
+    if Ttl::new(timeout).is_err() {
+        return Err(LockError::invalid_argument(format!(
+            "the {what} is {timeout:?}; 1 ms to 100 years are allowed"
+        )));
+    }
+    Ok(timeout)
+}

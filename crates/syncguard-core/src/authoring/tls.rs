@@ -1,0 +1,102 @@
+//! Whom to trust over TLS, the same way on every store: by rustls with aws-lc-rs.
+
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::LockError;
+
+/// What a system's certificates are replaced with, by name.
+const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
+/// Verifies the server's certificate and its name by these authorities (X.509 in DER): see [`roots`].
+///
+/// The crypto provider is named, because rustls panics if it is to choose one and the program has two.
+///
+/// # Errors
+///
+/// As [`roots`].
+pub fn client_config(root_certificates: &[Vec<u8>]) -> Result<ClientConfig, LockError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| LockError::internal("rustls has no protocol").with_source(&error))?
+        .with_root_certificates(roots(root_certificates)?)
+        .with_no_client_auth();
+    Ok(config)
+}
+
+/// These authorities (X.509 in DER) and no others. If there are none: those that the system trusts, or
+/// Mozilla's on a system that has none. The variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name others than
+/// the system's.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a certificate that cannot be read, and for variables that lead to none.
+pub fn roots(root_certificates: &[Vec<u8>]) -> Result<RootCertStore, LockError> {
+    if root_certificates.is_empty() { system() } else { chosen(root_certificates) }
+}
+
+/// The certificates of a PEM file, one or more, for the URL parameter `sslrootcert`. No error quotes from
+/// the file, which may be any.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a file that cannot be read, is damaged, or has none.
+pub fn read_certificates(path: &str) -> Result<Vec<Vec<u8>>, LockError> {
+    const WRONG: &str = "the parameter sslrootcert of the URL must be a file of PEM certificates";
+    let read = |result: Result<CertificateDer<'_>, pem::Error>| match result {
+        Ok(certificate) => Ok(certificate.to_vec()),
+        Err(pem::Error::Io(error)) => {
+            Err(LockError::invalid_argument(format!("{WRONG}; it cannot be read"))
+                .with_source(&error))
+        }
+        Err(_) => Err(LockError::invalid_argument(format!("{WRONG}; this one is damaged"))),
+    };
+    let certificates = match CertificateDer::pem_file_iter(path) {
+        Ok(certificates) => certificates.map(read).collect::<Result<Vec<_>, _>>()?,
+        Err(error) => vec![read(Err(error))?],
+    };
+    if certificates.is_empty() {
+        return Err(LockError::invalid_argument(format!("{WRONG}; this one has none")));
+    }
+    Ok(certificates)
+}
+
+/// The authorities that the program or the URL names, and no others.
+fn chosen(root_certificates: &[Vec<u8>]) -> Result<RootCertStore, LockError> {
+    let mut roots = RootCertStore::empty();
+    for der in root_certificates {
+        roots.add(CertificateDer::from(der.as_slice())).map_err(|error| {
+            LockError::invalid_argument(
+                "a root certificate cannot be used: with_root_certificate takes X.509 in DER, and \
+                 sslrootcert a file of them in PEM",
+            )
+            .with_source(&error)
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The system's authorities; Mozilla's where there are none, as in a bare container.
+fn system() -> Result<RootCertStore, LockError> {
+    let system = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (_, unusable) = roots.add_parsable_certificates(system.certs);
+    let unusable = unusable + system.errors.len();
+    if unusable > 0 {
+        tracing::debug!(unusable, "root certificates of this system that cannot be used");
+    }
+    if roots.is_empty() {
+        // Whoever names authorities wants no others.
+        if VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
+            return Err(LockError::invalid_argument(
+                "SSL_CERT_FILE or SSL_CERT_DIR is set, and has no certificate that can be read",
+            ));
+        }
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    Ok(roots)
+}

@@ -1,0 +1,43 @@
+//! What a backend says of itself.
+
+/// Whose clock decides when a lock expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TimeAuthority {
+    /// The store's clock: the clocks of the clients do not matter.
+    Server,
+    /// Each client's own clock: all of them must be kept in step by NTP.
+    Client,
+}
+
+/// What a backend can do, known at run time.
+///
+/// Whether it fences is known at compile time as well: see [`LockBackend::Fence`](crate::LockBackend::Fence).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackendCapabilities {
+    /// The backend's short name: `"redis"`, `"postgres"`, `"firestore"`, `"memory"` or an author's own.
+    pub backend: &'static str,
+    /// Whether every acquisition carries a fence.
+    pub supports_fencing: bool,
+    /// Whose clock decides when a lock expires.
+    pub time_authority: TimeAuthority,
+}
+
+impl BackendCapabilities {
+    /// The capabilities of a backend whose acquisitions carry `F`.
+    ///
+    /// ```
+    /// use syncguard_core::{BackendCapabilities, Fence, TimeAuthority};
+    ///
+    /// let capabilities = BackendCapabilities::new::<Fence>("etcd", TimeAuthority::Server);
+    /// assert!(capabilities.supports_fencing);
+    /// ```
+    #[must_use]
+    pub const fn new<F: crate::FenceToken>(
+        backend: &'static str,
+        time_authority: TimeAuthority,
+    ) -> Self {
+        Self { backend, supports_fencing: F::SUPPORTED, time_authority }
+    }
+}

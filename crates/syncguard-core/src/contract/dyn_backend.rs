@@ -1,0 +1,117 @@
+//! A backend chosen at run time.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, FenceToken, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult,
+};
+
+/// Any backend behind one type, for programs that choose their store from configuration.
+///
+/// It costs one allocation per operation over the backend itself. `DynBackend` is a backend with
+/// fences; for one without, it is `DynBackend<NoFence>`.
+///
+/// ```
+/// use syncguard_core::{DynBackend, LockBackend, lock};
+///
+/// # async fn charge() {}
+/// async fn pay(backend: &DynBackend) -> Result<(), syncguard_core::LockError> {
+///     lock(backend, "payment:123", async |_held| charge().await).await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct DynBackend<F: FenceToken = Fence>(Arc<dyn Twin<F>>);
+
+impl<F: FenceToken> DynBackend<F> {
+    /// Wraps a backend. Never fails.
+    pub fn new<B: LockBackend<Fence = F>>(backend: B) -> Self {
+        Self(Arc::new(backend))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<F: FenceToken> LockBackend for DynBackend<F> {
+    type Fence = F;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<F>, LockError> {
+        self.0.acquire(request).await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        self.0.release(request).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        self.0.extend(request).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.0.is_locked(request).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo<F>>, LockError> {
+        self.0.lookup(request).await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.0.capabilities()
+    }
+
+    fn client_state(&self) -> &ClientState {
+        self.0.client_state()
+    }
+}
+
+impl<F: FenceToken> fmt::Debug for DynBackend<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DynBackend").field(&LockBackend::capabilities(self).backend).finish()
+    }
+}
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LockError>> + Send + 'a>>;
+
+/// The object-safe twin of [`LockBackend`].
+trait Twin<F: FenceToken>: Send + Sync {
+    fn acquire(&self, request: AcquireRequest) -> Boxed<'_, AcquireResult<F>>;
+    fn release(&self, request: ReleaseRequest) -> Boxed<'_, ReleaseResult>;
+    fn extend(&self, request: ExtendRequest) -> Boxed<'_, ExtendResult>;
+    fn is_locked(&self, request: IsLockedRequest) -> Boxed<'_, bool>;
+    fn lookup(&self, request: LookupRequest) -> Boxed<'_, Option<LockInfo<F>>>;
+    fn capabilities(&self) -> BackendCapabilities;
+    fn client_state(&self) -> &ClientState;
+}
+
+impl<B: LockBackend> Twin<B::Fence> for B {
+    fn acquire(&self, request: AcquireRequest) -> Boxed<'_, AcquireResult<B::Fence>> {
+        Box::pin(LockBackend::acquire(self, request))
+    }
+
+    fn release(&self, request: ReleaseRequest) -> Boxed<'_, ReleaseResult> {
+        Box::pin(LockBackend::release(self, request))
+    }
+
+    fn extend(&self, request: ExtendRequest) -> Boxed<'_, ExtendResult> {
+        Box::pin(LockBackend::extend(self, request))
+    }
+
+    fn is_locked(&self, request: IsLockedRequest) -> Boxed<'_, bool> {
+        Box::pin(LockBackend::is_locked(self, request))
+    }
+
+    fn lookup(&self, request: LookupRequest) -> Boxed<'_, Option<LockInfo<B::Fence>>> {
+        Box::pin(LockBackend::lookup(self, request))
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        LockBackend::capabilities(self)
+    }
+
+    fn client_state(&self) -> &ClientState {
+        LockBackend::client_state(self)
+    }
+}

@@ -1,0 +1,97 @@
+//! A live lock, as a lookup sees it.
+
+use crate::{Fence, FenceToken, HashId, Key, LockId, Timestamp};
+
+/// A live lock, as a lookup sees it.
+///
+/// `Debug` and serde show the hashes of key and lock id. The raw ones come out through
+/// [`expose`](Self::expose) alone.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfo<F = Fence> {
+    /// When the lock expires, by the store's time authority.
+    pub expires_at: Timestamp,
+    /// When the lock was acquired, by the store's time authority.
+    pub acquired_at: Timestamp,
+    /// The fence of the acquisition.
+    pub fence: F,
+    key: Key,
+    lock_id: LockId,
+}
+
+impl<F: FenceToken> LockInfo<F> {
+    /// For authors of backends: the key must be the user's, not the store's name for it.
+    #[must_use]
+    pub fn new(
+        key: Key,
+        lock_id: LockId,
+        acquired_at: Timestamp,
+        expires_at: Timestamp,
+        fence: F,
+    ) -> Self {
+        Self { expires_at, acquired_at, fence, key, lock_id }
+    }
+
+    /// The hash of the key.
+    #[must_use]
+    pub fn key_hash(&self) -> HashId {
+        self.key.hash_id()
+    }
+
+    /// The hash of the lock id.
+    #[must_use]
+    pub fn lock_id_hash(&self) -> HashId {
+        self.lock_id.hash_id()
+    }
+
+    /// The key and the lock id themselves, for debugging. Keep them out of logs.
+    #[must_use]
+    pub fn expose(self) -> LockInfoDebug<F> {
+        LockInfoDebug { key: self.key.clone(), lock_id: self.lock_id, info: self }
+    }
+}
+
+impl<F: FenceToken> std::fmt::Debug for LockInfo<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LockInfo")
+            .field("key_hash", &self.key_hash())
+            .field("lock_id_hash", &self.lock_id_hash())
+            .field("expires_at", &self.expires_at)
+            .field("acquired_at", &self.acquired_at)
+            .field("fence", &self.fence)
+            .finish()
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<F: FenceToken> serde::Serialize for LockInfo<F> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+
+        let fence = self.fence.fence();
+        let mut fields =
+            serializer.serialize_struct("LockInfo", 4 + usize::from(fence.is_some()))?;
+        fields.serialize_field("keyHash", &self.key_hash())?;
+        fields.serialize_field("lockIdHash", &self.lock_id_hash())?;
+        fields.serialize_field("expiresAtMs", &self.expires_at)?;
+        fields.serialize_field("acquiredAtMs", &self.acquired_at)?;
+        if let Some(fence) = fence {
+            fields.serialize_field("fence", &fence)?;
+        }
+        fields.end()
+    }
+}
+
+/// A [`LockInfo`] with the raw key and lock id beside it.
+///
+/// Even here both print as hashes; [`Key::expose`] and [`LockId::expose`] give the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockInfoDebug<F: FenceToken = Fence> {
+    /// What is safe to show.
+    pub info: LockInfo<F>,
+    /// The user's key.
+    pub key: Key,
+    /// The holder's lock id.
+    pub lock_id: LockId,
+}

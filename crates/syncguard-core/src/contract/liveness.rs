@@ -1,0 +1,28 @@
+//! The one rule that says whether a lock is live.
+
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// How long after its expiry a lock still counts as live, on every backend.
+///
+/// It covers small disagreements between clocks and delays contenders; the holder must stop at
+/// the expiry itself. Not configurable, because a fleet whose members disagree on it is unsafe.
+pub const TIME_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// Whether a lock is live: `expires_at > now - tolerance`. TypeScript: `isLive`.
+///
+/// The one predicate behind acquire, release, extend, `is_locked` and lookup. Never fails.
+///
+/// ```
+/// use syncguard_core::{Timestamp, is_live};
+///
+/// let expiry = Timestamp::from_millis(10_000)?;
+/// assert!(is_live(expiry, Timestamp::from_millis(10_999)?));
+/// assert!(!is_live(expiry, Timestamp::from_millis(11_000)?));
+/// # Ok::<(), syncguard_core::LockError>(())
+/// ```
+#[must_use]
+pub const fn is_live(expires_at: Timestamp, now: Timestamp) -> bool {
+    expires_at.as_millis() as u128 + TIME_TOLERANCE.as_millis() > now.as_millis() as u128
+}

@@ -1,0 +1,32 @@
+//! What a store promises, what it is asked, and what it answers.
+
+mod backend;
+mod capabilities;
+pub(crate) mod clean_up;
+mod client_state;
+mod dyn_backend;
+pub(crate) mod episode;
+mod error;
+mod info;
+mod liveness;
+mod observer;
+mod release_error;
+mod request;
+mod response;
+
+pub use self::backend::LockBackend;
+pub use self::capabilities::{BackendCapabilities, TimeAuthority};
+pub use self::clean_up::CleanUp;
+pub use self::client_state::ClientState;
+pub use self::dyn_backend::DynBackend;
+pub use self::error::{ErrorCode, LockError};
+pub use self::info::{LockInfo, LockInfoDebug};
+pub use self::liveness::{TIME_TOLERANCE, is_live};
+pub use self::observer::{
+    AcquisitionEnd, AcquisitionObserved, HoldObserved, LockObserver, Observation,
+};
+pub use self::release_error::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
+pub use self::request::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest, ReleaseRequest,
+};
+pub use self::response::{AcquireResult, Acquired, ExtendResult, NotHeld, ReleaseResult};

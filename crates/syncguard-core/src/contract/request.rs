@@ -1,0 +1,224 @@
+//! What is asked of a backend.
+//!
+//! Every request is checked when it is made, so a backend never sees a bad argument, and owns its
+//! parts, so a backend can finish an operation whose caller has gone.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{Key, LockError, LockId, Timestamp, Ttl};
+
+/// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
+///
+/// The request carries the id the lock will have, and is used up by sending it. After an error whose
+/// [outcome is unknown](LockError::is_outcome_unknown), make a new one: a lock under the old id is
+/// released in the background as soon as it is found, also if a second request were granted it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct AcquireRequest {
+    /// What to lock.
+    pub key: Key,
+    /// How long the lock lives.
+    pub ttl: Ttl,
+    /// The id of the lock if it is granted.
+    pub lock_id: LockId,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl AcquireRequest {
+    /// A request under a fresh lock id. Takes a key or a text, and a [`Ttl`] or a
+    /// [`Duration`](std::time::Duration).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key or TTL; `Internal` if the system has no secure randomness.
+    pub fn new<K, T>(key: K, ttl: T) -> Result<Self, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+        T: TryInto<Ttl, Error: Into<LockError>>,
+    {
+        Ok(Self {
+            key: key.try_into().map_err(Into::into)?,
+            ttl: ttl.try_into().map_err(Into::into)?,
+            lock_id: LockId::generate()?,
+            cancellation: None,
+        })
+    }
+
+    /// The same request under the same id: for a backend's own repeats within one call, and for
+    /// decorators. A caller makes a [`new`](Self::new) one.
+    #[must_use]
+    pub fn repeat(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            ttl: self.ttl,
+            lock_id: self.lock_id,
+            cancellation: self.cancellation.clone(),
+        }
+    }
+
+    /// Uses this lock id. It must be unique: never one that another key, an earlier lock or a request
+    /// of unknown outcome had.
+    #[must_use]
+    pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
+        self.lock_id = lock_id;
+        self
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks to give a lock back: [`LockBackend::release`](crate::LockBackend::release).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReleaseRequest {
+    /// The lock to release.
+    pub lock_id: LockId,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl ReleaseRequest {
+    /// Releases this lock.
+    #[must_use]
+    pub fn new(lock_id: LockId) -> Self {
+        Self { lock_id, cancellation: None }
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks to set a lock's remaining life: [`LockBackend::extend`](crate::LockBackend::extend).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExtendRequest {
+    /// The lock to extend.
+    pub lock_id: LockId,
+    /// How long the lock lives from now on. It replaces what is left, it is not added to it.
+    pub ttl: Ttl,
+    /// The expiry that the caller knows; the lock is extended only if it still has it.
+    pub expected_expiry: Option<Timestamp>,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl ExtendRequest {
+    /// Lets this lock live for `ttl` from now on. Takes a [`Ttl`] or a [`Duration`](std::time::Duration).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad TTL.
+    pub fn new<T>(lock_id: LockId, ttl: T) -> Result<Self, LockError>
+    where
+        T: TryInto<Ttl, Error: Into<LockError>>,
+    {
+        let ttl = ttl.try_into().map_err(Into::into)?;
+        Ok(Self { lock_id, ttl, expected_expiry: None, cancellation: None })
+    }
+
+    /// Extends the lock only if it still expires at this time, as the last answer said. Else the answer is
+    /// [`ExtendResult::Mismatch`](crate::ExtendResult::Mismatch), and nothing is changed.
+    ///
+    /// An extend may arrive after a later one. Without this, the earlier one then sets the expiry that the
+    /// later one has replaced, and whoever relies on the later one is wrong. Guards always send it.
+    #[must_use]
+    pub fn with_expected_expiry(mut self, expires_at: Timestamp) -> Self {
+        self.expected_expiry = Some(expires_at);
+        self
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks whether a key is locked: [`LockBackend::is_locked`](crate::LockBackend::is_locked).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IsLockedRequest {
+    /// The key in question.
+    pub key: Key,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl IsLockedRequest {
+    /// Asks about this key.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn new<K>(key: K) -> Result<Self, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        Ok(Self { key: key.try_into().map_err(Into::into)?, cancellation: None })
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}
+
+/// Asks for the details of a live lock: [`LockBackend::lookup`](crate::LockBackend::lookup).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LookupRequest {
+    /// What the lock is found by.
+    pub by: LookupBy,
+    /// Gives the operation up when it fires.
+    pub cancellation: Option<CancellationToken>,
+}
+
+/// What a lookup goes by. Every backend must know all of them, so one more would be a new contract.
+#[derive(Clone, Debug)]
+pub enum LookupBy {
+    /// "Is this key locked, and until when?"
+    Key(Key),
+    /// "Do I still hold this lock?"
+    LockId(LockId),
+}
+
+impl LookupRequest {
+    /// Looks for the lock of this key.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn by_key<K>(key: K) -> Result<Self, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        let key = key.try_into().map_err(Into::into)?;
+        Ok(Self { by: LookupBy::Key(key), cancellation: None })
+    }
+
+    /// Looks for the lock with this id.
+    #[must_use]
+    pub fn by_lock_id(lock_id: LockId) -> Self {
+        Self { by: LookupBy::LockId(lock_id), cancellation: None }
+    }
+
+    /// Gives the operation up with `Aborted` when the token fires.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+}

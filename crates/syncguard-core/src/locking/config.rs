@@ -1,0 +1,184 @@
+//! How a lock is taken, held and given back.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::AcquisitionOptions;
+use crate::authoring::checked_timeout;
+use crate::{Key, LockError, ReleaseErrorHandler, Ttl};
+
+/// Keeps a lock alive for as long as its guard lives.
+///
+/// A background task extends the lock each time a third of the TTL has passed, goes on through
+/// errors for as long as the TTL lasts, and declares the lock lost when it cannot: watch
+/// [`Held::lost`](crate::Held::lost).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AutoExtend {
+    /// The longest the lock may be held in all, counted from the acquisition. Default: no limit.
+    pub max_hold: Option<Duration>,
+}
+
+impl AutoExtend {
+    /// Renewal without a limit on the total hold.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { max_hold: None }
+    }
+
+    /// Declares the lock lost after this time, however well renewing goes. From 1 ms to 100 years.
+    #[must_use]
+    pub const fn with_max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+}
+
+/// Everything about a lock but its key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policy {
+    pub(crate) ttl: Ttl,
+    pub(crate) acquisition: AcquisitionOptions,
+    pub(crate) auto_extend: Option<AutoExtend>,
+    pub(crate) on_release_error: Option<ReleaseErrorHandler>,
+    pub(crate) dispose_timeout: Option<Duration>,
+    pub(crate) cancellation: Option<CancellationToken>,
+    /// The first bad argument of the `with_…` calls; reported when the lock is asked for.
+    pub(crate) invalid: Option<LockError>,
+}
+
+impl Policy {
+    fn note<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
+        result.map_err(|error| self.invalid.get_or_insert(error)).ok()
+    }
+
+    pub(crate) fn set_ttl(&mut self, ttl: Result<Ttl, LockError>) {
+        if let Some(ttl) = self.note(ttl) {
+            self.ttl = ttl;
+        }
+    }
+
+    pub(crate) fn set_acquisition(&mut self, acquisition: AcquisitionOptions) {
+        if self.note(acquisition.check()).is_some() {
+            self.acquisition = acquisition;
+        }
+    }
+
+    pub(crate) fn set_auto_extend(&mut self, plan: AutoExtend) {
+        let cap = plan.max_hold.map(|max_hold| checked_timeout("cap on the hold", max_hold));
+        if self.note(cap.transpose()).is_some() {
+            self.auto_extend = Some(plan);
+        }
+    }
+
+    pub(crate) fn set_dispose_timeout(&mut self, timeout: Duration) {
+        if let Some(timeout) = self.note(checked_timeout("dispose timeout", timeout)) {
+            self.dispose_timeout = Some(timeout);
+        }
+    }
+}
+
+/// The `with_…` methods that [`LockConfig`] and [`Locker`](crate::Locker) share: one text for both.
+macro_rules! policy_methods {
+    () => {
+        /// How long the lock lives unless it is extended: a [`Ttl`](crate::Ttl) or a
+        /// [`Duration`](std::time::Duration). Default: 30 s.
+        #[must_use]
+        pub fn with_ttl<T>(mut self, ttl: T) -> Self
+        where
+            T: TryInto<crate::Ttl, Error: Into<crate::LockError>>,
+        {
+            self.policy.set_ttl(ttl.try_into().map_err(Into::into));
+            self
+        }
+
+        /// How long and how often to try. Default: 10 retries within 5 s.
+        #[must_use]
+        pub fn with_acquisition(mut self, acquisition: crate::AcquisitionOptions) -> Self {
+            self.policy.set_acquisition(acquisition);
+            self
+        }
+
+        /// Keeps the lock alive for as long as the guard, or the work of `lock`, lives. Default: off.
+        #[must_use]
+        pub fn with_auto_extend(mut self, plan: crate::AutoExtend) -> Self {
+            self.policy.set_auto_extend(plan);
+            self
+        }
+
+        /// Where errors of releases go that nobody waits for. Default: the backend's handler.
+        #[must_use]
+        pub fn with_on_release_error(mut self, handler: crate::ReleaseErrorHandler) -> Self {
+            self.policy.on_release_error = Some(handler);
+            self
+        }
+
+        /// The longest a release may take before it counts as failed, 1 ms to 100 years. Default: the
+        /// backend's, which is 5 s unless set.
+        #[must_use]
+        pub fn with_dispose_timeout(mut self, timeout: std::time::Duration) -> Self {
+            self.policy.set_dispose_timeout(timeout);
+            self
+        }
+
+        /// Gives the acquisition up with `Aborted` when the token fires. The work itself and the
+        /// release are not affected.
+        #[must_use]
+        pub fn with_cancellation(mut self, token: tokio_util::sync::CancellationToken) -> Self {
+            self.policy.cancellation = Some(token);
+            self
+        }
+    };
+}
+
+pub(super) use policy_methods;
+
+/// One lock to take: its key, and how.
+///
+/// A plain text is a configuration with the defaults. Bad arguments are reported when the lock is
+/// asked for, before anything is sent.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_core::{AutoExtend, LockConfig};
+///
+/// let nightly = LockConfig::new("job:nightly-report")
+///     .with_ttl(Duration::from_secs(60))
+///     .with_auto_extend(AutoExtend::new().with_max_hold(Duration::from_secs(3600)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct LockConfig {
+    pub(crate) key: Result<Key, LockError>,
+    pub(crate) policy: Policy,
+}
+
+impl LockConfig {
+    /// A lock on this key with the defaults. Takes a text or a [`Key`].
+    #[must_use]
+    pub fn new<K>(key: K) -> Self
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        Self::with_policy(key, Policy::default())
+    }
+
+    pub(crate) fn with_policy<K>(key: K, policy: Policy) -> Self
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        Self { key: key.try_into().map_err(Into::into), policy }
+    }
+
+    policy_methods!();
+}
+
+impl<K> From<K> for LockConfig
+where
+    K: TryInto<Key, Error: Into<LockError>>,
+{
+    /// A lock on this key with the defaults. Never fails: a bad key is reported when the lock is asked for.
+    fn from(key: K) -> Self {
+        Self::new(key)
+    }
+}

@@ -1,0 +1,239 @@
+//! Auto-extend: the task that renews a lock and, in the end, releases it.
+//!
+//! One task does both, one after the other. Whatever the guard wants, it asks the task; so no
+//! renewal can follow a release, and no second release can go out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::lease::{Lease, as_not_held};
+use super::link::{Command, Link};
+use super::validity::Validity;
+use crate::contract::episode::Episode;
+use crate::rt::{self, Instant, sleep_until};
+use crate::{
+    ErrorCode, ExtendResult, Key, LockBackend, LockError, ReleaseResult, ReleaseSource, Ttl,
+};
+
+pub(crate) struct Renewer<B: LockBackend> {
+    /// `None` once it was given up.
+    lease: Option<Lease<B>>,
+    key: Key,
+    ttl: Ttl,
+    validity: Arc<Validity>,
+    link: Arc<Link<B>>,
+    next_renewal: Instant,
+    /// What the renewals of all locks of the backend go through.
+    episode: Episode,
+    /// Whether the last renewal failed.
+    has_failed: bool,
+}
+
+impl<B: LockBackend> Renewer<B> {
+    /// A renewer for a lock that was asked for at `sent`.
+    pub(crate) fn new(
+        lease: Lease<B>,
+        validity: Arc<Validity>,
+        link: Arc<Link<B>>,
+        sent: Instant,
+    ) -> Self {
+        let (key, ttl) = (lease.key.clone(), lease.ttl);
+        let next_renewal = sent + renewal_interval(ttl);
+        let episode = lease.disposal.renewals.clone();
+        Self {
+            lease: Some(lease),
+            key,
+            ttl,
+            validity,
+            link,
+            next_renewal,
+            episode,
+            has_failed: false,
+        }
+    }
+
+    /// Renews until the guard asks for the end.
+    ///
+    /// The task of every held lock waits here, so only the waiting is part of its future; the state
+    /// and what is done now and then are boxed.
+    pub(crate) async fn run(mut self: Box<Self>) {
+        loop {
+            let command = match self.wake_at() {
+                Some(wake_at) => tokio::select! {
+                    biased;
+                    command = self.link.receive() => Some(command),
+                    () = sleep_until(wake_at) => None,
+                },
+                // The lock is over: no more renewals, but the release is still to come.
+                None => Some(Box::pin(self.link.receive()).await),
+            };
+            match command {
+                None => Box::pin(self.on_timer()).await,
+                Some(Command::Extend(ttl, answer)) => {
+                    let result = Box::pin(self.extend_on_request(ttl)).await;
+                    // The guard may have stopped waiting; the lock is extended all the same.
+                    let _ = answer.send(result);
+                }
+                Some(Command::Release(answer)) => return Box::pin(self.release(answer)).await,
+                Some(Command::Dispose(ReleaseSource::Drop, _)) => {
+                    // Nobody waits: the queue of the backend releases it.
+                    drop(self.lease.take());
+                    return;
+                }
+                Some(Command::Dispose(source, done)) => {
+                    if let Some(lease) = self.lease.take() {
+                        Box::pin(lease.dispose(source)).await;
+                    }
+                    let _ = done.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn release(
+        mut self: Box<Self>,
+        answer: oneshot::Sender<Result<ReleaseResult, LockError>>,
+    ) {
+        let Some(lease) = self.lease.take() else { return };
+        let reporter = lease.reporter(ReleaseSource::Drop);
+        if let Err(Err(error)) = answer.send(lease.release().await) {
+            reporter.report(&error);
+        }
+    }
+
+    /// The next moment at which something must be done; `None` once the lock is over.
+    fn wake_at(&self) -> Option<Instant> {
+        let until = self.validity.until().ok()?;
+        Some(until.min(self.next_renewal))
+    }
+
+    async fn on_timer(&mut self) {
+        let now = Instant::now();
+        if self.validity.check().is_err() {
+            self.say_lost();
+        } else if self.next_renewal <= now {
+            self.renew(now).await;
+        }
+    }
+
+    /// One attempt to renew. An error is not a loss: the next attempt follows until the TTL is over.
+    async fn renew(&mut self, now: Instant) {
+        let Ok(until) = self.validity.until() else { return };
+        // Half of what is left, so that an attempt that hangs leaves time for another.
+        let give_up = now + until.saturating_duration_since(now) / 2;
+        match self.attempt(self.ttl, now, give_up).await {
+            Some(Err(error)) => self.say_failed(&error),
+            Some(Ok(ExtendResult::Extended { .. })) => self.say_renewed(),
+            _ => {}
+        }
+    }
+
+    /// Once for all locks of the backend, or every one of them would say so several times a second.
+    fn say_failed(&mut self, error: &LockError) {
+        let is_news = self.episode.begins();
+        if is_news && !self.has_failed {
+            tracing::warn!(
+                error_code = error.code().as_str(),
+                %error,
+                key_hash = %self.key.hash_id(),
+                "a lock was not renewed; it is tried again, and more of that is logged at debug"
+            );
+        } else {
+            tracing::debug!(
+                error_code = error.code().as_str(),
+                %error,
+                key_hash = %self.key.hash_id(),
+                "a lock was not renewed; it is tried again"
+            );
+        }
+        self.has_failed = true;
+    }
+
+    fn say_renewed(&mut self) {
+        if std::mem::take(&mut self.has_failed) && self.episode.ends() {
+            tracing::info!("locks are renewed again");
+        }
+    }
+
+    async fn extend_on_request(&mut self, ttl: Ttl) -> Result<ExtendResult, LockError> {
+        let until = match self.validity.check() {
+            Ok(until) => until,
+            Err(reason) => return Ok(ExtendResult::NotHeld(as_not_held(reason))),
+        };
+        let now = Instant::now();
+        self.ttl = ttl;
+        // Past this point the lock is lost, and that must be said in time.
+        let give_up = until.min(now + ttl.as_duration());
+        self.attempt(ttl, now, give_up).await.unwrap_or_else(|| Err(LockError::aborted()))
+    }
+
+    /// Extends the lock and plans the next renewal; `None` if the guard wants its release instead.
+    async fn attempt(
+        &mut self,
+        ttl: Ttl,
+        now: Instant,
+        give_up: Instant,
+    ) -> Option<Result<ExtendResult, LockError>> {
+        let capped = self.capped(ttl, now);
+        let lease = self.lease.as_mut()?;
+        let result = tokio::select! {
+            biased;
+            () = self.link.wants_release() => return None,
+            result = lease.extend(capped, &self.validity) => result,
+            () = sleep_until(give_up) => Err(LockError::new(
+                ErrorCode::NetworkTimeout,
+                "no answer to the extend in time",
+            )
+            .with_unknown_outcome()),
+        };
+        match result {
+            // A TTL that was cut lasts until the cap: there is nothing left to renew.
+            Ok(ExtendResult::Extended { .. }) if capped < ttl => {
+                self.next_renewal = now + capped.as_duration();
+            }
+            Ok(ExtendResult::Extended { .. }) => self.next_renewal = now + renewal_interval(ttl),
+            // The lease has ended it, or it ended before the answer came.
+            Ok(ExtendResult::NotHeld(_)) => self.say_lost(),
+            Ok(ExtendResult::Mismatch { .. }) | Err(_) => {
+                self.next_renewal = rt::after(retry_pause(ttl));
+            }
+        }
+        Some(result)
+    }
+
+    fn say_lost(&self) {
+        if let Err(reason) = self.validity.check() {
+            tracing::warn!(key_hash = %self.key.hash_id(), ?reason, "a lock that was kept alive is lost");
+        }
+    }
+
+    /// The TTL cut to what the cap leaves.
+    fn capped(&self, ttl: Ttl, now: Instant) -> Ttl {
+        let Some(cap) = self.validity.cap() else { return ttl };
+        let left = Ttl::new(cap.saturating_duration_since(now)).unwrap_or(Ttl::MIN);
+        ttl.min(left)
+    }
+}
+
+/// A renewer that ends before its guard does, with its runtime or by a panic: the guard gets the lease back.
+impl<B: LockBackend> Drop for Renewer<B> {
+    fn drop(&mut self) {
+        let lease = self.lease.take();
+        if lease.is_some() {
+            self.validity.unkept();
+        }
+        self.link.close(lease);
+    }
+}
+
+/// Two renewals may fail before the TTL is over.
+fn renewal_interval(ttl: Ttl) -> Duration {
+    ttl.as_duration() / 3
+}
+
+fn retry_pause(ttl: Ttl) -> Duration {
+    (ttl.as_duration() / 20).clamp(Duration::from_millis(1), Duration::from_secs(1))
+}

@@ -1,0 +1,85 @@
+//! The end of locks that no runtime watches: one thread for all of them.
+//!
+//! A lock is over when its time is, also where the runtime that watched it has ended, or where nobody
+//! who asked was in a runtime. The thread starts when it is needed and ends when nothing is left.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+
+use super::validity::Validity;
+use crate::rt::{Instant, LOOK_AGAIN};
+
+static WATCHED: Mutex<Watched> =
+    Mutex::new(Watched { locks: BTreeMap::new(), next: 0, has_thread: false });
+static CHANGED: Condvar = Condvar::new();
+
+struct Watched {
+    /// By the time of the next look; the number tells those apart that end together.
+    locks: BTreeMap<(Instant, u64), Weak<Validity>>,
+    next: u64,
+    has_thread: bool,
+}
+
+impl Watched {
+    fn insert(&mut self, at: Instant, validity: &Arc<Validity>) {
+        self.next += 1;
+        self.locks.insert((at, self.next), Arc::downgrade(validity));
+    }
+
+    fn due(&mut self) -> Vec<Weak<Validity>> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        while let Some(first) = self.locks.first_entry().filter(|first| first.key().0 <= now) {
+            due.push(first.remove());
+        }
+        due
+    }
+}
+
+/// Makes sure that everyone hears of the end of this lock when its time comes.
+pub(super) fn watch(validity: &Arc<Validity>) {
+    let Ok(until) = validity.check() else { return };
+    let mut watched = lock();
+    watched.insert(until, validity);
+    CHANGED.notify_one();
+    if !watched.has_thread {
+        let thread = thread::Builder::new().name("syncguard-expiry".to_owned()).spawn(run);
+        watched.has_thread = thread.is_ok();
+        if let Err(error) = thread {
+            tracing::error!(%error, "no thread can be had; the loss of a lock may not be heard of");
+        }
+    }
+}
+
+fn run() {
+    let mut watched = lock();
+    loop {
+        let due = watched.due();
+        if due.is_empty() {
+            let Some((&(at, _), _)) = watched.locks.first_key_value() else {
+                watched.has_thread = false;
+                return;
+            };
+            let left = at.saturating_duration_since(Instant::now()).min(LOOK_AGAIN);
+            watched = CHANGED.wait_timeout(watched, left).unwrap_or_else(PoisonError::into_inner).0;
+            continue;
+        }
+        drop(watched);
+        let renewed = still_held(due);
+        watched = lock();
+        for (until, validity) in renewed {
+            watched.insert(until, &validity);
+        }
+    }
+}
+
+/// Ends the locks whose time has come, and gives back those that were renewed meanwhile.
+fn still_held(due: Vec<Weak<Validity>>) -> Vec<(Instant, Arc<Validity>)> {
+    let alive = due.into_iter().filter_map(|validity| validity.upgrade());
+    alive.filter_map(|validity| Some((validity.check().ok()?, validity))).collect()
+}
+
+fn lock() -> MutexGuard<'static, Watched> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}

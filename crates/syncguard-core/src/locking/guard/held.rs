@@ -1,0 +1,97 @@
+//! What the work under a lock knows of it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::loss::LossReason;
+use super::validity::Validity;
+use crate::rt::Instant;
+use crate::{Fence, FenceToken, LockId};
+
+/// What the work under a lock knows of it: its fence, how long it is safe, and when it is lost.
+///
+/// Cheap to clone and to send to other tasks; it does not keep the lock. Dropping it does nothing.
+#[derive(Clone)]
+pub struct Held<F: FenceToken = Fence> {
+    pub(crate) validity: Arc<Validity>,
+    fence: F,
+    lock_id: LockId,
+}
+
+impl<F: FenceToken> Held<F> {
+    pub(crate) fn new(validity: Arc<Validity>, fence: F, lock_id: LockId) -> Self {
+        Self { validity, fence, lock_id }
+    }
+
+    /// The fencing token of this acquisition: a [`Fence`] on a backend that fences. Send it along
+    /// with every write.
+    #[must_use]
+    pub fn fence(&self) -> F {
+        self.fence
+    }
+
+    /// The id of the lock.
+    #[must_use]
+    pub fn lock_id(&self) -> LockId {
+        self.lock_id
+    }
+
+    /// How long the holder may still rely on the lock; zero once it is over.
+    ///
+    /// Counted on this process's monotonic clock from the moment *before* the acquire or the last
+    /// successful extend was sent, so that it never outlasts the store's view. No wall clock is involved.
+    ///
+    /// Time that the machine spends asleep counts on Linux, Apple's systems and Windows: a laptop that
+    /// wakes up finds its locks over at once, and [`lost`](Self::lost) resolves within five seconds. A
+    /// virtual machine that is paused from outside, for a snapshot or a migration, does not know of
+    /// it: then only the fence keeps a late write out.
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        match self.validity.until() {
+            Ok(until) => until.saturating_duration_since(Instant::now()),
+            Err(_) => Duration::ZERO,
+        }
+    }
+
+    /// Whether the lock is over.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.validity.check().is_err()
+    }
+
+    /// Resolves as soon as the holder may no longer rely on the lock, and says why.
+    ///
+    /// Without auto-extend that is at the latest when the TTL has run out locally. It also resolves
+    /// when the holder gives the lock up itself ([`LossReason::Released`]), so nothing that waits
+    /// for it is left behind. The future owns its state: it borrows nothing, and it needs no runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: call it again at any time.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<F> {
+        Arc::clone(&self.validity).lost()
+    }
+
+    /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token. It fires
+    /// wherever it was asked for, also after the runtime of whoever asked has ended.
+    ///
+    /// Cancelling it has no effect on the lock.
+    #[must_use]
+    pub fn lost_token(&self) -> CancellationToken {
+        self.validity.lost_token()
+    }
+}
+
+impl<F: FenceToken> fmt::Debug for Held<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("lock_id", &self.lock_id)
+            .field("fence", &self.fence)
+            .field("valid_for", &self.valid_for())
+            .finish()
+    }
+}

@@ -1,0 +1,220 @@
+//! One held lock and the two things that can be done to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::loss::LossReason;
+use super::validity::Validity;
+use crate::contract::clean_up::{Attempt, Job, Outcome};
+use crate::rt::{self, Instant, Spawner};
+use crate::{
+    ClientState, ErrorCode, ExtendRequest, ExtendResult, Key, LockBackend, LockError, LockId,
+    NotHeld, ReleaseErrorContext, ReleaseRequest, ReleaseResult, ReleaseSource, TIME_TOLERANCE,
+    Ttl,
+};
+
+/// A held lock, owned by exactly one party: the guard, or the renewer that renews it. Dropped, it is
+/// released in the background.
+pub(crate) struct Lease<B: LockBackend> {
+    pub(crate) backend: B,
+    pub(crate) key: Key,
+    pub(crate) lock_id: LockId,
+    pub(crate) ttl: Ttl,
+    pub(crate) disposal: ClientState,
+    pub(crate) spawner: Spawner,
+    /// The longest TTL that was asked for.
+    longest: Ttl,
+    is_released: bool,
+}
+
+impl<B: LockBackend> Lease<B> {
+    pub(crate) fn new(
+        backend: B,
+        (key, lock_id, ttl): (Key, LockId, Ttl),
+        disposal: ClientState,
+        spawner: Spawner,
+    ) -> Self {
+        Self { backend, key, lock_id, ttl, disposal, spawner, longest: ttl, is_released: false }
+    }
+
+    /// Extends the lock and notes what the holder may rely on from then on.
+    ///
+    /// An extend applies only to the expiry that was last heard of. So one that was given up and
+    /// arrives late changes nothing, once a later one has been confirmed. Where the earlier one came
+    /// first, the store says so, and the expiry that it set is extended instead.
+    pub(crate) async fn extend(
+        &mut self,
+        ttl: Ttl,
+        validity: &Validity,
+    ) -> Result<ExtendResult, LockError> {
+        const TRIES: u32 = 4;
+        self.longest = self.longest.max(ttl);
+        for _ in 0..TRIES {
+            let until = Instant::now() + ttl.as_duration();
+            validity.extending(until);
+            let request = ExtendRequest {
+                lock_id: self.lock_id,
+                ttl,
+                expected_expiry: Some(validity.expires_at()),
+                cancellation: None,
+            };
+            // Boxed: it lives for a moment, and a driver's future would swell every guard's.
+            let result = Box::pin(self.backend.extend(request)).await?;
+            match result {
+                ExtendResult::Extended { expires_at } => {
+                    let renewed = validity.renewed(until, expires_at);
+                    return Ok(renewed.map_or_else(
+                        |reason| ExtendResult::NotHeld(as_not_held(reason)),
+                        |()| result,
+                    ));
+                }
+                ExtendResult::NotHeld(_) => {
+                    validity.end(LossReason::NotHeld);
+                    return Ok(result);
+                }
+                ExtendResult::Mismatch { expires_at } => validity.told(expires_at),
+            }
+            if let Err(reason) = validity.check() {
+                return Ok(ExtendResult::NotHeld(as_not_held(reason)));
+            }
+        }
+        Err(LockError::new(
+            ErrorCode::ServiceUnavailable,
+            "somebody else keeps extending the lock with this id",
+        ))
+    }
+
+    /// Releases the lock within the dispose timeout. What fails is tried again in the background.
+    pub(crate) async fn release(mut self) -> Result<ReleaseResult, LockError> {
+        let release = Release::of(&self, None);
+        let result = release.send().await;
+        self.is_released = true;
+        if result.is_err() {
+            self.disposal.clean_up().push_after(Arc::new(release), Release::<B>::PAUSE);
+        }
+        result
+    }
+
+    /// Releases the lock where nobody waits for the answer.
+    pub(crate) async fn dispose(self, source: ReleaseSource) {
+        let report = self.reporter(source);
+        if let Err(error) = self.release().await {
+            report.report(&error);
+        }
+    }
+
+    pub(crate) fn reporter(&self, source: ReleaseSource) -> Reporter {
+        let context = ReleaseErrorContext { key: self.key.clone(), lock_id: self.lock_id, source };
+        Reporter { disposal: self.disposal.clone(), context }
+    }
+}
+
+impl<B: LockBackend> Drop for Lease<B> {
+    fn drop(&mut self) {
+        if !self.is_released {
+            let release = Release::of(self, Some(ReleaseSource::Drop));
+            self.disposal.clean_up().push(Arc::new(release));
+        }
+    }
+}
+
+/// Tells the handler of a release that failed.
+pub(crate) struct Reporter {
+    disposal: ClientState,
+    context: ReleaseErrorContext,
+}
+
+impl Reporter {
+    pub(crate) fn report(&self, error: &LockError) {
+        let ClientState { on_release_error, releases, .. } = &self.disposal;
+        on_release_error.report(error, &self.context, releases);
+    }
+}
+
+/// A release that may have to be tried several times.
+struct Release<B> {
+    backend: B,
+    reporter: Reporter,
+    spawner: Spawner,
+    /// When the lock is over anyway.
+    over: Instant,
+    /// Whether nobody has to hear of a failure any more.
+    is_reported: AtomicBool,
+    /// Whether the last try failed.
+    has_failed: AtomicBool,
+}
+
+impl<B: LockBackend> Release<B> {
+    /// Before it is tried for the second time.
+    const PAUSE: Duration = Duration::from_millis(50);
+
+    /// The release of a lock, whose failure is reported if a source is given.
+    fn of(lease: &Lease<B>, report: Option<ReleaseSource>) -> Self {
+        Self {
+            backend: lease.backend.clone(),
+            reporter: lease.reporter(report.unwrap_or(ReleaseSource::Drop)),
+            spawner: lease.spawner.clone(),
+            over: rt::after(lease.longest.as_duration() + TIME_TOLERANCE),
+            is_reported: AtomicBool::new(report.is_none()),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
+    /// One release within the dispose timeout; after that it goes on unheard.
+    async fn send(&self) -> Result<ReleaseResult, LockError> {
+        rt::check()?;
+        let (lock_id, timeout) =
+            (self.reporter.context.lock_id, self.reporter.disposal.dispose_timeout);
+        let release = Box::pin(self.backend.release(ReleaseRequest::new(lock_id)));
+        rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
+            Err(LockError::new(
+                ErrorCode::NetworkTimeout,
+                format!("no answer to the release within {timeout:?}"),
+            )
+            .with_unknown_outcome()
+            .with_key(&self.reporter.context.key)
+            .with_lock_id(lock_id))
+        })
+    }
+}
+
+impl<B: LockBackend> Job for Release<B> {
+    fn attempt(self: Arc<Self>) -> Attempt {
+        Box::pin(async move {
+            match self.send().await {
+                Ok(_) => {
+                    if self.has_failed.swap(false, Ordering::Relaxed)
+                        && self.reporter.disposal.releases.ends()
+                    {
+                        tracing::info!("locks are released again");
+                    }
+                    Outcome::Done
+                }
+                Err(error) => {
+                    self.has_failed.store(true, Ordering::Relaxed);
+                    if !self.is_reported.swap(true, Ordering::Relaxed) {
+                        self.reporter.report(&error);
+                    }
+                    Outcome::Failed(error)
+                }
+            }
+        })
+    }
+
+    fn over(&self) -> Instant {
+        self.over
+    }
+
+    fn spawner(&self) -> &Spawner {
+        &self.spawner
+    }
+}
+
+/// Why an extend of a lock that is over is not even sent.
+pub(crate) fn as_not_held(reason: LossReason) -> NotHeld {
+    match reason {
+        LossReason::Expired | LossReason::MaxHold | LossReason::RenewerPanicked => NotHeld::Expired,
+        LossReason::NotHeld | LossReason::Released => NotHeld::NotFound,
+    }
+}

@@ -1,0 +1,386 @@
+//! The guard and its renewer in every order of events that shuttle comes up with.
+//!
+//! The store below is hostile: it answers late, not at all, with errors, or that the lock is gone, and it
+//! carries requests out in any order, also long after whoever sent them has moved on. In every
+//! execution: no release is sent after one was answered, no renewal is sent after the first, the
+//! holder never believes in a lock that the store has given up, every loss is noticed, and an
+//! observer hears of the end exactly once.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use shuttle::future::{spawn, yield_now};
+use shuttle::rand::Rng;
+use tokio::sync::oneshot;
+
+use super::validity::Validity;
+use super::{Lease, LockGuard};
+use crate::rt::model::{self, Instant, Spawner, sleep_until};
+use crate::{
+    AcquireRequest, AcquireResult, Acquired, AutoExtend, BackendCapabilities, ClientState,
+    ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError,
+    LockId, LockInfo, LockObserver, LookupRequest, LossReason, NotHeld, ReleaseRequest,
+    ReleaseResult, TimeAuthority, Timestamp, Ttl,
+};
+
+const TTL: Duration = Duration::from_millis(900);
+
+#[test]
+fn auto_extended_guard_with_late_requests_under_random_schedules() {
+    shuttle::check_random(|| model::run(auto_extended()), 6_000);
+}
+
+#[test]
+fn auto_extended_guard_with_late_requests_under_priority_schedules() {
+    shuttle::check_pct(|| model::run(auto_extended()), 3_000, 4);
+}
+
+#[test]
+fn plain_guard_with_late_requests_under_random_schedules() {
+    shuttle::check_random(|| model::run(plain()), 4_000);
+}
+
+#[test]
+fn a_capped_hold_ends_at_the_cap() {
+    shuttle::check_random(|| model::run(capped()), 2_000);
+}
+
+#[test]
+fn late_extends_do_not_overwrite_newer_ones() {
+    shuttle::check_random(|| model::run(async { overtaken(Store::new()).await }), 4_000);
+}
+
+/// The planted flaw: a store that extends whatever it finds, as an older request overwrites a newer one.
+#[test]
+#[should_panic(expected = "relies on a lock for longer than the store keeps it")]
+fn late_extends_that_overwrite_newer_ones_are_found() {
+    let flawed = || async {
+        let store = Store::new();
+        store.0.lock().unwrap().overwrites = true;
+        overtaken(store).await;
+    };
+    shuttle::check_random(move || model::run(flawed()), 20_000);
+}
+
+/// A renewal is cut to the cap before it is sent; where time passes in between, it reaches beyond.
+#[test]
+fn a_renewal_beyond_the_cap_counts_until_the_cap() {
+    let scenario = || async {
+        let (cap, expires_at) = (Instant::now() + TTL, Timestamp::from_millis(0).unwrap());
+        let validity = Validity::new(cap, expires_at, Some(cap), None);
+        validity.renewed(cap + TTL, expires_at).unwrap();
+        assert_eq!(validity.until(), Ok(cap));
+    };
+    shuttle::check_random(move || model::run(scenario()), 1);
+}
+
+/// The renewer renews while a holder extends, then releases or drops in one of several ways.
+async fn auto_extended() {
+    let store = Store::new();
+    let mut guard = store.guard(Some(AutoExtend::new()));
+    let watcher = spawn(store.clone().watch(guard.held()));
+    for _ in 0..random(0..4) {
+        yield_now().await;
+        if random(0..4) == 0 {
+            // Its answer is checked by the watcher: what counts is what the guard believes after it.
+            let _ = guard.extend(TTL * random(1..3)).await;
+        }
+    }
+    if random(0..4) == 0 {
+        // Kept until the store has lost it one way or another; only the renewer can tell the token.
+        guard.lost_token().cancelled().await;
+        assert!(guard.is_lost());
+    }
+    end(guard).await;
+    // Released or lost: either way the signal comes.
+    watcher.await.unwrap();
+    store.settle().await;
+    store.check();
+}
+
+/// Without a renewer the guard's own TTL ends it, and nothing renews.
+async fn plain() {
+    let store = Store::new();
+    let mut guard = store.guard(None);
+    let token = guard.lost_token();
+    let watcher = spawn(store.clone().watch(guard.held()));
+    for _ in 0..random(0..3) {
+        yield_now().await;
+        if random(0..2) == 0 {
+            give_up_some_time(guard.extend(TTL * random(1..4))).await;
+        }
+    }
+    if random(0..3) == 0 {
+        // Kept until it runs out.
+        assert_ne!(guard.lost().await, LossReason::Released);
+        assert_eq!(guard.valid_for(), Duration::ZERO);
+        assert!(!guard.extend(TTL).await.unwrap().is_extended());
+    }
+    end(guard).await;
+    watcher.await.unwrap();
+    token.cancelled().await;
+    store.settle().await;
+    store.check();
+}
+
+/// A short extend that is given up at once, and a long one that is not: which of them arrives first?
+async fn overtaken(store: Store) {
+    let mut guard = store.guard(None);
+    let watcher = spawn(store.clone().watch(guard.held()));
+    give_up_some_time(guard.extend(TTL)).await;
+    let _ = guard.extend(TTL * 30).await;
+    guard.lost().await;
+    drop(guard);
+    watcher.await.unwrap();
+    store.settle().await;
+    store.check();
+}
+
+/// However late the renewer runs, the holder is never told to rely on the lock beyond the cap.
+async fn capped() {
+    let store = Store::new();
+    let cap = Instant::now() + TTL * 3;
+    let guard = store.guard(Some(AutoExtend::new().with_max_hold(TTL * 3)));
+    while let Ok(until) = guard.held.validity.until() {
+        assert!(until <= cap);
+        yield_now().await;
+    }
+    assert_ne!(guard.lost().await, LossReason::Released);
+    drop(guard);
+    store.settle().await;
+    store.check();
+}
+
+/// Waits for an answer, or not for long.
+async fn give_up_some_time(extend: impl Future<Output = Result<ExtendResult, LockError>>) {
+    let mut extend = Box::pin(extend);
+    for _ in 0..random(1..4) {
+        tokio::select! {
+            biased;
+            _ = &mut extend => return,
+            () = yield_now() => {}
+        }
+    }
+}
+
+async fn end(guard: LockGuard<Store>) {
+    match random(0..4) {
+        0 => drop(guard),
+        1 => drop(guard.release().await),
+        2 => guard.finish().await,
+        _ => {
+            // The release is itself given up half-way.
+            let mut release = Box::pin(guard.release());
+            for _ in 0..random(0..4) {
+                tokio::select! {
+                    biased;
+                    _ = &mut release => return,
+                    () = yield_now() => {}
+                }
+            }
+        }
+    }
+}
+
+fn random(range: std::ops::Range<u32>) -> u32 {
+    shuttle::rand::thread_rng().gen_range(range)
+}
+
+/// A store of one lock, and the record of what it was asked.
+#[derive(Clone)]
+struct Store(Arc<Mutex<State>>);
+
+struct State {
+    /// Extends whatever the request expects.
+    overwrites: bool,
+    expires_at: Instant,
+    gone: bool,
+    releases_sent: u32,
+    is_answered: bool,
+    released_again: u32,
+    extends_after_release: u32,
+    ends_observed: u32,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            overwrites: false,
+            expires_at: Instant::now() + TTL,
+            gone: false,
+            releases_sent: 0,
+            is_answered: false,
+            released_again: 0,
+            extends_after_release: 0,
+            ends_observed: 0,
+        })))
+    }
+
+    fn guard(&self, plan: Option<AutoExtend>) -> LockGuard<Self> {
+        let lock_id = LockId::new("AAAAAAAAAAAAAAAAAAAAAA").unwrap();
+        let observer = {
+            let store = self.clone();
+            LockObserver::new(move |_| store.0.lock().unwrap().ends_observed += 1)
+        };
+        let lease = Lease::new(
+            self.clone(),
+            (Key::new("key").unwrap(), lock_id, Ttl::new(TTL).unwrap()),
+            ClientState::default().with_observer(observer),
+            Spawner::current(),
+        );
+        let expires_at = timestamp(self.0.lock().unwrap().expires_at);
+        let acquired = Acquired::new(lock_id, expires_at, Fence::ZERO.next().unwrap());
+        LockGuard::new(lease, acquired, Instant::now(), plan.as_ref())
+    }
+
+    /// Holds the guard to its word until it says that the lock is over.
+    async fn watch(self, held: crate::Held) {
+        let mut lost = Box::pin(held.lost());
+        loop {
+            // Other tasks may run between the looks, so the guard is asked on both sides.
+            let before = held.validity.until();
+            let kept_until = self.0.lock().unwrap().expires_at;
+            if let (Ok(before), Ok(after)) = (before, held.validity.until()) {
+                assert!(
+                    before.min(after) <= kept_until,
+                    "the holder relies on a lock for longer than the store keeps it"
+                );
+            }
+            tokio::select! {
+                biased;
+                _ = &mut lost => break,
+                () = yield_now() => {}
+            }
+        }
+        assert!(held.is_lost());
+        assert_eq!(held.valid_for(), Duration::ZERO);
+        assert!(held.lost_token().is_cancelled());
+    }
+
+    /// Waits for the release, and then long enough for anything that must not follow it.
+    async fn settle(&self) {
+        while self.0.lock().unwrap().releases_sent == 0 {
+            yield_now().await;
+        }
+        sleep_until(Instant::now() + TTL * 40).await;
+        for _ in 0..20 {
+            yield_now().await;
+        }
+    }
+
+    fn check(&self) {
+        let state = self.0.lock().unwrap();
+        assert_eq!(state.released_again, 0, "no release after one was answered");
+        assert_eq!(state.extends_after_release, 0, "no renewal after the release");
+        assert_eq!(state.ends_observed, 1, "the end is told once");
+    }
+
+    /// The way to the store or back.
+    async fn travel(&self) {
+        match random(0..8) {
+            0..5 => yield_now().await,
+            5 => sleep_until(Instant::now() + TTL / 2).await,
+            6 => sleep_until(Instant::now() + TTL * 2).await,
+            _ => sleep_until(Instant::now() + TTL * 20).await,
+        }
+    }
+
+    /// Carries a request out, whether or not anybody waits for it.
+    async fn carry_out<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&Self) -> Result<T, LockError> + Send + 'static,
+    ) -> Result<T, LockError> {
+        let (answer, answered) = oneshot::channel();
+        let store = self.clone();
+        drop(spawn(async move {
+            store.travel().await;
+            let result = request(&store);
+            store.travel().await;
+            let _ = answer.send(result);
+        }));
+        answered.await.unwrap()
+    }
+
+    fn extend_to(&self, request: &ExtendRequest) -> Result<ExtendResult, LockError> {
+        let (fails, stolen) = (chance(6), chance(12));
+        let mut state = self.0.lock().unwrap();
+        let now = Instant::now();
+        if fails {
+            return Err(failure());
+        }
+        if stolen || state.gone || state.expires_at < now {
+            state.gone = true;
+            return Ok(ExtendResult::NotHeld(NotHeld::Expired));
+        }
+        let expires_at = timestamp(state.expires_at);
+        let expected = request.expected_expiry.filter(|_| !state.overwrites);
+        if expected.is_some_and(|expected| expected != expires_at) {
+            return Ok(ExtendResult::Mismatch { expires_at });
+        }
+        state.expires_at = now + request.ttl.as_duration();
+        Ok(ExtendResult::Extended { expires_at: timestamp(state.expires_at) })
+    }
+}
+
+fn chance(one_in: u32) -> bool {
+    random(0..one_in) == 0
+}
+
+fn failure() -> LockError {
+    LockError::new(ErrorCode::ServiceUnavailable, "try again").with_unknown_outcome()
+}
+
+fn timestamp(at: Instant) -> Timestamp {
+    Timestamp::from_millis(u64::try_from(at.since_start().as_millis()).unwrap()).unwrap()
+}
+
+impl LockBackend for Store {
+    type Fence = Fence;
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        {
+            let mut state = self.0.lock().unwrap();
+            state.extends_after_release += state.releases_sent;
+        }
+        self.carry_out(move |store| store.extend_to(&request)).await
+    }
+
+    async fn release(&self, _: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        {
+            let mut state = self.0.lock().unwrap();
+            state.releases_sent += 1;
+            state.released_again += u32::from(state.is_answered);
+        }
+        let result = self
+            .carry_out(|store| {
+                if chance(6) {
+                    return Err(failure());
+                }
+                store.0.lock().unwrap().gone = true;
+                Ok(ReleaseResult::Released)
+            })
+            .await;
+        self.0.lock().unwrap().is_answered |= result.is_ok();
+        result
+    }
+
+    async fn acquire(&self, _: AcquireRequest) -> Result<AcquireResult, LockError> {
+        Ok(AcquireResult::Locked)
+    }
+
+    async fn is_locked(&self, _: IsLockedRequest) -> Result<bool, LockError> {
+        Ok(true)
+    }
+
+    async fn lookup(&self, _: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        Ok(None)
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("hostile", TimeAuthority::Server)
+    }
+
+    fn client_state(&self) -> &ClientState {
+        ClientState::shared()
+    }
+}

@@ -1,0 +1,244 @@
+//! What a holder may rely on, and how it learns that it is over.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+#[cfg(not(test))]
+use super::expiry;
+use super::loss::LossReason;
+use crate::Timestamp;
+use crate::locking::observed::Holding;
+use crate::rt::{self, Instant, Mutex, Spawner};
+
+/// The state that a guard, its renewer and every [`Held`] share.
+pub(crate) struct Validity {
+    phase: Mutex<Phase>,
+    over: CancellationToken,
+    /// When the lock ends however often it is renewed.
+    cap: Option<Instant>,
+    /// Whether somebody already makes sure that `over` fires in time.
+    watched: AtomicBool,
+    /// Who is to hear of the end, if anybody is.
+    holding: Option<Box<Holding>>,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Held { until: Instant, expires_at: Timestamp },
+    Over { reason: LossReason, expires_at: Timestamp },
+}
+
+impl Validity {
+    pub(crate) fn new(
+        until: Instant,
+        expires_at: Timestamp,
+        cap: Option<Instant>,
+        holding: Option<Box<Holding>>,
+    ) -> Self {
+        let until = earlier(until, cap);
+        Self {
+            phase: Mutex::new(Phase::Held { until, expires_at }),
+            over: CancellationToken::new(),
+            cap,
+            watched: AtomicBool::new(false),
+            holding,
+        }
+    }
+
+    /// When the holder must stop, or why it had to.
+    pub(crate) fn until(&self) -> Result<Instant, LossReason> {
+        match *self.phase.lock() {
+            Phase::Held { until, .. } => Ok(until),
+            Phase::Over { reason, .. } => Err(reason),
+        }
+    }
+
+    pub(crate) fn expires_at(&self) -> Timestamp {
+        match *self.phase.lock() {
+            Phase::Held { expires_at, .. } | Phase::Over { expires_at, .. } => expires_at,
+        }
+    }
+
+    /// When the lock ends however often it is renewed.
+    pub(crate) fn cap(&self) -> Option<Instant> {
+        self.cap
+    }
+
+    /// The lock lives on, at most until the cap. Changes nothing once it is over, or its time is: a loss
+    /// is final, whether anybody noticed it or not.
+    ///
+    /// The store may keep it for a little longer: what it was asked for was cut to the cap some time
+    /// before the request was sent.
+    pub(crate) fn renewed(&self, until: Instant, expires_at: Timestamp) -> Result<(), LossReason> {
+        self.check()?;
+        let until = earlier(until, self.cap);
+        let mut phase = self.phase.lock();
+        match *phase {
+            Phase::Held { .. } => *phase = Phase::Held { until, expires_at },
+            Phase::Over { reason, .. } => return Err(reason),
+        }
+        Ok(())
+    }
+
+    /// The store said when the lock expires. What the holder may rely on stays as it is.
+    pub(crate) fn told(&self, told: Timestamp) {
+        if let Phase::Held { expires_at, .. } = &mut *self.phase.lock() {
+            *expires_at = told;
+        }
+    }
+
+    /// An extend is about to be sent that would end the lock at this time. Until the answer is
+    /// here, only the earlier of both ends can be relied on.
+    pub(crate) fn extending(&self, requested: Instant) {
+        if let Phase::Held { until, .. } = &mut *self.phase.lock() {
+            *until = requested.min(*until);
+        }
+    }
+
+    /// The lock is over. The first reason stands.
+    pub(crate) fn end(&self, reason: LossReason) {
+        let mut phase = self.phase.lock();
+        if let Phase::Held { until, expires_at } = *phase {
+            *phase = Phase::Over { reason, expires_at };
+            drop(phase);
+            self.announce(reason, until);
+        }
+    }
+
+    /// Tells everyone who waits for the end or wants to hear of it. Called once.
+    fn announce(&self, reason: LossReason, until: Instant) {
+        self.over.cancel();
+        if let Some(holding) = &self.holding {
+            holding.end(reason, until, || self.why_it_ends(until));
+        }
+    }
+
+    /// Ends the lock if its time has come; says when it will, or why it did.
+    pub(crate) fn check(&self) -> Result<Instant, LossReason> {
+        let mut phase = self.phase.lock();
+        match *phase {
+            Phase::Over { reason, .. } => Err(reason),
+            Phase::Held { until, .. } if Instant::now() < until => Ok(until),
+            Phase::Held { until, expires_at } => {
+                let reason = self.why_it_ends(until);
+                *phase = Phase::Over { reason, expires_at };
+                drop(phase);
+                self.announce(reason, until);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Why a lock ends that ends at this time: the last TTL before the cap is cut to whole milliseconds.
+    fn why_it_ends(&self, until: Instant) -> LossReason {
+        match self.cap {
+            Some(cap) if cap.saturating_duration_since(until) < Duration::from_millis(1) => {
+                LossReason::MaxHold
+            }
+            _ => LossReason::Expired,
+        }
+    }
+
+    /// Makes sure that `over` fires in time, whoever asks, from wherever, and whatever ends.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        if self.watched.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if rt::is_usable() {
+            let watcher = Watcher { validity: Arc::clone(self), is_done: false };
+            Spawner::current().spawn(watcher.run());
+        } else {
+            self.watch_without_runtime();
+        }
+    }
+
+    /// The renewer makes sure that `over` fires in time.
+    pub(crate) fn kept(&self) {
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    /// The renewer is gone, and nobody renews the lock any more.
+    pub(crate) fn unkept(self: &Arc<Self>) {
+        if std::thread::panicking() {
+            self.end(LossReason::RenewerPanicked);
+        } else {
+            self.watch_without_runtime();
+        }
+    }
+
+    #[cfg(not(test))]
+    fn watch_without_runtime(self: &Arc<Self>) {
+        expiry::watch(self);
+    }
+
+    /// The model has one runtime, and it never ends.
+    #[cfg(test)]
+    #[expect(clippy::unused_self, reason = "the real one needs it")]
+    fn watch_without_runtime(self: &Arc<Self>) {}
+
+    /// A token that fires when the lock is over.
+    pub(crate) fn lost_token(self: &Arc<Self>) -> CancellationToken {
+        self.watch();
+        self.over.child_token()
+    }
+
+    /// Waits until the lock is over, in a runtime or outside of one.
+    ///
+    /// It looks at the clock each time it is polled, and not only when it is woken: whoever waits for
+    /// several things, and wakes up for another one after a pause, hears of the loss first.
+    pub(crate) async fn lost(self: Arc<Self>) -> LossReason {
+        self.watch();
+        let mut over = pin!(self.over.cancelled());
+        poll_fn(|context| match self.check() {
+            Err(reason) => Poll::Ready(reason),
+            // It wakes us when it fires. Then the lock is over, and so it is found above.
+            Ok(_) => match over.as_mut().poll(context) {
+                Poll::Ready(()) => self.until().map_or_else(Poll::Ready, |_| Poll::Pending),
+                Poll::Pending => Poll::Pending,
+            },
+        })
+        .await
+    }
+
+    /// Waits until the lock is over, in a runtime, and lets everyone know.
+    async fn ended(&self) {
+        while let Ok(until) = self.check() {
+            tokio::select! {
+                biased;
+                () = self.over.cancelled() => {}
+                () = rt::sleep_until(until) => {}
+            }
+        }
+    }
+}
+
+/// The task that watches a lock. Where its runtime ends first, the watch goes on without one.
+struct Watcher {
+    validity: Arc<Validity>,
+    is_done: bool,
+}
+
+impl Watcher {
+    async fn run(mut self) {
+        self.validity.ended().await;
+        self.is_done = true;
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.validity.watch_without_runtime();
+        }
+    }
+}
+
+fn earlier(until: Instant, cap: Option<Instant>) -> Instant {
+    cap.map_or(until, |cap| cap.min(until))
+}

@@ -1,0 +1,149 @@
+//! A backend and a way of locking, configured once.
+
+use std::future::Future;
+
+use super::config::{Policy, policy_methods};
+use crate::{
+    Held, Key, LockBackend, LockConfig, LockError, LockGuard, acquire, lock, lock_flat, lock_send,
+    try_lock,
+};
+
+/// A backend together with how to lock on it: configure once, use everywhere. TypeScript: `createLock`.
+///
+/// Cheap to clone; a clone can be configured differently.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_core::{LockBackend, LockError, Locker};
+///
+/// async fn handle<B: LockBackend>(locker: &Locker<B>, event: &str) -> Result<(), LockError> {
+///     locker.lock(format!("webhook:{event}"), async |_held| { /* … */ }).await
+/// }
+///
+/// fn configure<B: LockBackend>(backend: B) -> Locker<B> {
+///     Locker::new(backend).with_ttl(Duration::from_secs(10))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Locker<B> {
+    backend: B,
+    policy: Policy,
+}
+
+impl<B: LockBackend> Locker<B> {
+    /// Locks on this backend with the defaults.
+    #[must_use]
+    pub fn new(backend: B) -> Self {
+        Self { backend, policy: Policy::default() }
+    }
+
+    policy_methods!();
+
+    /// The backend, for single operations and diagnostics.
+    #[must_use]
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// Runs work while holding the lock of this key: see [`lock`](crate::lock()).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](crate::lock()).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](crate::lock()).
+    pub async fn lock<K, W, T>(&self, key: K, work: W) -> Result<T, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+        W: AsyncFnOnce(Held<B::Fence>) -> T,
+    {
+        lock(&self.backend, self.config(key), work).await
+    }
+
+    /// Runs work that can fail while holding the lock of this key: see [`lock_flat`](crate::lock_flat()).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_flat`](crate::lock_flat()).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](crate::lock()).
+    pub async fn lock_flat<K, W, T, E>(&self, key: K, work: W) -> Result<T, E>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+        W: AsyncFnOnce(Held<B::Fence>) -> Result<T, E>,
+        E: From<LockError>,
+    {
+        lock_flat(&self.backend, self.config(key), work).await
+    }
+
+    /// Runs work while holding the lock of this key, for code that is generic over the work and spawns the
+    /// future: see [`lock_send`](crate::lock_send()).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](crate::lock()).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](crate::lock()).
+    pub async fn lock_send<K, W, F>(&self, key: K, work: W) -> Result<F::Output, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+        W: FnOnce(Held<B::Fence>) -> F,
+        F: Future,
+    {
+        lock_send(&self.backend, self.config(key), work).await
+    }
+
+    /// Takes the lock of this key, waiting for its turn: see [`acquire`](crate::acquire()).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](crate::acquire()).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](crate::acquire()).
+    pub async fn acquire<K>(&self, key: K) -> Result<LockGuard<B>, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        acquire(&self.backend, self.config(key)).await
+    }
+
+    /// Takes the lock of this key if it is free right now: see [`try_lock`](crate::try_lock()).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_lock`](crate::try_lock()).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`try_lock`](crate::try_lock()).
+    pub async fn try_lock<K>(&self, key: K) -> Result<Option<LockGuard<B>>, LockError>
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        try_lock(&self.backend, self.config(key)).await
+    }
+
+    fn config<K>(&self, key: K) -> LockConfig
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        LockConfig::with_policy(key, self.policy.clone())
+    }
+}
+
+impl<B: LockBackend> std::fmt::Debug for Locker<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Locker")
+            .field("backend", &self.backend.capabilities().backend)
+            .field("policy", &self.policy)
+            .finish()
+    }
+}

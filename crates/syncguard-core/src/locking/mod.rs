@@ -1,0 +1,19 @@
+//! Taking a lock, holding it, and giving it back.
+
+mod acquire;
+mod acquisition;
+mod config;
+mod diagnostics;
+mod guard;
+mod lock;
+mod locker;
+mod observed;
+mod retry;
+
+pub use self::acquire::{acquire, try_lock};
+pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};
+pub use self::config::{AutoExtend, LockConfig};
+pub use self::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};
+pub use self::guard::{Held, LockGuard, LossReason};
+pub use self::lock::{lock, lock_flat, lock_send};
+pub use self::locker::Locker;

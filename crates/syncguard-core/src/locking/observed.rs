@@ -1,0 +1,104 @@
+//! What a [`LockObserver`] is told, and when.
+
+use crate::rt::Instant;
+use crate::{
+    AcquisitionEnd, AcquisitionObserved, HoldObserved, Key, LockError, LockId, LockObserver,
+    LossReason, Observation,
+};
+
+/// Somebody trying for a lock. Dropped unfinished, it reports that they stopped.
+pub(crate) struct Waiting<'a> {
+    /// `None` where nobody listens, and once the end has been reported.
+    observed: Option<(&'a LockObserver, Instant)>,
+    key: &'a Key,
+    lock_id: LockId,
+    attempts: u32,
+}
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn start(observer: &'a LockObserver, key: &'a Key, lock_id: LockId) -> Self {
+        let observed = (!observer.is_none()).then(|| (observer, Instant::now()));
+        Self { observed, key, lock_id, attempts: 0 }
+    }
+
+    pub(crate) fn attempt(&mut self, lock_id: LockId) {
+        self.lock_id = lock_id;
+        self.attempts += 1;
+    }
+
+    /// The call is over, with this result.
+    pub(crate) fn end<T>(
+        mut self,
+        result: Result<T, LockError>,
+        granted: impl FnOnce(&T) -> bool,
+    ) -> Result<T, LockError> {
+        self.report(match &result {
+            Ok(answer) if granted(answer) => AcquisitionEnd::Acquired,
+            Ok(_) => AcquisitionEnd::Locked,
+            Err(error) => AcquisitionEnd::Failed(error.code()),
+        });
+        result
+    }
+
+    fn report(&mut self, end: AcquisitionEnd) {
+        if let Some((observer, since)) = self.observed.take() {
+            observer.report(|| {
+                Observation::Acquisition(AcquisitionObserved {
+                    key: self.key.clone(),
+                    lock_id: self.lock_id,
+                    waited: Instant::now().saturating_duration_since(since),
+                    attempts: self.attempts,
+                    end,
+                })
+            });
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.report(AcquisitionEnd::Dropped);
+    }
+}
+
+/// A held lock that somebody wants to hear the end of.
+pub(crate) struct Holding {
+    observer: LockObserver,
+    key: Key,
+    lock_id: LockId,
+    since: Instant,
+}
+
+impl Holding {
+    /// `None` where nobody listens: a guard then carries one empty pointer.
+    pub(crate) fn start(observer: &LockObserver, key: &Key, lock_id: LockId) -> Option<Box<Self>> {
+        if observer.is_none() {
+            return None;
+        }
+        let (observer, key) = (observer.clone(), key.clone());
+        Some(Box::new(Self { observer, key, lock_id, since: Instant::now() }))
+    }
+
+    /// The lock is over; without having ended, it would have been so at `until`.
+    pub(crate) fn end(
+        &self,
+        reason: LossReason,
+        until: Instant,
+        why_it_ends: impl FnOnce() -> LossReason,
+    ) {
+        let now = Instant::now();
+        // A lock that is given back after its end was lost before, whether anybody noticed or not.
+        let reason = match reason {
+            LossReason::Released if until <= now => why_it_ends(),
+            reason => reason,
+        };
+        self.observer.report(|| {
+            Observation::Hold(HoldObserved {
+                key: self.key.clone(),
+                lock_id: self.lock_id,
+                held: now.min(until).saturating_duration_since(self.since),
+                reason,
+            })
+        });
+    }
+}

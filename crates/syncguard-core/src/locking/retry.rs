@@ -1,0 +1,69 @@
+//! When to try again, and what the tries have shown.
+
+use std::time::Duration;
+
+use crate::authoring::pause::{jittered, random_part};
+use crate::{AcquisitionOptions, Backoff, Jitter};
+
+/// What the store has said so far: contention and a store that hangs are different things.
+#[derive(Default)]
+pub(super) struct Answers {
+    /// The longest that an answer took.
+    longest: Duration,
+    /// Whether the lock was held by someone else, as far as was heard last.
+    pub(super) last_is_contention: bool,
+    /// Whether the last attempt was never answered.
+    pub(super) is_open: bool,
+    /// Whether a lock was granted, and over when the answer came.
+    pub(super) was_late: bool,
+}
+
+impl Answers {
+    /// An attempt may be this much older when the time limit cuts it off, and still be one that would
+    /// have been answered.
+    const USUAL: Duration = Duration::from_millis(100);
+
+    pub(super) fn locked(&mut self, took: Duration) {
+        self.longest = self.longest.max(took);
+        self.last_is_contention = true;
+    }
+
+    /// The time limit came after this time, and no answer.
+    pub(super) fn missing(&mut self, took: Duration) {
+        self.is_open = true;
+        self.last_is_contention &= took <= (self.longest * 3).max(Self::USUAL);
+    }
+}
+
+/// The pauses between attempts.
+pub(super) struct Pauses<'a> {
+    pub(super) options: &'a AcquisitionOptions,
+    pub(super) taken: u32,
+}
+
+impl<'a> Pauses<'a> {
+    pub(super) fn new(options: &'a AcquisitionOptions) -> Self {
+        Self { options, taken: 0 }
+    }
+
+    /// The next pause if `left` remains of the time limit; `None` when it is time to give up.
+    pub(super) fn next(&mut self, left: Duration) -> Option<Duration> {
+        if self.taken == self.options.max_retries || left < Duration::from_millis(1) {
+            return None;
+        }
+        let base = match self.options.backoff {
+            Backoff::Fixed => self.options.retry_delay,
+            Backoff::Exponential => self
+                .options
+                .retry_delay
+                .saturating_mul(1_u32.checked_shl(self.taken).unwrap_or(u32::MAX)),
+        };
+        let pause = match self.options.jitter {
+            Jitter::None => base,
+            Jitter::Full => random_part(base),
+            Jitter::Equal => jittered(base),
+        };
+        self.taken += 1;
+        Some(if pause < left { pause } else { left * 3 / 4 })
+    }
+}

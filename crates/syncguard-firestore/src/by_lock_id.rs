@@ -1,0 +1,134 @@
+//! Finding a lock by its id, and what to do when there are several.
+
+use std::sync::Arc;
+
+use syncguard_core::{LockError, LockId, NotHeld, Timestamp};
+
+use crate::document::{Record, Version, delete};
+use crate::error::Fault;
+use crate::inner::Inner;
+use crate::retry::Attempt;
+
+/// What the store has under a lock id.
+pub(crate) struct Held {
+    pub(crate) lock: Result<Record, NotHeld>,
+    /// Expired documents with the same lock id.
+    duplicates: Vec<Version>,
+}
+
+/// Looks for the lock with this id; one query.
+///
+/// # Errors
+///
+/// `Internal` if one of the documents makes no sense, or if two of them are live: then nobody can say
+/// which lock the caller means, and none is touched.
+pub(crate) async fn find(inner: &Inner, lock_id: LockId, attempt: &Attempt) -> Result<Held, Fault> {
+    let documents = inner.client.query(&inner.layout, lock_id, attempt.call_deadline()).await?;
+    let now = inner.now()?;
+    let records = documents.into_iter().map(Record::read).collect::<Result<Vec<_>, _>>()?;
+    Ok(choose(records, lock_id, now)?)
+}
+
+fn choose(mut records: Vec<Record>, lock_id: LockId, now: Timestamp) -> Result<Held, LockError> {
+    // The query says so already; whoever releases what is not his had better make two mistakes.
+    records.retain(|record| record.lock_id == lock_id);
+    let found = records.len();
+    let (mut live, expired): (Vec<_>, Vec<_>) =
+        records.into_iter().partition(|record| record.is_live(now));
+    if found > 1 {
+        tracing::warn!(
+            lock_id_hash = %lock_id.hash_id(),
+            found,
+            live = live.len(),
+            "several lock documents carry one lock id"
+        );
+    }
+    if live.len() > 1 {
+        return Err(LockError::internal(
+            "two live locks carry this lock id; none of them was touched",
+        ));
+    }
+    let reason = if found == 0 { NotHeld::NotFound } else { NotHeld::Expired };
+    // A single expired one is no duplicate.
+    let duplicates = if found > 1 { versions(expired) } else { Vec::new() };
+    Ok(Held { lock: live.pop().ok_or(reason), duplicates })
+}
+
+impl Held {
+    /// Deletes the expired duplicates in the background, for operations that write anyway.
+    pub(crate) fn tidy(&mut self, inner: &Arc<Inner>) {
+        for duplicate in std::mem::take(&mut self.duplicates) {
+            inner.in_background(vec![delete(duplicate)]);
+        }
+    }
+}
+
+fn versions(records: Vec<Record>) -> Vec<Version> {
+    records.into_iter().map(|record| record.version).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gcloud_sdk::prost_types;
+    use syncguard_core::{ErrorCode, Fence, Key};
+
+    use super::*;
+    use crate::test_logs::logged;
+
+    fn record(lock_id: LockId, expires_at: u64) -> Record {
+        let time = |millis| Timestamp::from_millis(millis).unwrap();
+        Record {
+            key: Key::new("secret-key").unwrap(),
+            lock_id,
+            acquired_at: time(0),
+            expires_at: time(expires_at),
+            fence: Fence::new(1).unwrap(),
+            version: Version {
+                name: format!("…/locks/secret-key-{expires_at}"),
+                updated: prost_types::Timestamp::default(),
+            },
+        }
+    }
+
+    /// Which expiry is chosen at the time 100 000, or why none is; how many are cleared away; whether
+    /// that is warned about.
+    fn choose_of(expiries: &[u64]) -> (Result<Result<u64, NotHeld>, ErrorCode>, usize, bool) {
+        let id = LockId::generate().unwrap();
+        let records = expiries.iter().map(|expiry| record(id, *expiry)).collect();
+        let (mut chosen, mut duplicates) = (Err(ErrorCode::Aborted), 0);
+        let lines = logged(|| {
+            let held = choose(records, id, Timestamp::from_millis(100_000).unwrap());
+            duplicates = held.as_ref().map_or(0, |held| held.duplicates.len());
+            chosen = held
+                .map(|held| held.lock.map(|lock| lock.expires_at.as_millis()))
+                .map_err(|error| error.code());
+        });
+        for line in &lines {
+            assert!(line.starts_with("WARN"), "{line}");
+            assert!(!line.contains(id.expose()) && !line.contains("secret-key"), "{line}");
+        }
+        (chosen, duplicates, !lines.is_empty())
+    }
+
+    #[test]
+    fn duplicates_are_seen_and_two_live_ones_are_left_alone() {
+        use NotHeld::{Expired, NotFound};
+        assert_eq!(choose_of(&[]), (Ok(Err(NotFound)), 0, false));
+        assert_eq!(choose_of(&[100_000]), (Ok(Ok(100_000)), 0, false));
+        // Live until the tolerance is over.
+        assert_eq!(choose_of(&[99_001]), (Ok(Ok(99_001)), 0, false));
+        assert_eq!(choose_of(&[99_000]), (Ok(Err(Expired)), 0, false));
+        assert_eq!(choose_of(&[5, 100_000, 6]), (Ok(Ok(100_000)), 2, true));
+        assert_eq!(choose_of(&[5, 6]), (Ok(Err(Expired)), 2, true));
+        assert_eq!(choose_of(&[100_000, 99_001]), (Err(ErrorCode::Internal), 0, true));
+        assert_eq!(choose_of(&[100_000, 5, 99_001]), (Err(ErrorCode::Internal), 0, true));
+    }
+
+    #[test]
+    fn a_document_of_another_lock_id_is_nobodys() {
+        let (id, other) = (LockId::generate().unwrap(), LockId::generate().unwrap());
+        let now = Timestamp::from_millis(0).unwrap();
+        let held = choose(vec![record(other, 100_000)], id, now).unwrap();
+        assert!(matches!(held.lock, Err(NotHeld::NotFound)));
+    }
+}

@@ -1,0 +1,149 @@
+//! Starting over when others were faster, or when the connection broke: bounded in number and time.
+
+use std::time::Duration;
+
+use syncguard_core::LockError;
+use syncguard_core::authoring::pause::random_part;
+use tokio::time::Instant;
+
+use crate::error::{Again, Fault};
+
+/// One attempt of an operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    deadline: Instant,
+    request_timeout: Duration,
+    /// A commit of an earlier attempt whose answer was lost: it may or may not have been carried out.
+    pub(crate) lost: Option<LockError>,
+}
+
+impl Attempt {
+    /// When the next call has to be done.
+    pub(crate) fn call_deadline(&self) -> Instant {
+        self.deadline.min(Instant::now() + self.request_timeout)
+    }
+
+    /// How long the next call may take.
+    pub(crate) fn call_bound(&self) -> Duration {
+        self.call_deadline().saturating_duration_since(Instant::now())
+    }
+}
+
+/// What an operation has left.
+pub(crate) struct Attempts {
+    attempt: Attempt,
+    conflicts: u32,
+    reconnects: u32,
+    pause: Duration,
+}
+
+impl Attempts {
+    const FIRST_PAUSE: Duration = Duration::from_millis(5);
+    const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+
+    pub(crate) fn new(conflicts: u32, request_timeout: Duration, total: Duration) -> Self {
+        let deadline = Instant::now() + total;
+        Self {
+            attempt: Attempt { deadline, request_timeout, lost: None },
+            conflicts,
+            reconnects: 1,
+            pause: Self::FIRST_PAUSE,
+        }
+    }
+
+    /// The attempt that comes now.
+    pub(crate) fn attempt(&self) -> Attempt {
+        self.attempt.clone()
+    }
+
+    /// Carries an operation out, again where it is to start over.
+    ///
+    /// # Errors
+    ///
+    /// As [`again`](Self::again).
+    pub(crate) async fn run<T, F>(
+        mut self,
+        mut operation: impl FnMut(Attempt) -> F,
+    ) -> Result<T, LockError>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        loop {
+            match operation(self.attempt()).await {
+                Ok(output) => return Ok(output),
+                Err(fault) => self.again(fault).await?,
+            }
+        }
+    }
+
+    /// Returns when the operation is to start over with a read.
+    ///
+    /// # Errors
+    ///
+    /// The fault's error when it is not: marked as unknown if an earlier commit's outcome is.
+    pub(crate) async fn again(&mut self, fault: Fault) -> Result<(), LockError> {
+        let Fault { error, again } = fault;
+        let left = match again {
+            Again::No => None,
+            Again::Conflict => self.conflicts.checked_sub(1).inspect(|left| self.conflicts = *left),
+            Again::Disconnected => {
+                self.reconnects.checked_sub(1).inspect(|left| self.reconnects = *left)
+            }
+        };
+        let pause = random_part(self.pause);
+        if left.is_none() || self.attempt.deadline <= Instant::now() + pause {
+            return Err(self.final_error(error));
+        }
+        if error.is_outcome_unknown() {
+            self.attempt.lost.get_or_insert(error);
+        }
+        tokio::time::sleep(pause).await;
+        self.pause = (self.pause * 2).min(Self::LONGEST_PAUSE);
+        Ok(())
+    }
+
+    fn final_error(&self, error: LockError) -> LockError {
+        if self.attempt.lost.is_some() { error.with_unknown_outcome() } else { error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syncguard_core::ErrorCode;
+
+    use super::*;
+
+    fn fault(again: Again, unknown: bool) -> Fault {
+        let error = LockError::new(ErrorCode::ServiceUnavailable, "x");
+        Fault { error: if unknown { error.with_unknown_outcome() } else { error }, again }
+    }
+
+    fn attempts(conflicts: u32) -> Attempts {
+        Attempts::new(conflicts, Duration::from_secs(1), Duration::from_secs(10))
+    }
+
+    #[tokio::test]
+    async fn conflicts_are_counted() {
+        let mut attempts = attempts(3);
+        for _ in 0..3 {
+            attempts.again(fault(Again::Conflict, false)).await.unwrap();
+        }
+        let error = attempts.again(fault(Again::Conflict, false)).await.unwrap_err();
+        assert!(!error.is_outcome_unknown());
+    }
+
+    #[tokio::test]
+    async fn a_lost_commit_is_not_forgotten() {
+        let mut attempts = attempts(3);
+        attempts.again(fault(Again::Disconnected, true)).await.unwrap();
+        assert!(attempts.attempt().lost.is_some());
+        let error = attempts.again(fault(Again::Disconnected, false)).await.unwrap_err();
+        assert!(error.is_outcome_unknown());
+    }
+
+    #[tokio::test]
+    async fn nothing_starts_over_without_time() {
+        let mut attempts = Attempts::new(9, Duration::from_secs(1), Duration::ZERO);
+        assert!(attempts.again(fault(Again::Conflict, false)).await.is_err());
+    }
+}

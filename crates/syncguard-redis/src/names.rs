@@ -1,0 +1,318 @@
+//! Where records are stored, and which keys and prefixes would get in their way.
+
+use std::fmt::Write as _;
+
+use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
+use syncguard_core::{Key, LockError, LockId};
+
+/// Of 1000 bytes, 26 are kept free for `:id:` and a lock id. TypeScript: `BACKEND_LIMITS.REDIS` and
+/// `RESERVE_BYTES.REDIS`.
+const LIMITS: StorageLimits = StorageLimits::new(1000, 26);
+
+/// The names of the records under one prefix.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    prefix: String,
+    /// What every user key starts with whose record would be a fence counter. `None` if no user key
+    /// is long enough for that.
+    fence_lead: Option<Key>,
+    /// What comes before the lock id in the name of an index entry. `None` where that is hashed.
+    index_lead: Option<String>,
+    /// Whether there are keys some of whose names are hashed.
+    hashes: bool,
+}
+
+/// The names of one lock's records.
+pub(crate) struct Names {
+    pub(crate) lock: String,
+    pub(crate) fence: String,
+}
+
+impl Layout {
+    /// Checks a prefix.
+    pub(crate) fn new(prefix: &str) -> Result<Self, LockError> {
+        let prefix = prefix.trim_end_matches(':').to_owned();
+        if prefix.contains("fence:") || prefix.ends_with("fence") {
+            return Err(LockError::invalid_argument(
+                "the key prefix contains \"fence:\" or ends in \"fence\", where fence counters are; \
+                 any other prefix is allowed",
+            ));
+        }
+        let separator = if prefix.is_empty() { "" } else { ":" };
+        let fence_lead = Key::new(format!("fence:{prefix}{separator}")).ok();
+        let index_name = make_storage_key(&prefix, &index_key(SAMPLE_ID)?, LIMITS)?;
+        let index_lead = index_name.expose().strip_suffix(SAMPLE_ID).map(str::to_owned);
+        // Names grow with the key. Of one key's names the counter's is the longest, until the lock's is
+        // hashed itself.
+        let longest = Key::new("k".repeat(Key::MAX_LENGTH_BYTES))?;
+        let lock = make_storage_key(&prefix, &longest, LIMITS)?;
+        let fence = make_fence_key(&prefix, &lock, LIMITS)?;
+        let hashes = !lock.expose().ends_with(longest.expose())
+            || !fence.expose().ends_with(lock.expose())
+            || index_lead.is_none();
+        Ok(Self { prefix, fence_lead, index_lead, hashes })
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Whether all names fall into one slot of a cluster: by the hash tag `{…}` of the prefix.
+    pub(crate) fn is_tagged(&self) -> bool {
+        self.prefix
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'))
+            .is_some_and(|(tag, _)| !tag.is_empty())
+    }
+
+    /// The slot of all names, if the prefix is tagged.
+    pub(crate) fn slot(&self) -> u16 {
+        fred::util::redis_keyslot(self.prefix.as_bytes())
+    }
+
+    /// The names for a user's key.
+    pub(crate) fn names(&self, key: &Key) -> Result<Names, LockError> {
+        let lock = self.stored(key)?;
+        let fence = make_fence_key(&self.prefix, &lock, LIMITS)?.into_exposed();
+        Ok(Names { lock: lock.into_exposed(), fence })
+    }
+
+    /// The name of a key's lock.
+    pub(crate) fn lock_name(&self, key: &Key) -> Result<String, LockError> {
+        Ok(self.stored(key)?.into_exposed())
+    }
+
+    fn stored(&self, key: &Key) -> Result<StorageKey, LockError> {
+        self.refuse_reserved(key.expose())?;
+        make_storage_key(&self.prefix, key, LIMITS)
+    }
+
+    /// The name of a lock id's index entry.
+    pub(crate) fn index_name(&self, lock_id: LockId) -> Result<String, LockError> {
+        match &self.index_lead {
+            Some(lead) => Ok([lead, lock_id.expose()].concat()),
+            None => {
+                let name = index_key(lock_id.expose())?;
+                Ok(make_storage_key(&self.prefix, &name, LIMITS)?.into_exposed())
+            }
+        }
+    }
+
+    /// What a script puts before a lock id to name its index entry; `None` where it could not.
+    pub(crate) fn index_lead(&self) -> Option<&str> {
+        self.index_lead.as_deref()
+    }
+
+    /// A user's key must not name a fence counter or an index entry, nor another key's lock.
+    fn refuse_reserved(&self, key: &str) -> Result<(), LockError> {
+        let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
+            key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
+        });
+        let is_index = key.strip_prefix("id:").is_some_and(|id| LockId::new(id).is_ok());
+        if is_counter || is_index {
+            return Err(LockError::invalid_argument(
+                "the key is reserved: on Redis it names a fence counter or an index entry of another \
+                 lock; keys like \"fence:<prefix>:…\" and \"id:<22 characters>\" are not allowed",
+            ));
+        }
+        // A hash is 22 base64url characters, as a lock id is.
+        if self.hashes && LockId::new(key).is_ok() {
+            return Err(LockError::invalid_argument(
+                "the key is reserved: with a key prefix this long, some names on Redis are hashed, and 22 \
+                 characters of A-Z a-z 0-9 - _ could be such a name; make the key longer or shorter, or \
+                 the prefix 227 bytes at most",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn index_key(lock_id: &str) -> Result<Key, LockError> {
+    Key::new(format!("id:{lock_id}"))
+}
+
+/// Any lock id will do.
+const SAMPLE_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
+/// A text as the inside of a JSON string.
+pub(crate) fn json_inside(text: &str) -> String {
+    if !text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+        return text.to_owned();
+    }
+    let mut inside = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => inside.extend(['\\', character]),
+            control if control < ' ' => {
+                // `String` takes whatever is written.
+                let _ = write!(inside, "\\u{:04x}", u32::from(control));
+            }
+            other => inside.push(other),
+        }
+    }
+    inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(prefix: &str) -> Layout {
+        Layout::new(prefix).unwrap()
+    }
+
+    #[test]
+    fn exactly_the_names_of_other_records_are_reserved() {
+        let id = "F-jSW78sCJhFIV6GYPa1lQ";
+        for (prefix, key, allowed) in [
+            ("app", "fence:app:x".to_owned(), false),
+            ("app:", "fence:app:x".to_owned(), false),
+            ("app", "fence:app:".to_owned(), true),
+            ("app", "fence:app".to_owned(), true),
+            ("app", "fence:other:x".to_owned(), true),
+            ("app", "fence:x".to_owned(), true),
+            ("app", "xfence:app:x".to_owned(), true),
+            ("", "fence:x".to_owned(), false),
+            ("", "fence:".to_owned(), true),
+            ("cafe\u{301}", "fence:caf\u{e9}:x".to_owned(), false),
+            ("app", format!("id:{id}"), false),
+            ("app", format!("id:{id}x"), true),
+            ("app", format!("id:{}", &id[1..]), true),
+            ("app", format!("id:{}!", &id[1..]), true),
+            ("app", format!("app:id:{id}"), true),
+        ] {
+            let key = Key::new(&key).unwrap();
+            let result = layout(prefix).lock_name(&key);
+            assert_eq!(result.is_ok(), allowed, "{prefix} {}", key.expose());
+        }
+    }
+
+    #[test]
+    fn a_reserved_key_is_another_records_name_and_no_other_key_is() {
+        let layout = layout("app");
+        let names = layout.names(&Key::new("x").unwrap()).unwrap();
+        let key = Key::new("fence:app:x").unwrap();
+        let counter = make_storage_key("app", &key, LIMITS).unwrap();
+        assert_eq!(names.fence, counter.expose());
+    }
+
+    /// The hashes of `<prefix>:fence:<lock>`, `<prefix>:<key>` and `<prefix>:id:<lock id>` are of the form of
+    /// these keys.
+    #[test]
+    fn keys_that_look_like_a_hash_are_reserved_where_names_are_hashed() {
+        let hashes = ["F-jSW78sCJhFIV6GYPa1lQ", "0123456789012345678901", "______________________"];
+        let others = [
+            "F-jSW78sCJhFIV6GYPa1l",
+            "F-jSW78sCJhFIV6GYPa1lQQ",
+            "F+jSW78sCJhFIV6GYPa1lQ",
+            "F-jSW78sCJhFIV6GYPa1l=",
+            "F-jSW78sCJhFIV6GYPa1l\u{e9}",
+            "xF-jSW78sCJhFIV6GYPa1lQ",
+            "F-jSW78sCJhFIV6GYPa1lQ:",
+        ];
+        // The counter of the longest key: twice 227 bytes and a colon, `fence:`, 512 bytes, and the
+        // 26 that are kept free, are 1000.
+        for (length, hashed) in [
+            (1, false),
+            (100, false),
+            (226, false),
+            (227, false),
+            (228, true),
+            (500, true),
+            (951, true),
+        ] {
+            let layout = layout(&"p".repeat(length));
+            let longest = Key::new("k".repeat(Key::MAX_LENGTH_BYTES)).unwrap();
+            let names = layout.names(&longest).unwrap();
+            let fence = format!("{}:fence:{}", layout.prefix(), names.lock);
+            assert_eq!(names.fence != fence, hashed, "{length}: the counter of the longest key");
+            for key in hashes {
+                let result = layout.lock_name(&Key::new(key).unwrap());
+                assert_eq!(result.is_err(), hashed, "{length} {key}");
+                if let Err(error) = result {
+                    assert!(error.message().contains("227 bytes"), "{error}");
+                }
+            }
+            for key in others {
+                assert!(layout.lock_name(&Key::new(key).unwrap()).is_ok(), "{length} {key}");
+            }
+        }
+        assert!(layout("").lock_name(&Key::new(hashes[0]).unwrap()).is_ok());
+    }
+
+    /// Why they are: the two would share a record.
+    #[test]
+    fn a_hashed_counter_has_the_name_of_such_a_keys_lock() {
+        let layout = layout(&"p".repeat(300));
+        let counted = Key::new("k".repeat(500)).unwrap();
+        let names = layout.names(&counted).unwrap();
+        let hash = names.fence.strip_prefix(&format!("{}:", layout.prefix())).unwrap();
+        let hash = Key::new(hash).unwrap();
+        let lock = make_storage_key(layout.prefix(), &hash, LIMITS).unwrap();
+        assert_eq!(lock.expose(), names.fence);
+        assert!(layout.lock_name(&hash).is_err());
+    }
+
+    /// What the documentation of `with_key_prefix` warns of. The names are the TypeScript library's.
+    #[test]
+    fn a_prefix_within_another_shares_its_locks_and_not_its_counters() {
+        let names =
+            |prefix: &str, key: &str| layout(prefix).names(&Key::new(key).unwrap()).unwrap();
+        let (outer, inner) = (names("app", "billing:7"), names("app:billing", "7"));
+        assert_eq!(outer.lock, inner.lock);
+        assert_ne!(outer.fence, inner.fence);
+        assert_ne!(names("app", "billing:7").lock, names("app-billing", "7").lock);
+        let warning = "beginning of another";
+        assert!(include_str!("config.rs").contains(warning));
+        assert!(include_str!("backend.rs").contains(warning));
+    }
+
+    #[test]
+    fn prefixes_that_could_name_counters_are_refused() {
+        for prefix in ["fence", "app:fence", "fence:", "app:fence:x", "defence"] {
+            assert!(Layout::new(prefix).is_err(), "{prefix}");
+        }
+        for prefix in ["", "app", "fences", "app:", "{app}"] {
+            assert!(Layout::new(prefix).is_ok(), "{prefix}");
+        }
+        assert!(Layout::new(&"p".repeat(980)).is_err());
+    }
+
+    #[test]
+    fn a_tag_is_what_redis_takes_for_one() {
+        for (prefix, tagged) in [
+            ("{app}", true),
+            ("x{app}y", true),
+            ("app", false),
+            ("{}", false),
+            ("{}{app}", false),
+            ("{app", false),
+            ("}{", false),
+        ] {
+            assert_eq!(layout(prefix).is_tagged(), tagged, "{prefix}");
+        }
+        let tagged = layout("{app}:locks");
+        let slot = |name: &[u8]| fred::util::redis_keyslot(name);
+        let names = tagged.names(&Key::new("a{b}c").unwrap()).unwrap();
+        assert_eq!(slot(names.lock.as_bytes()), tagged.slot());
+        assert_eq!(slot(names.fence.as_bytes()), tagged.slot());
+        let index = tagged.index_name(LockId::generate().unwrap()).unwrap();
+        assert_eq!(slot(index.as_bytes()), tagged.slot());
+    }
+
+    #[test]
+    fn a_long_prefix_hashes_its_index_entries() {
+        let long = layout(&"p".repeat(950));
+        let id = LockId::generate().unwrap();
+        assert!(long.index_lead().is_none());
+        let name = long.index_name(id).unwrap();
+        assert_eq!(name.len(), 950 + 1 + 22);
+        assert!(!name.ends_with(id.expose()));
+    }
+
+    #[test]
+    fn json_is_escaped_where_it_must_be() {
+        assert_eq!(json_inside("a/b é\u{7f}"), "a/b é\u{7f}");
+        assert_eq!(json_inside("\"\\\n\u{1}"), "\\\"\\\\\\u000a\\u0001");
+    }
+}

@@ -1,0 +1,168 @@
+//! What the scripts answer.
+
+use fred::types::Value;
+use syncguard_core::authoring::{corrupt_record, lock_id_in_use};
+use syncguard_core::{
+    AcquireResult, Acquired, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld,
+    ReleaseResult, Timestamp,
+};
+
+const NOT_FOUND: i64 = 0;
+const RELEASED: i64 = 1;
+const REPEATED: i64 = 1;
+const EXPIRED: i64 = 2;
+const MISMATCH: i64 = 3;
+const LATE: i64 = -8;
+
+/// The server's time if a script that writes came too late, and wrote nothing.
+pub(crate) fn refused_at(answer: &Value) -> Option<Timestamp> {
+    pair(answer).filter(|(what, _)| *what == LATE).map(|(_, time)| time)
+}
+
+/// The answer to `TIME`: seconds, and the microseconds of the current one.
+pub(crate) fn time(answer: &Value) -> Option<Timestamp> {
+    let Value::Array(parts) = answer else { return None };
+    let [seconds, micros] = parts.as_slice() else { return None };
+    let (seconds, micros) = (seconds.as_u64()?, micros.as_u64()?);
+    Timestamp::from_millis(seconds.checked_mul(1000)?.checked_add(micros / 1000)?).ok()
+}
+
+/// A time as an argument.
+pub(crate) fn millis(time: Timestamp) -> Value {
+    Value::Integer(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// The answer to an acquire.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) result: AcquireResult,
+    /// Whether the expiry was given just now, rather than to an earlier sending.
+    pub(crate) is_fresh: bool,
+}
+
+/// The answer of `acquire.lua` to a request with this lock id.
+pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<Granted, LockError> {
+    let granted = |text: &str, is_fresh| {
+        let result = parse_granted(text, lock_id).ok_or_else(unintelligible)?;
+        Ok(Granted { result, is_fresh })
+    };
+    match &answer {
+        Value::Integer(NOT_FOUND) => Ok(Granted { result: AcquireResult::Locked, is_fresh: false }),
+        Value::String(text) => granted(text, true),
+        Value::Array(parts) => match parts.as_slice() {
+            [Value::Integer(REPEATED), Value::String(text)] => granted(text, false),
+            _ => Err(refusal(answer)),
+        },
+        _ => Err(refusal(answer)),
+    }
+}
+
+/// `<lock id><fence><expiry>`. The lock id is there so that an answer to someone else, should a
+/// driver or a proxy ever confuse them, grants nothing.
+fn parse_granted(granted: &str, lock_id: LockId) -> Option<AcquireResult> {
+    let granted = granted.strip_prefix(lock_id.expose())?;
+    let (fence, expires_at) = granted.split_at_checked(Fence::DIGITS)?;
+    let acquired = Acquired::new(lock_id, timestamp(expires_at)?, fence.parse().ok()?);
+    Some(AcquireResult::Acquired(acquired))
+}
+
+/// The answer of `release.lua`, and the server's time if there was nothing to release.
+pub(crate) fn released(answer: Value) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
+    if answer == Value::Integer(RELEASED) {
+        return Ok((ReleaseResult::Released, None));
+    }
+    let (not_held, time) = not_held(&answer).ok_or_else(|| refusal(answer))?;
+    Ok((ReleaseResult::NotHeld(not_held), Some(time)))
+}
+
+/// The answer of `extend.lua`, and the server's time if there was nothing to extend.
+pub(crate) fn extended(answer: Value) -> Result<(ExtendResult, Option<Timestamp>), LockError> {
+    if let Value::Integer(_) = answer {
+        let expires_at = moment(&answer).ok_or_else(unintelligible)?;
+        return Ok((ExtendResult::Extended { expires_at }, None));
+    }
+    if let Some((MISMATCH, expires_at)) = pair(&answer) {
+        return Ok((ExtendResult::Mismatch { expires_at }, None));
+    }
+    let (not_held, time) = not_held(&answer).ok_or_else(|| refusal(answer))?;
+    Ok((ExtendResult::NotHeld(not_held), Some(time)))
+}
+
+/// `{ why, time }`.
+fn not_held(answer: &Value) -> Option<(NotHeld, Timestamp)> {
+    match pair(answer)? {
+        (EXPIRED, time) => Some((NotHeld::Expired, time)),
+        (NOT_FOUND, time) => Some((NotHeld::NotFound, time)),
+        _ => None,
+    }
+}
+
+/// `{ what, time }`.
+fn pair(answer: &Value) -> Option<(i64, Timestamp)> {
+    let Value::Array(parts) = answer else { return None };
+    let [Value::Integer(what), time] = parts.as_slice() else { return None };
+    Some((*what, moment(time)?))
+}
+
+fn moment(value: &Value) -> Option<Timestamp> {
+    let Value::Integer(millis) = value else { return None };
+    Timestamp::from_millis(u64::try_from(*millis).ok()?).ok()
+}
+
+/// The answer of `is_locked.lua`.
+pub(crate) fn locked(answer: Value) -> Result<bool, LockError> {
+    match answer {
+        Value::Integer(0) => Ok(false),
+        Value::Integer(1) => Ok(true),
+        other => Err(refusal(other)),
+    }
+}
+
+/// The answer of `lookup_by_key.lua` and `lookup_by_id.lua`; `name` is that of the record they were given.
+pub(crate) fn found(answer: Value, name: &str) -> Result<Option<LockInfo>, LockError> {
+    match answer {
+        Value::Integer(NOT_FOUND) => Ok(None),
+        Value::Array(fields) if fields.len() == 5 => {
+            let lock = parse_lock(&fields);
+            lock.map(Some).ok_or_else(|| corrupt_record(name, "its key is not one"))
+        }
+        other => Err(refusal(other)),
+    }
+}
+
+fn parse_lock(fields: &[Value]) -> Option<LockInfo> {
+    let [key, lock_id, fence, acquired_at, expires_at] = fields else { return None };
+    Some(LockInfo::new(
+        Key::new(key.as_str()?).ok()?,
+        LockId::new(lock_id.as_str()?).ok()?,
+        timestamp(&acquired_at.as_str()?)?,
+        timestamp(&expires_at.as_str()?)?,
+        fence.as_str()?.parse().ok()?,
+    ))
+}
+
+fn timestamp(millis: &str) -> Option<Timestamp> {
+    Timestamp::from_millis(millis.parse().ok()?).ok()
+}
+
+/// `{ problem, name of the record }`; the numbers are those of `record.lua` and `acquire.lua`.
+fn refusal(answer: Value) -> LockError {
+    let Value::Array(parts) = answer else { return unintelligible() };
+    let [Value::Integer(problem), name] = parts.as_slice() else { return unintelligible() };
+    // A name that is not UTF-8 was not given by this library; its hash is that of nothing.
+    let name = name.as_str().unwrap_or_default();
+    match problem {
+        -1 => corrupt_record(&name, "it is not a string"),
+        -2 => corrupt_record(&name, "it is not a JSON object"),
+        -3 => corrupt_record(&name, "a field is missing or malformed"),
+        -4 => corrupt_record(&name, "a time makes no sense"),
+        -5 => corrupt_record(&name, "the fence counter is not a positive integer"),
+        -6 => Fence::exhausted(),
+        -7 => lock_id_in_use(),
+        _ => unintelligible(),
+    }
+}
+
+pub(crate) fn unintelligible() -> LockError {
+    LockError::internal("the server's answer to a script makes no sense").with_unknown_outcome()
+}
