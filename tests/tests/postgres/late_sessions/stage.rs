@@ -73,7 +73,8 @@ impl Stage {
 
     /// Over a pool as a program would make it.
     pub(super) fn theirs(&self) -> PostgresBackend {
-        PostgresBackend::from_pool(pool(&self.url(), POOL), self.options()).expect("options in range")
+        PostgresBackend::from_pool(pool(&self.url(), POOL), self.options())
+            .expect("options in range")
     }
 
     pub(super) async fn strike(&self, fault: Fault) -> Result<()> {
