@@ -80,6 +80,7 @@ mod backend;
 mod contain;
 mod courier;
 mod event;
+mod operation;
 mod options;
 mod queue;
 mod record;
