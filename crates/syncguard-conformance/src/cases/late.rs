@@ -5,7 +5,7 @@ use std::future::Future;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, ErrorCode, ExtendRequest, Key, LockBackend, LockConfig,
-    LockError, ReleaseRequest, try_lock,
+    LockError, LockId, ReleaseRequest, try_lock,
 };
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -21,10 +21,7 @@ pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
     context.pass(late.bound / 8).await;
     late.line.deliver();
     let granted = answer(acquire).await??;
@@ -51,10 +48,7 @@ pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
 pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
     given_up("acquire", acquire).await?;
     overdue(context, &late).await?;
     stays_free(&late, &other, &key).await?;
@@ -69,10 +63,7 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
     desert(&late, acquire).await;
     let clean_up = client.backend().guard_defaults().clean_up();
     let started = Instant::now();
@@ -92,10 +83,7 @@ pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
     late.line.cut();
     match answer(acquire).await? {
         Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
@@ -121,14 +109,7 @@ pub(crate) async fn a_late_extend_changes_nothing<H: Harness>(context: &Context<
     let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
     given_up("extend", extend).await?;
     overdue(context, &late).await?;
-    other.extended(lock.lock_id, 3 * LONG).await?;
-    let before = other.live(&key, lock.lock_id).await?;
-    late.line.deliver();
-    for _ in 0..LOOKS {
-        other.unchanged(&key, lock.lock_id, before).await?;
-        pause(PAUSE).await;
-    }
-    other.released(lock.lock_id).await?;
+    stays_as_extended(&late, &other, &key, lock.lock_id).await?;
     Ok(())
 }
 
@@ -143,14 +124,7 @@ pub(crate) async fn a_late_extend_gives_way_to_a_later_one<H: Harness>(
     let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
     desert(&late, extend).await;
     ensure!(late.line.holds(), "the line has lost what it kept back");
-    other.extended(lock.lock_id, 3 * LONG).await?;
-    let before = other.live(&key, lock.lock_id).await?;
-    late.line.deliver();
-    for _ in 0..LOOKS {
-        other.unchanged(&key, lock.lock_id, before).await?;
-        pause(PAUSE).await;
-    }
-    other.released(lock.lock_id).await?;
+    stays_as_extended(&late, &other, &key, lock.lock_id).await?;
     Ok(())
 }
 
@@ -162,14 +136,7 @@ pub(crate) async fn a_late_release_frees_nothing<H: Harness>(context: &Context<'
     let release = held_back(&*late.line, async move { backend.release(request).await }).await?;
     given_up("release", release).await?;
     overdue(context, &late).await?;
-    other.extended(lock.lock_id, 3 * LONG).await?;
-    let before = other.live(&key, lock.lock_id).await?;
-    late.line.deliver();
-    for _ in 0..LOOKS {
-        other.unchanged(&key, lock.lock_id, before).await?;
-        pause(PAUSE).await;
-    }
-    other.released(lock.lock_id).await?;
+    stays_as_extended(&late, &other, &key, lock.lock_id).await?;
     Ok(())
 }
 
@@ -239,6 +206,17 @@ where
     Ok(sent)
 }
 
+async fn acquire_held_back<B: LockBackend>(
+    late: &Late<B>,
+    client: &Client<B>,
+    key: &Key,
+) -> Result<(LockId, JoinHandle<Result<AcquireResult<B::Fence>, LockError>>), Stop> {
+    let request = AcquireRequest::new(key, LONG)?;
+    let (lock_id, backend) = (request.lock_id, client.backend().clone());
+    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    Ok((lock_id, acquire))
+}
+
 async fn answer<T>(sent: JoinHandle<Result<T, LockError>>) -> Result<Result<T, LockError>, Stop> {
     sent.await.map_err(|error| Stop::failed(error.to_string()))
 }
@@ -275,6 +253,23 @@ async fn stays_free<B: LockBackend>(
 ) -> Result<(), Unexpected> {
     late.line.deliver();
     still_free(other, key).await
+}
+
+/// Has somebody else extend a lock, delivers what is kept back, and looks whether that changed it.
+async fn stays_as_extended<B: LockBackend>(
+    late: &Late<B>,
+    other: &Client<B>,
+    key: &Key,
+    lock_id: LockId,
+) -> Result<(), Unexpected> {
+    other.extended(lock_id, 3 * LONG).await?;
+    let before = other.live(key, lock_id).await?;
+    late.line.deliver();
+    for _ in 0..LOOKS {
+        other.unchanged(key, lock_id, before).await?;
+        pause(PAUSE).await;
+    }
+    other.released(lock_id).await
 }
 
 async fn still_free<B: LockBackend>(other: &Client<B>, key: &Key) -> Result<(), Unexpected> {
