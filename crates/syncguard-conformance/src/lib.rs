@@ -109,6 +109,8 @@
 //! answered in time, that errors of the driver are classified well: that takes the store itself
 //! and ways to break it. The suite checks what shows through the contract.
 
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod adapters;
 mod case;
 mod cases;
