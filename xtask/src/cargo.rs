@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_test_services::install;
 
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -15,14 +16,14 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned)
 }
 
-/// `cargo ARGUMENTS` in the workspace.
+/// `cargo ARGUMENTS` in the workspace. Tests and benchmarks may install the servers they need.
 pub(crate) fn cargo<I>(arguments: I) -> Command
 where
     I: IntoIterator<Item: AsRef<OsStr>>,
 {
     // Not $CARGO: only rustup's own `cargo` understands `+nightly`.
     let mut command = Command::new("cargo");
-    command.current_dir(root()).args(arguments);
+    command.current_dir(root()).args(arguments).env(install::INSTALL, "1");
     command
 }
 

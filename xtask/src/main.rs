@@ -32,7 +32,7 @@ enum Command {
     Test(test::Options),
     /// Checks all that no test does: format, lints, docs, dependencies, house rules
     Ci,
-    /// Starts the servers the tests use, and keeps them until Ctrl-C
+    /// Starts servers to try the examples on, and keeps them until Ctrl-C
     Services,
     /// Runs the benchmarks of a part of the project
     Bench(bench::Options),

@@ -1,9 +1,10 @@
 //! `cargo xtask test`
 
+mod programs;
 mod totals;
 
-use std::io::{BufRead as _, BufReader, Write as _, stdout};
-use std::process::{Command, ExitCode, Stdio};
+use std::io::{BufRead as _, BufReader, Write as _, pipe, stdout};
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -11,7 +12,7 @@ use clap::Args;
 
 use crate::cargo::{cargo, run as run_command, shown};
 use crate::metadata;
-use crate::services::{Service, SharedServers};
+use programs::Programs;
 use totals::Totals;
 
 #[derive(Args)]
@@ -24,9 +25,6 @@ pub(crate) struct Options {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
-
-/// The servers that tests of several packages share.
-const SHARED: &[Service] = &[];
 
 /// Examples of the facade that want a server of the user's, or run until they are stopped: tests of
 /// their own run them.
@@ -42,8 +40,13 @@ const EXAMPLES_WITH_A_SERVER: &[&str] = &[
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let started = Instant::now();
-    let servers = SharedServers::start(SHARED)?;
-    let mut session = Session { options, servers, totals: Totals::default(), ran: Vec::new() };
+    let mut session = Session {
+        options,
+        started,
+        totals: Totals::default(),
+        programs: Programs::default(),
+        ran: Vec::new(),
+    };
 
     session.test()?;
     if options.filter.is_empty() {
@@ -52,8 +55,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
     }
 
-    let Session { totals, ran, .. } = session;
-    println!("\nran {} in {:.0} s", ran.join(", "), started.elapsed().as_secs_f64());
+    let Session { totals, programs, ran, .. } = session;
+    print!("\n{programs}");
+    println!("ran {} in {:.0} s", ran.join(", "), started.elapsed().as_secs_f64());
     println!("tests: {} passed, {} failed", totals.passed, totals.failed);
     // Not an error of ours: what failed has been said above, and the totals stay the last line.
     Ok(if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -61,8 +65,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 struct Session<'a> {
     options: &'a Options,
-    servers: SharedServers,
+    started: Instant,
     totals: Totals,
+    programs: Programs,
     ran: Vec<String>,
 }
 
@@ -72,7 +77,7 @@ impl Session<'_> {
     fn test(&mut self) -> Result<()> {
         let mut command = cargo(["test", "--workspace", "--all-features", "--no-fail-fast"]);
         command.args(self.profile()).args(&self.options.filter);
-        self.stream(&mut command)?;
+        self.stream(command)?;
         self.ran.push(format!("{} tests and doc tests", self.totals.passed + self.totals.failed));
         Ok(())
     }
@@ -80,28 +85,36 @@ impl Session<'_> {
     fn example(&mut self, name: &str) {
         let mut command = cargo(["run", "--quiet", "-p", FACADE, "--all-features"]);
         command.args(["--example", name]).args(self.profile());
-        command.envs(self.servers.variables());
         println!("\n{}", shown(&command));
+        let before = Instant::now();
         if let Err(error) = run_command(&mut command) {
             println!("{error:#}");
             self.totals.failed += 1;
         }
+        self.programs.add(format!("example {name}"), before.elapsed());
         self.ran.push(format!("example {name}"));
     }
 
     /// Passes the output on while it adds up the results in it.
-    fn stream(&mut self, command: &mut Command) -> Result<()> {
-        command.envs(self.servers.variables()).stdout(Stdio::piped());
-        println!("\n{}", shown(command));
-        let mut child =
-            command.spawn().with_context(|| format!("cannot run {}", shown(command)))?;
-        let output = child.stdout.take().context("cargo test has no output")?;
+    fn stream(&mut self, mut command: Command) -> Result<()> {
+        let shown = shown(&command);
+        println!("\n{shown}");
+        // One pipe for both, as cargo says on one of them which program runs, and that on the other
+        // how it went.
+        let (output, both) = pipe()?;
+        command.stdout(both.try_clone()?).stderr(both);
+        let mut child = command.spawn().with_context(|| format!("cannot run {shown}"))?;
+        // It has our ends of the pipe, and the output ends with the last of them.
+        drop(command);
         for line in BufReader::new(output).split(b'\n') {
             let line = line?;
-            self.totals.add_line(&String::from_utf8_lossy(&line));
+            let text = String::from_utf8_lossy(&line);
+            self.totals.add_line(&text);
+            self.programs.add_line(&text, self.started.elapsed());
             stdout().write_all(&line)?;
             println!();
         }
+        self.programs.end(self.started.elapsed());
         // A build that fails, or a test program that crashes, has no result line.
         if !child.wait()?.success() {
             self.totals.failed = self.totals.failed.max(1);

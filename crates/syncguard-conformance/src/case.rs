@@ -3,39 +3,39 @@
 use std::fmt;
 
 use crate::Harness;
-use crate::bench::Bench;
-use crate::run::BoxedCase;
+use crate::context::Context;
+use crate::outcome::BoxedCase;
 
-/// What a case is about.
+/// What a case is about. A group builds on those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Group {
     /// Taking, extending and giving back.
     Lifecycle,
-    /// Trying for a lock that someone else holds.
-    Contention,
-    /// Who may release and extend what.
-    Ownership,
-    /// The end of a lock by its TTL.
-    Expiration,
-    /// Extends that apply to a known expiry alone.
-    Expectation,
     /// Fencing tokens and their counters. Does not apply to a backend that does not fence.
     Fencing,
+    /// Trying for a lock that someone else holds.
+    Contention,
+    /// The end of a lock by its TTL.
+    Expiration,
+    /// Who may release and extend what.
+    Ownership,
     /// Looking without touching.
     Lookup,
+    /// Extends that apply to a known expiry alone.
+    Expectation,
+    /// Fired tokens and dropped futures.
+    Cancellation,
     /// Which text names which lock.
     Keys,
     /// What goes wrong, and what is said and not said about it.
     Errors,
-    /// Fired tokens and dropped futures.
-    Cancellation,
-    /// Requests that arrive late. Does not apply where the harness cannot hold requests back.
-    Late,
     /// Races.
     Concurrency,
     /// What is left of locks that are over.
     Cleanup,
+    /// Requests that arrive late. Does not apply where the harness cannot hold requests back.
+    Late,
 }
 
 impl fmt::Display for Group {
@@ -56,7 +56,7 @@ pub struct Case {
     pub clause: &'static str,
 }
 
-/// All cases, group by group.
+/// All cases, group by group: what others build on comes first.
 #[must_use]
 pub fn cases() -> &'static [Case] {
     CASES
@@ -71,10 +71,10 @@ macro_rules! catalogue {
         /// The case with this name, ready to run.
         pub(crate) fn start<'b, H: Harness>(
             name: &str,
-            bench: &'b Bench<'b, H>,
+            context: &'b Context<'b, H>,
         ) -> Option<BoxedCase<'b>> {
             match name {
-                $($(stringify!($case) => Some(Box::pin(crate::cases::$module::$case(bench))),)+)+
+                $($(stringify!($case) => Some(Box::pin(crate::cases::$module::$case(context))),)+)+
                 _ => None,
             }
         }

@@ -51,11 +51,11 @@
 //!
 //! # All at once
 //!
-//! [`run_all`] runs every case in one go, many of them side by side ([`run_all_limited`]: not quite
-//! so many), and [`run`] a single one:
+//! A [`Suite`] runs every case in one go, or those you choose, many of them side by side, and
+//! [`run`] a single one:
 //!
 //! ```
-//! # use syncguard_conformance::{Harness, run_all};
+//! # use syncguard_conformance::{Harness, Suite};
 //! # use syncguard_memory::{Fence, Key, MemoryBackend};
 //! # #[derive(Default)]
 //! # struct Memory(MemoryBackend);
@@ -67,10 +67,13 @@
 //! # }
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
-//! let report = run_all(Memory::default()).await;
+//! let report = Suite::new().run(Memory::default()).await;
 //! assert!(report.is_success(), "{report}");
 //! # }
 //! ```
+//!
+//! One thing that is wrong can fail many cases. The [`Report`] names the failure to start with: the
+//! one whose rule the others build on.
 //!
 //! # What to run it over
 //!
@@ -85,8 +88,9 @@
 //! # What it takes
 //!
 //! - On a store with a real clock, the cases that wait for an expiry take one to three seconds
-//!   each: about 30 s in all with two test threads, 5 s with [`run_all`]. Timed cases notice a
-//!   machine that is too slow to prove anything, and try again; no case takes longer than 30 s.
+//!   each: about 30 s in all with two test threads, 5 s with a [`Suite`]. Timed cases notice a
+//!   machine that is too slow to prove anything, and try again; no case takes longer than 30 s. What
+//!   is [too slow](Failure::is_too_slow) after all, a [`Suite`] runs once more, alone, and says so.
 //! - Each test runs in a tokio runtime of its own: with two workers, or with one thread and time
 //!   paused if [`Harness::PAUSED_CLOCK`] says so. A connection made in one test must not be used in
 //!   another.
@@ -96,7 +100,7 @@
 //! - A backend that does not fence ([`NoFence`](syncguard_core::NoFence)) runs the same suite; the
 //!   cases about fences then [do not apply](Verdict::NotApplicable).
 //! - The cases about requests that arrive late need a way to hold requests back, see [`LateLine`].
-//!   Without one they do not apply, and say so: [`run_all`] in its report, a generated test in what it
+//!   Without one they do not apply, and say so: a [`Suite`] in its report, a generated test in what it
 //!   prints (`cargo test -- late --show-output`).
 //!
 //! # What it cannot prove
@@ -105,11 +109,13 @@
 //! answered in time, that errors of the driver are classified well: that takes the store itself
 //! and ways to break it. The suite checks what shows through the contract.
 
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod adapters;
-mod bench;
 mod case;
 mod cases;
 mod client;
+mod context;
 mod harness;
 mod late;
 mod list;
@@ -118,6 +124,7 @@ mod macros;
 mod outcome;
 mod report;
 mod run;
+mod suite;
 mod tasks;
 
 pub use self::adapters::{Decorated, Erased, Shared};
@@ -128,4 +135,5 @@ pub use self::logs::LogWatch;
 pub use self::report::{Failure, Report, Verdict};
 #[doc(hidden)]
 pub use self::run::__run_blocking;
-pub use self::run::{run, run_all, run_all_limited};
+pub use self::run::run;
+pub use self::suite::Suite;

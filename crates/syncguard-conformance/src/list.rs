@@ -36,6 +36,40 @@ macro_rules! __for_each_case {
                 a_dropped_guard_frees_the_key:
                     "Dropping a guard releases its lock in the background.",
             }
+            fencing Fencing {
+                the_first_fence_is_one:
+                    "The first acquisition of a key that was never locked has fence 000000000000001.",
+                fences_grow_with_every_acquisition:
+                    "Every acquisition of a key has a fence above all earlier ones.",
+                fences_grow_across_expiry:
+                    "A holder that follows an expired lock has a higher fence.",
+                fences_grow_across_connections:
+                    "Fences grow no matter through which clone or connection the key is taken.",
+                each_key_has_its_own_counter:
+                    "Each key has its own fence counter.",
+                an_extend_keeps_the_fence:
+                    "An extend leaves the fence as it is, and uses none up.",
+                the_lookup_shows_the_fence:
+                    "A lookup shows the fence of the acquisition.",
+                the_next_fence_follows_the_counter:
+                    "The next fence is one above what the counter holds.",
+                large_fences_keep_every_digit:
+                    "All 15 digits of a fence are exact, wherever it is read.",
+                a_fence_above_the_warning_level_is_granted:
+                    "Above 090000000000000 fences are granted like any others.",
+                a_fence_above_the_warning_level_is_logged:
+                    "Above 090000000000000 every acquisition logs a warning that names the key's hash.",
+                the_last_fence_is_granted:
+                    "The highest fence, 900000000000000, is granted.",
+                the_holder_of_the_last_fence_is_an_ordinary_holder:
+                    "An exhausted counter matters to the next acquisition alone: rivals are refused, and the holder asks again, extends and releases.",
+                an_exhausted_counter_leaves_no_lock:
+                    "An acquire that fails for its exhausted counter leaves no lock behind.",
+                a_refusal_uses_up_no_fence:
+                    "A refused acquire uses up no fence: the next holder's is the next number.",
+                an_exhausted_counter_grants_nothing:
+                    "An acquire above the highest fence answers Internal, each time.",
+            }
             contention Contention {
                 a_held_key_is_refused:
                     "While a key is held, an acquire under another lock id answers Locked; contention is no error.",
@@ -43,8 +77,6 @@ macro_rules! __for_each_case {
                     "A key held through one connection is refused on every other.",
                 a_refusal_changes_nothing:
                     "A refused acquire writes nothing: holder, expiry and fence stay as they are, whatever TTL was asked for.",
-                a_refusal_uses_up_no_fence:
-                    "A refused acquire uses up no fence: the next holder's is the next number.",
                 fifty_refusals_change_nothing:
                     "However often a held key is tried, its lock stays as it is and its holder can release it.",
                 a_refused_lock_id_holds_nothing:
@@ -55,6 +87,36 @@ macro_rules! __for_each_case {
                     "acquire() waits while the key is held and has it soon after its release, under a higher fence.",
                 waiting_ends_with_the_time_limit:
                     "acquire() gives a held key up with AcquisitionTimeout when its time is over, and changes nothing.",
+            }
+            expiration Expiration {
+                a_lock_is_live_within_the_tolerance:
+                    "A lock is live until one second after its expiry: is_locked and both lookups see it.",
+                a_rival_is_refused_within_the_tolerance:
+                    "Until one second after the expiry nobody else gets the lock.",
+                a_lock_is_free_after_the_tolerance:
+                    "One second after its expiry a lock is over: it is neither seen nor in the way.",
+                a_release_within_the_tolerance_succeeds:
+                    "A release succeeds until one second after the expiry.",
+                a_release_after_the_tolerance_is_not_held:
+                    "A release answers NotHeld once a lock is over.",
+                an_extend_after_the_tolerance_revives_nothing:
+                    "An extend answers NotHeld once a lock is over, and never brings it back.",
+                an_extend_replaces_what_was_left:
+                    "The TTL of an extend counts from now; it is not added to what was left.",
+                an_extend_can_shorten:
+                    "An extend with a TTL below what was left brings the expiry forward.",
+                a_shortened_lock_ends_early:
+                    "A lock that was shortened is over, for its key and for its id, one second after its new expiry.",
+                an_extended_lock_outlives_its_first_ttl:
+                    "An extended lock is live for its key and for its id when its first TTL and the tolerance have passed.",
+                an_expired_lock_stays_expired:
+                    "A lock that is over does not come back when its successor is released.",
+                the_shortest_ttl_works:
+                    "A TTL of one millisecond is granted; the tolerance covers it like any other.",
+                auto_extend_outlives_the_ttl:
+                    "An auto-extended guard keeps its lock beyond TTL and tolerance, and frees the key when it is released.",
+                an_extend_within_the_tolerance_succeeds:
+                    "An extend succeeds until one second after the expiry, and the lock lives on for the new TTL.",
             }
             ownership Ownership {
                 an_unknown_id_releases_nothing:
@@ -86,84 +148,6 @@ macro_rules! __for_each_case {
                 a_guard_learns_that_its_lock_is_gone:
                     "A guard that renews its lock reports the loss when the store says that the lock is gone.",
             }
-            expiration Expiration {
-                a_lock_is_live_within_the_tolerance:
-                    "A lock is live until one second after its expiry: is_locked and both lookups see it.",
-                a_rival_is_refused_within_the_tolerance:
-                    "Until one second after the expiry nobody else gets the lock.",
-                a_lock_is_free_after_the_tolerance:
-                    "One second after its expiry a lock is over: it is neither seen nor in the way.",
-                a_release_within_the_tolerance_succeeds:
-                    "A release succeeds until one second after the expiry.",
-                a_release_after_the_tolerance_is_not_held:
-                    "A release answers NotHeld once a lock is over.",
-                an_extend_within_the_tolerance_succeeds:
-                    "An extend succeeds until one second after the expiry, and the lock lives on for the new TTL.",
-                an_extend_after_the_tolerance_revives_nothing:
-                    "An extend answers NotHeld once a lock is over, and never brings it back.",
-                an_extend_replaces_what_was_left:
-                    "The TTL of an extend counts from now; it is not added to what was left.",
-                an_extend_can_shorten:
-                    "An extend with a TTL below what was left brings the expiry forward.",
-                a_shortened_lock_ends_early:
-                    "A lock that was shortened is over, for its key and for its id, one second after its new expiry.",
-                an_extended_lock_outlives_its_first_ttl:
-                    "An extended lock is live for its key and for its id when its first TTL and the tolerance have passed.",
-                an_expired_lock_stays_expired:
-                    "A lock that is over does not come back when its successor is released.",
-                the_shortest_ttl_works:
-                    "A TTL of one millisecond is granted; the tolerance covers it like any other.",
-                auto_extend_outlives_the_ttl:
-                    "An auto-extended guard keeps its lock beyond TTL and tolerance, and frees the key when it is released.",
-            }
-            expectation Expectation {
-                the_stored_expiry_is_expected_rightly:
-                    "An extend that expects the stored expiry is carried out like any other.",
-                another_expected_expiry_changes_nothing:
-                    "An extend that expects another expiry than the stored one answers Mismatch with the stored one, and changes nothing.",
-                an_older_extend_that_comes_late_never_shortens:
-                    "An extend that comes after a later one with the same expectation changes nothing, so it never shortens the lock.",
-                a_lost_lock_is_not_held_whatever_is_expected:
-                    "An extend of a lock that is not live answers NotHeld, whatever it expects.",
-                the_expectation_counts_within_the_tolerance:
-                    "Until the tolerance after its expiry is over, a lock is extended if its expiry is expected, and else left as it is.",
-                of_many_extends_with_one_expectation_one_applies:
-                    "Of many extends with the same expectation at the same time exactly one is carried out; the others answer Mismatch with its expiry.",
-                a_guard_goes_on_from_the_stored_expiry:
-                    "A guard whose lock was extended unknown to it hears of the stored expiry, and extends from there.",
-            }
-            fencing Fencing {
-                the_first_fence_is_one:
-                    "The first acquisition of a key that was never locked has fence 000000000000001.",
-                fences_grow_with_every_acquisition:
-                    "Every acquisition of a key has a fence above all earlier ones.",
-                fences_grow_across_expiry:
-                    "A holder that follows an expired lock has a higher fence.",
-                fences_grow_across_connections:
-                    "Fences grow no matter through which clone or connection the key is taken.",
-                each_key_has_its_own_counter:
-                    "Each key has its own fence counter.",
-                an_extend_keeps_the_fence:
-                    "An extend leaves the fence as it is, and uses none up.",
-                the_lookup_shows_the_fence:
-                    "A lookup shows the fence of the acquisition.",
-                the_next_fence_follows_the_counter:
-                    "The next fence is one above what the counter holds.",
-                large_fences_keep_every_digit:
-                    "All 15 digits of a fence are exact, wherever it is read.",
-                a_fence_above_the_warning_level_is_granted:
-                    "Above 090000000000000 fences are granted like any others.",
-                a_fence_above_the_warning_level_is_logged:
-                    "Above 090000000000000 every acquisition logs a warning that names the key's hash.",
-                the_last_fence_is_granted:
-                    "The highest fence, 900000000000000, is granted.",
-                the_holder_of_the_last_fence_is_an_ordinary_holder:
-                    "An exhausted counter matters to the next acquisition alone: rivals are refused, and the holder asks again, extends and releases.",
-                an_exhausted_counter_grants_nothing:
-                    "An acquire above the highest fence answers Internal, each time.",
-                an_exhausted_counter_leaves_no_lock:
-                    "An acquire that fails for its exhausted counter leaves no lock behind.",
-            }
             lookup Lookup {
                 a_lookup_by_key_shows_the_lock:
                     "A lookup by key shows who holds the key, since when and until when.",
@@ -189,6 +173,50 @@ macro_rules! __for_each_case {
                     "A lock that is looked at all the time ends when it would have ended unseen.",
                 the_helpers_agree_with_the_lookup:
                     "get_by_key, get_by_id, their raw forms and owns say what the lookup says.",
+            }
+            expectation Expectation {
+                the_stored_expiry_is_expected_rightly:
+                    "An extend that expects the stored expiry is carried out like any other.",
+                another_expected_expiry_changes_nothing:
+                    "An extend that expects another expiry than the stored one answers Mismatch with the stored one, and changes nothing.",
+                an_older_extend_that_comes_late_never_shortens:
+                    "An extend that comes after a later one with the same expectation changes nothing, so it never shortens the lock.",
+                a_lost_lock_is_not_held_whatever_is_expected:
+                    "An extend of a lock that is not live answers NotHeld, whatever it expects.",
+                the_expectation_counts_within_the_tolerance:
+                    "Until the tolerance after its expiry is over, a lock is extended if its expiry is expected, and else left as it is.",
+                of_many_extends_with_one_expectation_one_applies:
+                    "Of many extends with the same expectation at the same time exactly one is carried out; the others answer Mismatch with its expiry.",
+                a_guard_goes_on_from_the_stored_expiry:
+                    "A guard whose lock was extended unknown to it hears of the stored expiry, and extends from there.",
+            }
+            cancellation Cancellation {
+                a_fired_token_stops_an_acquire:
+                    "An acquire whose token has fired answers Aborted, takes nothing and uses up no fence.",
+                a_fired_token_stops_a_release:
+                    "A release whose token has fired answers Aborted and releases nothing.",
+                a_fired_token_stops_an_extend:
+                    "An extend whose token has fired answers Aborted and changes nothing.",
+                a_fired_token_stops_is_locked:
+                    "is_locked answers Aborted if the token has fired.",
+                a_fired_token_stops_a_lookup:
+                    "A lookup answers Aborted if the token has fired, by key and by lock id.",
+                a_quiet_token_changes_nothing:
+                    "A token that does not fire makes no difference, and one that fires after the answer changes nothing.",
+                a_token_fired_on_the_way_leaves_no_lock:
+                    "An acquire that is aborted on its way leaves no lock behind.",
+                a_token_fired_on_the_way_leaves_a_whole_lock_or_none:
+                    "A release or an extend that is aborted on its way happens completely or not at all.",
+                a_dropped_acquire_leaves_no_lock:
+                    "An acquire whose future is dropped, whenever that is, leaves no lock behind.",
+                a_dropped_release_leaves_a_whole_lock_or_none:
+                    "A release whose future is dropped happens completely or not at all.",
+                a_dropped_extend_leaves_a_whole_lock:
+                    "An extend whose future is dropped happens completely or not at all, and never after a release.",
+                aborted_tasks_leave_no_lock:
+                    "Many tasks that are aborted while they contend for a key leave no lock behind.",
+                a_cancelled_wait_ends_at_once:
+                    "acquire() stops waiting for a held key as soon as its token fires, and changes nothing.",
             }
             keys Keys {
                 both_normal_forms_are_one_key:
@@ -226,52 +254,6 @@ macro_rules! __for_each_case {
                 a_corrupt_record_is_never_cleared:
                     "A stored record that makes no sense is left for people to look at: nothing deletes or repairs it.",
             }
-            cancellation Cancellation {
-                a_fired_token_stops_an_acquire:
-                    "An acquire whose token has fired answers Aborted, takes nothing and uses up no fence.",
-                a_fired_token_stops_a_release:
-                    "A release whose token has fired answers Aborted and releases nothing.",
-                a_fired_token_stops_an_extend:
-                    "An extend whose token has fired answers Aborted and changes nothing.",
-                a_fired_token_stops_is_locked:
-                    "is_locked answers Aborted if the token has fired.",
-                a_fired_token_stops_a_lookup:
-                    "A lookup answers Aborted if the token has fired, by key and by lock id.",
-                a_quiet_token_changes_nothing:
-                    "A token that does not fire makes no difference, and one that fires after the answer changes nothing.",
-                a_token_fired_on_the_way_leaves_no_lock:
-                    "An acquire that is aborted on its way leaves no lock behind.",
-                a_token_fired_on_the_way_leaves_a_whole_lock_or_none:
-                    "A release or an extend that is aborted on its way happens completely or not at all.",
-                a_dropped_acquire_leaves_no_lock:
-                    "An acquire whose future is dropped, whenever that is, leaves no lock behind.",
-                a_dropped_release_leaves_a_whole_lock_or_none:
-                    "A release whose future is dropped happens completely or not at all.",
-                a_dropped_extend_leaves_a_whole_lock:
-                    "An extend whose future is dropped happens completely or not at all, and never after a release.",
-                aborted_tasks_leave_no_lock:
-                    "Many tasks that are aborted while they contend for a key leave no lock behind.",
-                a_cancelled_wait_ends_at_once:
-                    "acquire() stops waiting for a held key as soon as its token fires, and changes nothing.",
-            }
-            late Late {
-                a_request_that_is_a_little_late_is_served:
-                    "A request that is held up on its way for less than its bound is carried out and answered.",
-                a_late_acquire_takes_no_lock:
-                    "An acquire that arrives when its bound is over takes no lock.",
-                a_late_acquire_leaves_nothing_after_the_clean_up:
-                    "When the clean-up of an acquire that was given up has ended, the request can arrive and leaves no lock.",
-                the_first_of_two_acquires_comes_late:
-                    "An acquire that was sent twice leaves no lock after its release, though the first sending arrives then.",
-                a_late_extend_changes_nothing:
-                    "An extend that arrives when its bound is over changes nothing.",
-                a_late_extend_gives_way_to_a_later_one:
-                    "An extend with an expectation that arrives after a later extend changes nothing, within its bound too.",
-                a_late_release_frees_nothing:
-                    "A release that arrives when its bound is over leaves the lock to its holder, who has extended it since.",
-                a_grant_that_comes_too_late_is_given_back:
-                    "A lock that is granted so late that its TTL is over when the answer comes is not handed out, and the key is free.",
-            }
             concurrency Concurrency {
                 one_of_many_racers_wins:
                     "Of many acquires of a free key at the same time exactly one is granted, and the others are refused.",
@@ -305,6 +287,24 @@ macro_rules! __for_each_case {
                     "Clearing an expired lock away on is_locked never touches the lock that follows it.",
                 expired_locks_do_not_disturb_live_ones:
                     "However many locks expire and are cleared away, live ones stay as they are.",
+            }
+            late Late {
+                a_request_that_is_a_little_late_is_served:
+                    "A request that is held up on its way for less than its bound is carried out and answered.",
+                a_late_acquire_takes_no_lock:
+                    "An acquire that arrives when its bound is over takes no lock.",
+                a_late_acquire_leaves_nothing_after_the_clean_up:
+                    "When the clean-up of an acquire that was given up has ended, the request can arrive and leaves no lock.",
+                the_first_of_two_acquires_comes_late:
+                    "An acquire that was sent twice leaves no lock after its release, though the first sending arrives then.",
+                a_late_extend_changes_nothing:
+                    "An extend that arrives when its bound is over changes nothing.",
+                a_late_extend_gives_way_to_a_later_one:
+                    "An extend with an expectation that arrives after a later extend changes nothing, within its bound too.",
+                a_late_release_frees_nothing:
+                    "A release that arrives when its bound is over leaves the lock to its holder, who has extended it since.",
+                a_grant_that_comes_too_late_is_given_back:
+                    "A lock that is granted so late that its TTL is over when the answer comes is not handed out, and the key is free.",
             }
         }
     };

@@ -10,7 +10,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-use crate::bench::fresh_text;
+use crate::context::fresh_text;
 use crate::outcome::Unexpected;
 
 /// The layer through which the suite sees what is logged.

@@ -1,17 +1,24 @@
 //! How a case ends: failures are values, so that a suite can go on and a test can expect them.
 
 use std::fmt;
+use std::future::Future;
 use std::panic::Location;
+use std::pin::Pin;
 
 use syncguard_core::LockError;
 
 pub(crate) type Outcome = Result<(), Stop>;
+
+/// A case that runs.
+pub(crate) type BoxedCase<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c>>;
 
 /// Why a case ended early.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The rule is broken.
     Failed { message: String, at: &'static Location<'static> },
+    /// Its steps came so late that nothing can be said about the rule.
+    TooSlow { message: String, at: &'static Location<'static> },
     /// This backend has nothing the rule could be about.
     NotApplicable(&'static str),
 }
@@ -20,6 +27,11 @@ impl Stop {
     #[track_caller]
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::Failed { message: message.into(), at: Location::caller() }
+    }
+
+    #[track_caller]
+    pub(crate) fn too_slow(message: impl Into<String>) -> Self {
+        Self::TooSlow { message: message.into(), at: Location::caller() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What comes of running cases.
 
 use std::fmt;
+use std::panic::Location;
 use std::time::Duration;
 
 use crate::Case;
@@ -21,17 +22,28 @@ pub struct Failure {
     case: String,
     clause: &'static str,
     message: String,
-    place: Option<String>,
+    place: Option<&'static Location<'static>>,
+    is_too_slow: bool,
 }
 
 impl Failure {
-    pub(crate) fn new(case: &Case, message: String, place: Option<String>) -> Self {
-        Self { case: case.name.to_owned(), clause: case.clause, message, place }
+    pub(crate) fn new(case: &Case, message: String) -> Self {
+        let clause = case.clause;
+        Self { clause, ..Self::outside(case.name, message) }
+    }
+
+    /// A case that could not say anything about its rule.
+    pub(crate) fn too_slow(case: &Case, message: String) -> Self {
+        Self { is_too_slow: true, ..Self::new(case, message) }
     }
 
     /// A failure that is not about a rule.
     pub(crate) fn outside(name: &str, message: String) -> Self {
-        Self { case: name.to_owned(), clause: "", message, place: None }
+        Self { case: name.to_owned(), clause: "", message, place: None, is_too_slow: false }
+    }
+
+    pub(crate) fn seen_at(self, place: &'static Location<'static>) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     /// The name of the case.
@@ -45,6 +57,17 @@ impl Failure {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// Whether the case ran out of time before it could say anything about its rule: it was not done
+    /// after 30 s, or its steps came too late to prove anything. A backend that hangs is too slow as
+    /// well, so this is a failure, but the one kind that a busy machine can cause.
+    ///
+    /// A rule about time that was seen to be broken is not too slow: a lock that was given up and is
+    /// still held after 5 s, say.
+    #[must_use]
+    pub fn is_too_slow(&self) -> bool {
+        self.is_too_slow
+    }
 }
 
 impl fmt::Display for Failure {
@@ -53,7 +76,7 @@ impl fmt::Display for Failure {
         if !self.clause.is_empty() {
             write!(f, "\n  the rule: {}", self.clause)?;
         }
-        match &self.place {
+        match self.place {
             Some(place) => write!(f, "\n  seen at {place}"),
             None => Ok(()),
         }
@@ -69,34 +92,48 @@ impl fmt::Debug for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What became of every case. `Display` tells the failures and what did not apply.
+/// What became of every case.
+///
+/// `Display` tells the failures, what ran twice, and what did not apply. It says with which failure to
+/// start: many rules build on a few, and a backend that breaks one of those fails other cases too.
 #[derive(Clone, Debug)]
 #[must_use = "a report may hold failures"]
 pub struct Report {
     results: Vec<(&'static Case, Result<Verdict, Failure>)>,
+    repeated: Vec<Failure>,
     elapsed: Duration,
 }
 
 impl Report {
     pub(crate) fn new(
         results: Vec<(&'static Case, Result<Verdict, Failure>)>,
+        repeated: Vec<Failure>,
         elapsed: Duration,
     ) -> Self {
-        Self { results, elapsed }
+        Self { results, repeated, elapsed }
     }
 
-    /// Whether no case failed.
+    /// Whether cases ran and none failed.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.failures().next().is_none()
+        !self.results.is_empty() && self.failures().next().is_none()
     }
 
-    /// The cases that failed.
+    /// The cases that failed, in the order in which to mend them: what others build on comes first,
+    /// and what was [too slow](Failure::is_too_slow) last.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
-        self.results.iter().filter_map(|(_, result)| result.as_ref().err())
+        let failed = || self.results.iter().filter_map(|(_, result)| result.as_ref().err());
+        let broken = failed().filter(|failure| !failure.is_too_slow());
+        broken.chain(failed().filter(|failure| failure.is_too_slow()))
     }
 
-    /// Every case with its result, in the order of [`cases`](crate::cases).
+    /// The cases that were too slow at first and ran once more, alone, with what they said the first
+    /// time.
+    pub fn repeated(&self) -> impl Iterator<Item = &Failure> {
+        self.repeated.iter()
+    }
+
+    /// Every case that ran with its result, in the order of [`cases`](crate::cases).
     pub fn results(&self) -> impl Iterator<Item = (&'static Case, &Result<Verdict, Failure>)> {
         self.results.iter().map(|(case, result)| (*case, result))
     }
@@ -106,8 +143,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let failed = self.failures().count();
         writeln!(f, "{failed} of {} cases failed in {:?}", self.results.len(), self.elapsed)?;
+        if failed > 1 {
+            writeln!(f, "start here, the others may follow from it:")?;
+        }
         for failure in self.failures() {
             writeln!(f, "{failure}")?;
+        }
+        for failure in self.repeated() {
+            writeln!(f, "ran once more, alone, as it was too slow: {failure}")?;
         }
         for (case, result) in self.results() {
             if let Ok(Verdict::NotApplicable(why)) = result {

@@ -1,30 +1,20 @@
-//! Running cases.
+//! Running one case.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
-use crate::bench::Bench;
 use crate::case::start;
-use crate::outcome::{Outcome, Stop};
-use crate::{Failure, Group, Harness, Report, Verdict, cases};
-
-pub(crate) type BoxedCase<'b> = Pin<Box<dyn Future<Output = Outcome> + Send + 'b>>;
+use crate::context::Context;
+use crate::outcome::{BoxedCase, Outcome, Stop};
+use crate::{Failure, Group, Harness, Verdict, cases};
 
 /// The longest a case may take: a backend that hangs fails.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// How many cases [`run_all`] runs at once: most of them wait for a lock to expire, and a store
-/// takes only so many connections.
-const AT_ONCE: usize = 16;
 
 /// Runs one case.
 ///
@@ -42,62 +32,23 @@ pub async fn run<H: Harness>(name: &str, harness: &H) -> Result<Verdict, Failure
     let Some(case) = cases().iter().find(|case| case.name == name) else {
         return Err(no_such_case(name));
     };
-    if case.group == Group::Fencing && !Bench::<H>::FENCES {
+    if case.group == Group::Fencing && !Context::<H>::FENCES {
         return Ok(Verdict::NotApplicable("the backend does not fence"));
     }
-    let bench = Bench::new(harness);
-    let Some(running) = start(case.name, &bench) else {
+    let context = Context::new(harness);
+    let Some(running) = start(case.name, &context) else {
         return Err(no_such_case(name));
     };
     match tokio::time::timeout(LIMIT, without_panic(running)).await {
         Ok(Ok(Ok(()))) => Ok(Verdict::Passed),
         Ok(Ok(Err(Stop::NotApplicable(why)))) => Ok(Verdict::NotApplicable(why)),
-        Ok(Ok(Err(Stop::Failed { message, at }))) => {
-            Err(Failure::new(case, message, Some(at.to_string())))
+        Ok(Ok(Err(Stop::Failed { message, at }))) => Err(Failure::new(case, message).seen_at(at)),
+        Ok(Ok(Err(Stop::TooSlow { message, at }))) => {
+            Err(Failure::too_slow(case, message).seen_at(at))
         }
-        Ok(Err(panic)) => Err(Failure::new(case, format!("it panicked: {panic}"), None)),
-        Err(_) => Err(Failure::new(case, format!("it was not done after {LIMIT:?}"), None)),
+        Ok(Err(panic)) => Err(Failure::new(case, format!("it panicked: {panic}"))),
+        Err(_) => Err(Failure::too_slow(case, format!("it was not done after {LIMIT:?}"))),
     }
-}
-
-/// Runs all cases, 16 at once, and tells what became of each.
-///
-/// # Cancel safety
-///
-/// As [`run`].
-pub async fn run_all<H: Harness>(harness: H) -> Report {
-    run_all_limited(harness, AT_ONCE).await
-}
-
-/// [`run_all`] for a store, or a pool, that does not take so much at once.
-///
-/// Cases that wait for an expiry need their answers in time; no other depends on the limit. Zero
-/// counts as one.
-///
-/// # Cancel safety
-///
-/// As [`run`].
-pub async fn run_all_limited<H: Harness>(harness: H, at_once: usize) -> Report {
-    let started = Instant::now();
-    let harness = Arc::new(harness);
-    let slots = Arc::new(Semaphore::new(at_once.max(1)));
-    let mut tasks = JoinSet::new();
-    for (index, case) in cases().iter().enumerate() {
-        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
-        tasks.spawn(async move {
-            // Nobody closes the semaphore; without a slot the case would just start early.
-            let _slot = slots.acquire().await;
-            (index, case, run(case.name, &*harness).await)
-        });
-    }
-    let mut results = Vec::with_capacity(tasks.len());
-    while let Some(finished) = tasks.join_next().await {
-        // A case catches its panics, so a task has nothing left to fail with.
-        results.extend(finished);
-    }
-    results.sort_by_key(|(index, ..)| *index);
-    let results = results.into_iter().map(|(_, case, result)| (case, result)).collect();
-    Report::new(results, started.elapsed())
 }
 
 /// The body of a test made by [`conformance_tests!`](crate::conformance_tests).

@@ -1,6 +1,6 @@
 //! The embedded backend keeps the whole contract, in every wrapping and on both clocks.
 
-use syncguard_conformance::{Decorated, Erased, Harness, Shared, conformance_tests, run_all};
+use syncguard_conformance::{Decorated, Erased, Harness, Shared, Suite, conformance_tests};
 use syncguard_memory::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
     Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest, MemoryBackend,
@@ -14,7 +14,7 @@ conformance_tests!(decorated, Decorated::new(Memory::<true>::default(), PassThro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_the_real_clock() {
-    let report = run_all(Memory::<false>::default()).await;
+    let report = Suite::new().run(Memory::<false>::default()).await;
     assert!(report.is_success(), "{report}");
 }
 

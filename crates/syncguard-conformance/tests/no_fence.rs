@@ -1,6 +1,6 @@
 //! A backend that does not fence runs the suite too.
 
-use syncguard_conformance::{Erased, Group, Harness, Verdict, conformance_tests, run_all};
+use syncguard_conformance::{Erased, Group, Harness, Suite, Verdict, conformance_tests};
 use syncguard_core::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
     ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest,
@@ -13,7 +13,7 @@ conformance_tests!(erased, Erased(Unfenced::default()));
 
 #[tokio::test(start_paused = true)]
 async fn only_the_cases_about_fences_do_not_apply() {
-    let report = run_all(Unfenced::default()).await;
+    let report = Suite::new().run(Unfenced::default()).await;
     assert!(report.is_success(), "{report}");
     for (case, result) in report.results() {
         // The memory backend cannot hold a corrupt record, and nothing comes late to it.

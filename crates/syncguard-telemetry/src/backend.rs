@@ -9,8 +9,9 @@ use syncguard_core::{
     ReleaseRequest, ReleaseResult,
 };
 
+use crate::operation::{Answer, Pending};
 use crate::queue::Queue;
-use crate::record::{Answer, Pending, Record};
+use crate::record::Record;
 use crate::{EventKind, Reason, TelemetryOptions};
 
 /// Wraps a backend so that everything it does becomes an event. TypeScript: `withTelemetry`.

@@ -77,8 +77,11 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backend;
+mod callbacks;
 mod courier;
 mod event;
+mod inbox;
+mod operation;
 mod options;
 mod queue;
 mod record;

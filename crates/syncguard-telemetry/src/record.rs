@@ -1,16 +1,13 @@
 //! An event on its way: everything that need not be computed while somebody waits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::{
-    AcquisitionEnd, AcquisitionObserved, ErrorCode, HoldObserved, Key, LockError, LockId,
-    LossReason, Observation,
+    AcquisitionEnd, AcquisitionObserved, ErrorCode, HoldObserved, Key, LockId, LossReason,
+    Observation,
 };
-use tokio::time::Instant;
 use tracing::{Dispatch, Span};
 
-use crate::queue::Queue;
 use crate::{EventKind, EventResult, LockEvent, Reason};
 
 /// An event without its hashes, and what they are made of.
@@ -35,7 +32,7 @@ impl Scope {
 }
 
 impl Record {
-    fn new(
+    pub(crate) fn new(
         backend: &'static str,
         kind: EventKind,
         key: Option<Key>,
@@ -95,74 +92,5 @@ impl Record {
             reason => event.loss = Some(reason),
         }
         record
-    }
-}
-
-/// An operation under way. Dropped unfinished, it tells that it was given up.
-pub(crate) struct Pending<'q> {
-    queue: &'q Arc<Queue>,
-    /// When it started, and what is known of it. `None` once told, and where nobody listens.
-    untold: Option<(Instant, Record)>,
-}
-
-/// How an operation was answered.
-#[derive(Clone, Copy)]
-pub(crate) struct Answer {
-    pub(crate) result: EventResult,
-    pub(crate) reason: Option<Reason>,
-}
-
-impl Answer {
-    pub(crate) const OK: Self = Self { result: EventResult::Ok, reason: None };
-
-    pub(crate) fn fail(reason: Option<Reason>) -> Self {
-        Self { result: EventResult::Fail, reason }
-    }
-
-    pub(crate) fn yes_or_no(yes: bool) -> Self {
-        if yes { Self::OK } else { Self::fail(None) }
-    }
-}
-
-impl<'q> Pending<'q> {
-    pub(crate) fn start(
-        queue: &'q Arc<Queue>,
-        kind: EventKind,
-        key: Option<&Key>,
-        lock_id: Option<LockId>,
-    ) -> Self {
-        let untold = queue
-            .has_listeners()
-            .then(|| (Instant::now(), Record::new(queue.backend(), kind, key.cloned(), lock_id)));
-        Self { queue, untold }
-    }
-
-    /// Passes the result through, and tells of it.
-    pub(crate) fn end<T>(
-        mut self,
-        result: Result<T, LockError>,
-        answer: impl FnOnce(&T) -> Answer,
-    ) -> Result<T, LockError> {
-        match &result {
-            Ok(value) => self.tell(answer(value), None),
-            Err(error) => self.tell(Answer::fail(None), Some(error.code())),
-        }
-        result
-    }
-
-    fn tell(&mut self, answer: Answer, error_code: Option<ErrorCode>) {
-        if let Some((started, mut record)) = self.untold.take() {
-            record.event.result = answer.result;
-            record.event.reason = answer.reason;
-            record.event.error_code = error_code;
-            record.event.duration = started.elapsed();
-            self.queue.push(record);
-        }
-    }
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        self.tell(Answer::fail(None), Some(ErrorCode::Aborted));
     }
 }

@@ -1,7 +1,7 @@
 //! The decorator keeps the whole contract, around a backend and around a `DynBackend`, inside one
 //! and twice over.
 
-use syncguard_conformance::{Decorated, Erased, Harness, conformance_tests, run_all};
+use syncguard_conformance::{Decorated, Erased, Harness, Suite, conformance_tests};
 use syncguard_memory::{Fence, Key, LockBackend, MemoryBackend};
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 
@@ -12,7 +12,7 @@ conformance_tests!(inside_dyn, Erased(Decorated::new(Memory::<true>::default(), 
 #[tokio::test(flavor = "multi_thread")]
 async fn twice_on_the_real_clock() {
     let twice = Decorated::new(Decorated::new(Memory::<false>::default(), observed), observed);
-    let report = run_all(twice).await;
+    let report = Suite::new().run(twice).await;
     assert!(report.is_success(), "{report}");
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, clippy::wildcard_imports, reason = "an example")]
 use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering};
 
-use syncguard_conformance::{Harness, run_all};
+use syncguard_conformance::{Harness, Suite};
 use syncguard_core::*;
 use syncguard_memory::MemoryBackend;
 
@@ -56,5 +56,5 @@ impl Harness for Counting<MemoryBackend> {
 #[tokio::main]
 async fn main() {
     let backend = Counting::<MemoryBackend>::default();
-    println!("{}contended: {:?}", run_all(backend.clone()).await, backend.contended);
+    println!("{}contended: {:?}", Suite::new().run(backend.clone()).await, backend.contended);
 }

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use syncguard_conformance::{Harness, run_all};
+use syncguard_conformance::{Harness, Suite};
 use syncguard_core::authoring::cancel;
 use syncguard_core::*;
 
@@ -115,7 +115,7 @@ impl Harness for Shelf {
 
 #[tokio::main]
 async fn main() {
-    let report = run_all(Shelf::default()).await;
+    let report = Suite::new().run(Shelf::default()).await;
     println!("{report}");
     assert!(report.is_success());
 }

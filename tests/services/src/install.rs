@@ -1,4 +1,4 @@
-//! Finding the servers' programs, and installing those that are missing.
+//! Finding the servers' programs, and installing those that are missing where somebody asked for it.
 
 use std::env;
 use std::fs::{self, File};
@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
@@ -26,7 +27,8 @@ pub struct Program {
 impl Program {
     fn how_to_install(&self) -> String {
         format!(
-            "{} is missing: apt-get install {} (as root), or else {}",
+            "{} is missing: run `cargo xtask test`, which installs it on Debian (as root), or \
+             apt-get install {}, or else {}",
             self.names.join(" or "),
             self.package,
             self.otherwise
@@ -34,12 +36,23 @@ impl Program {
     }
 }
 
-/// The path of `program`, which is installed first if it is missing, this is Debian and we are
-/// root.
+/// Set to anything, this environment variable lets tests install what is missing. `cargo xtask` sets
+/// it for the commands that it runs; plain `cargo test` leaves the system as it is.
+pub const INSTALL: &str = "SYNCGUARD_TEST_INSTALL";
+
+/// As if [`INSTALL`] were set for this process.
+pub fn allow() {
+    ALLOWED.store(true, Ordering::Relaxed);
+}
+
+static ALLOWED: AtomicBool = AtomicBool::new(false);
+
+/// The path of `program`. If it is missing and [`INSTALL`] is set, it is installed first, provided this
+/// is Debian and we are root.
 ///
 /// # Errors
 ///
-/// When the program is missing and cannot be installed; the message names the command that would.
+/// When the program is missing and is not installed; the message names the command that would.
 pub fn require(program: &Program) -> Result<PathBuf> {
     require_with(program, || find(program))
 }
@@ -49,11 +62,21 @@ pub(crate) fn require_with(
     program: &Program,
     find: impl Fn() -> Option<PathBuf>,
 ) -> Result<PathBuf> {
+    let may_install = ALLOWED.load(Ordering::Relaxed) || env::var_os(INSTALL).is_some();
+    obtain(program, find, may_install)
+}
+
+fn obtain(
+    program: &Program,
+    find: impl Fn() -> Option<PathBuf>,
+    may_install: bool,
+) -> Result<PathBuf> {
     if let Some(path) = find() {
         return Ok(path);
     }
     let debian = Path::new("/etc/debian_version").exists();
-    ensure!(debian && rustix::process::geteuid().is_root(), program.how_to_install());
+    let can_install = debian && rustix::process::geteuid().is_root();
+    ensure!(may_install && can_install, program.how_to_install());
 
     let _apt = AptLock::take()?;
     // Another process may have installed it while this one waited for the lock.
@@ -238,10 +261,12 @@ mod tests {
             otherwise: "write it",
         };
         assert_eq!(find(&program), None);
+        let error = obtain(&program, || find(&program), false).unwrap_err().to_string();
         assert_eq!(
-            program.how_to_install(),
+            error,
             "syncguard-no-such-program is missing: \
-             apt-get install syncguard-no-such-package (as root), or else write it"
+             run `cargo xtask test`, which installs it on Debian (as root), or \
+             apt-get install syncguard-no-such-package, or else write it"
         );
     }
 }

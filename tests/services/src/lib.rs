@@ -12,8 +12,8 @@
 //! # }
 //! ```
 //!
-//! A server that is missing is installed where that is possible ([`install`]); where it is not, the
-//! error says how. Nothing here ever skips.
+//! Where a server is missing, the error says how to install it. Nothing here ever skips. `cargo xtask`
+//! installs by itself what is missing, see [`install`].
 //!
 //! No server outlives the process that started it: dropping its handle kills it, and when the
 //! process ends without dropping it (a `static`, a SIGKILL, Ctrl-C) a watchdog does, and removes

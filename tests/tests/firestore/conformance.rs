@@ -1,13 +1,10 @@
 //! The contract, on the emulator.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Case, Erased, Group, Harness, Late, Shared, cases, run};
+use syncguard_conformance::{Erased, Group, Harness, Late, Shared, Suite, cases};
 use syncguard_firestore::{Fence, FirestoreBackend, Key};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::line::ProxiedLine;
 use crate::support::{Raw, alone, backend_with, fresh, options, options_at, shared, text};
@@ -54,41 +51,19 @@ groups! {
 }
 
 async fn group_passes(group: Group) {
-    let of_group = cases().iter().filter(|case| case.group == group);
-    all_pass(Firestore::new(), of_group.collect()).await;
+    let of_group = Suite::new().only(|case| case.group == group);
+    all_pass(Firestore::new(), of_group).await;
 }
 
 async fn passes(harness: impl Harness) {
     let _alone = alone().await;
-    all_pass(harness, cases().iter().collect()).await;
+    all_pass(harness, Suite::new()).await;
 }
 
-async fn all_pass(harness: impl Harness, cases: Vec<&'static Case>) {
-    assert!(!cases.is_empty(), "there is nothing to pass");
-    let (harness, slots) = (Arc::new(harness), Arc::new(Semaphore::new(AT_ONCE)));
-    let mut tasks = JoinSet::new();
-    for case in cases {
-        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
-        tasks.spawn(async move {
-            let _slot = slots.acquire().await;
-            (case, run(case.name, &*harness).await)
-        });
-    }
-    let mut failures = Vec::new();
-    for (case, result) in tasks.join_all().await {
-        let Err(failure) = result else { continue };
-        // Beside nine others, on a machine that builds something else, time may run out. A backend
-        // that hangs or forgets does so alone as well.
-        let was_slow = SLOW.iter().any(|slow| failure.message().contains(slow));
-        let failure = if was_slow { run(case.name, &*harness).await.err() } else { Some(failure) };
-        failures.extend(failure.map(|failure| failure.to_string()));
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+async fn all_pass(harness: impl Harness, suite: Suite) {
+    let report = suite.at_once(AT_ONCE).run(harness).await;
+    assert!(report.is_success(), "{report}");
 }
-
-/// What a case says that ran out of time: of the suite's 30 s for each, of the tolerance to look at,
-/// of the 2 s for what goes on in the background.
-const SLOW: [&str; 3] = ["it was not done after", "too slow to say anything", "after 2 s"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn arc() {

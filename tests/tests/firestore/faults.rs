@@ -1,8 +1,5 @@
 //! Servers that stop, die or fall silent, answers that are lost, callers that leave.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -12,6 +9,7 @@ use syncguard_firestore::{
 };
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
+use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 
 use crate::support::{
     Raw, backend, backend_with, eventually, fresh, options, options_at, request, shared, take,
@@ -189,24 +187,6 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
     Ok(())
 }
 
-/// Polls a future so often, and drops it.
-async fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = polls;
-    poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_leaves_at_any_moment_leaves_nothing() -> Result<()> {
     let url = fresh();
@@ -220,18 +200,12 @@ async fn whoever_leaves_at_any_moment_leaves_nothing() -> Result<()> {
                 let key = format!("k{remembered}-{polls}-{late}");
                 let acquire = request(&key, 60_000);
                 let id = acquire.lock_id;
-                let acquiring = async {
-                    let mut acquiring = pin!(ours.acquire(acquire));
-                    let done = poll_and_drop(acquiring.as_mut(), polls).await;
-                    if late {
-                        tokio::time::sleep(Duration::from_millis(4)).await;
-                    }
-                    done
-                };
-                if acquiring.await.transpose()?.is_some() {
+                let linger = Duration::from_millis(if late { 4 } else { 0 });
+                let acquired = poll_times_and_linger(ours.acquire(acquire), polls, linger).await;
+                if acquired.transpose()?.is_some() {
                     let extend = ExtendRequest::new(id, Duration::from_secs(90))?;
-                    let _ = poll_and_drop(ours.extend(extend), polls).await;
-                    let _ = poll_and_drop(ours.release(ReleaseRequest::new(id)), polls).await;
+                    let _ = poll_times(ours.extend(extend), polls).await;
+                    let _ = poll_times(ours.release(ReleaseRequest::new(id)), polls).await;
                     let _ = ours.release(ReleaseRequest::new(id)).await?;
                 }
                 let left = Instant::now();

@@ -4,7 +4,9 @@ use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
 use syncguard_firestore::DynBackend;
 use syncguard_memory::MemoryBackend;
-use syncguard_tests::steps::{Comparison, Mix, Names, Step, all_alike, compare, count_alike};
+use syncguard_tests::differential::{
+    Comparison, Mix, Names, Step, all_alike, compare, count_alike,
+};
 
 use crate::support::{backend_with, fresh, options};
 

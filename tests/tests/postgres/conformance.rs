@@ -1,14 +1,11 @@
 //! The contract, through every kind of client.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Erased, Harness, Late, Shared, cases, conformance_tests, run};
+use syncguard_conformance::{Erased, Harness, Late, Shared, Suite, conformance_tests};
 use syncguard_postgres::deadpool_postgres::Pool;
 use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::line::ProxiedLine;
 use crate::support::{pool, shared, shared_pooler, url_of};
@@ -40,18 +37,8 @@ async fn unprepared_through_pgbouncer() {
 async fn passes(harness: impl Harness) {
     // Not more: a case that waits for an expiry needs its answers in time.
     const AT_ONCE: usize = 3;
-    let (harness, slots) = (Arc::new(harness), Arc::new(Semaphore::new(AT_ONCE)));
-    let mut running = JoinSet::new();
-    for case in cases() {
-        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
-        running.spawn(async move {
-            let _slot = slots.acquire().await;
-            run(case.name, &*harness).await
-        });
-    }
-    let results = running.join_all().await;
-    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
-    assert!(failures.is_empty(), "{failures:#?}");
+    let report = Suite::new().at_once(AT_ONCE).run(harness).await;
+    assert!(report.is_success(), "{report}");
 }
 
 struct Postgres {

@@ -1,12 +1,12 @@
 //! Callers that leave.
 
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::{
     ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, ReleaseRequest,
 };
+use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 
 use crate::support::{MINUTE, Tables, connect, is_quiet, request, settles, shared, take};
 
@@ -27,13 +27,13 @@ async fn a_dropped_future_leaves_a_clean_connection() -> Result<()> {
                 let (key, release) = (IsLockedRequest::new("held")?, ReleaseRequest::new(id));
                 let extend = ExtendRequest::new(id, MINUTE)?;
                 let ended = match operation {
-                    0 => poll_times(backend.acquire(request("key", MINUTE)), polls, linger).await,
-                    1 => poll_times(backend.release(release), polls, linger).await,
-                    2 => poll_times(backend.extend(extend), polls, linger).await,
-                    3 => poll_times(backend.is_locked(key), polls, linger).await,
+                    0 => is_done(backend.acquire(request("key", MINUTE)), polls, linger).await,
+                    1 => is_done(backend.release(release), polls, linger).await,
+                    2 => is_done(backend.extend(extend), polls, linger).await,
+                    3 => is_done(backend.is_locked(key), polls, linger).await,
                     _ => {
-                        poll_times(backend.lookup(LookupRequest::by_lock_id(id)), polls, linger)
-                            .await
+                        let lookup = backend.lookup(LookupRequest::by_lock_id(id));
+                        is_done(lookup, polls, linger).await
                     }
                 };
                 ensure!(polls > 0 || !ended);
@@ -63,25 +63,8 @@ async fn a_dropped_future_leaves_a_clean_connection() -> Result<()> {
     Ok(())
 }
 
-/// Polls a future whenever it asks for it, so many times at most, and then drops it. Whether it had
-/// ended.
-async fn poll_times(future: impl Future, polls: usize, linger: Duration) -> bool {
-    let mut future = Box::pin(future);
-    let mut left = polls;
-    let ended = std::future::poll_fn(|context| {
-        if left == 0 {
-            return Poll::Ready(false);
-        }
-        left -= 1;
-        match future.as_mut().poll(context) {
-            Poll::Ready(_) => Poll::Ready(true),
-            Poll::Pending if left == 0 => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
-        }
-    });
-    let ended = ended.await;
-    tokio::time::sleep(linger).await;
-    ended
+async fn is_done(future: impl Future, polls: usize, linger: Duration) -> bool {
+    poll_times_and_linger(future, polls, linger).await.is_some()
 }
 
 /// An acquire that is given up while it waits for a connection is never sent.
@@ -91,7 +74,7 @@ async fn what_was_not_sent_when_it_was_dropped_is_never_sent() -> Result<()> {
     let backend = tables.backend(1).await;
     let admin = connect(&shared().url()).await;
     let busy = backend.pool().get().await?;
-    ensure!(!poll_times(backend.acquire(request("key", MINUTE)), 1, Duration::ZERO).await);
+    ensure!(poll_times(backend.acquire(request("key", MINUTE)), 1).await.is_none());
     drop(busy);
     tokio::time::sleep(Duration::from_millis(100)).await;
     ensure!(tables.counter(&admin, "key").await == 0, "it was sent");

@@ -45,6 +45,21 @@ async fn behind(
     Ok(backend)
 }
 
+/// Tables of their own, a backend behind a proxy, and a connection past it.
+struct Stage {
+    tables: Tables,
+    proxy: FaultProxy,
+    backend: PostgresBackend,
+    admin: Client,
+}
+
+async fn stage(connections: usize, statement: Duration) -> Result<Stage> {
+    let tables = Tables::fresh();
+    let proxy = FaultProxy::start(shared().port())?;
+    let backend = behind(&proxy, &tables, connections, statement).await?;
+    Ok(Stage { tables, proxy, backend, admin: connect(&shared().url()).await })
+}
+
 async fn until_held(proxy: &FaultProxy, count: usize) {
     while proxy.held() < count {
         sleep(ms(2)).await;
@@ -62,12 +77,17 @@ async fn kept_for(admin: &Client, tables: &Tables, key: &str) -> Result<Duration
     Ok(Duration::from_millis(u64::try_from(left)?))
 }
 
+/// How many locks there are whose keys are like this.
+async fn orphans(admin: &Client, tables: &Tables, like: &str) -> Result<i64> {
+    let sql = format!("SELECT count(*) FROM {} WHERE key LIKE $1", tables.locks);
+    Ok(admin.query_one(&sql, &[&like]).await?.get(0))
+}
+
 /// Whether a key stays free of live locks for a while.
 async fn stays_free(admin: &Client, tables: &Tables, key: &str, time: Duration) -> Result<()> {
-    let sql = format!("SELECT count(*) FROM {} WHERE key = $1", tables.locks);
     let ends = Instant::now() + time;
     while Instant::now() < ends {
-        ensure!(admin.query_one(&sql, &[&key]).await?.get::<_, i64>(0) == 0, "a ghost");
+        ensure!(orphans(admin, tables, key).await? == 0, "a ghost");
         sleep(ms(20)).await;
     }
     Ok(())
@@ -75,10 +95,7 @@ async fn stays_free(admin: &Client, tables: &Tables, key: &str, time: Duration) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_extend_never_shortens_what_a_later_one_promised() -> Result<()> {
-    let tables = Tables::fresh();
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = behind(&proxy, &tables, 3, ms(5_000)).await?;
-    let admin = connect(&shared().url()).await;
+    let Stage { tables, proxy, backend, admin } = stage(3, ms(5_000)).await?;
 
     let mut guard = acquire(&backend, LockConfig::new("extend").with_ttl(MINUTE)).await?;
     proxy.hold(Hold::Next);
@@ -96,10 +113,7 @@ async fn a_late_extend_never_shortens_what_a_later_one_promised() -> Result<()> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_renewal_never_shortens_an_extend_of_the_holder() -> Result<()> {
-    let tables = Tables::fresh();
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = behind(&proxy, &tables, 3, ms(5_000)).await?;
-    let admin = connect(&shared().url()).await;
+    let Stage { tables, proxy, backend, admin } = stage(3, ms(5_000)).await?;
     let config = LockConfig::new("renewal").with_ttl(ms(3_000));
     let mut guard = acquire(&backend, config.with_auto_extend(AutoExtend::new())).await?;
     proxy.hold(Hold::Next);
@@ -196,10 +210,7 @@ async fn late_statements_write_nothing() -> Result<()> {
 /// Sent, cut off, sent again, granted, released; and then the first sending arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_first_sending_leaves_no_ghost_of_a_released_lock() -> Result<()> {
-    let tables = Tables::fresh();
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = behind(&proxy, &tables, 1, ms(1_500)).await?;
-    let admin = connect(&shared().url()).await;
+    let Stage { tables, proxy, backend, admin } = stage(1, ms(1_500)).await?;
     for wait in [ms(0), ms(2_000)] {
         proxy.hold(Hold::Open);
         let acquired = tokio::spawn({
@@ -254,9 +265,8 @@ async fn a_server_that_was_stopped_leaves_no_late_orphans() -> Result<()> {
     sleep(ms(1_500)).await;
     server.resume()?;
     let admin = connect(&server.url()).await;
-    let sql = format!("SELECT count(*) FROM {} WHERE key LIKE 'stopped%'", tables.locks);
     sleep(ms(1_000)).await;
-    let orphans: i64 = admin.query_one(&sql, &[]).await?.get(0);
+    let orphans = orphans(&admin, &tables, "stopped %").await?;
     ensure!(orphans == 0, "{orphans} of {KEYS} keys are orphans");
     Ok(())
 }
@@ -289,18 +299,14 @@ async fn a_wait_for_the_table_leaves_no_late_orphans() -> Result<()> {
     sleep(ms(1_000)).await;
     transaction.rollback().await?;
     sleep(ms(500)).await;
-    let sql = format!("SELECT count(*) FROM {} WHERE key LIKE 'table%'", tables.locks);
-    let orphans: i64 = watch.query_one(&sql, &[]).await?.get(0);
+    let orphans = orphans(&watch, &tables, "table %").await?;
     ensure!(orphans == 0, "{orphans} orphans");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_grant_is_no_grant() -> Result<()> {
-    let tables = Tables::fresh();
-    let proxy = FaultProxy::start(shared().port())?;
-    let backend = behind(&proxy, &tables, 2, ms(5_000)).await?;
-    let admin = connect(&shared().url()).await;
+    let Stage { tables, proxy, backend, admin } = stage(2, ms(5_000)).await?;
     proxy.set_latency(Duration::ZERO, ms(700));
     let error = try_lock(&backend, LockConfig::new("reply").with_ttl(ms(500))).await.unwrap_err();
     ensure!(error.code() == ErrorCode::NetworkTimeout && !error.is_outcome_unknown(), "{error}");

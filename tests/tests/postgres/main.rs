@@ -9,10 +9,11 @@ mod dropped;
 mod durability;
 mod errors;
 mod faults;
-mod fleet;
+
 mod interop;
 mod late;
 mod late_sessions;
+mod mixed_fleet;
 mod model;
 mod options;
 mod pooler;

@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use syncguard_memory::MemoryBackend;
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{ErrorCode, NotHeld, PostgresBackend};
-use syncguard_tests::steps::{Answer, Mix, Names, Step, take};
+use syncguard_tests::differential::{Answer, Mix, Names, Step, take};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{Tables, connect, shared};

@@ -10,8 +10,8 @@ use syncguard_core::{
 };
 
 use crate::Harness;
-use crate::bench::{Bench, CLOCK_SLACK, LONG, SOON, fresh_key};
 use crate::client::Client;
+use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::{pause, poll_times};
 
@@ -19,8 +19,10 @@ use crate::tasks::{pause, poll_times};
 /// and then have been interrupted at every point there is.
 const POLLS: usize = 8;
 
-pub(crate) async fn a_fired_token_stops_an_acquire<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_fired_token_stops_an_acquire<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?.with_cancellation(fired());
     let lock_id = request.lock_id;
@@ -28,13 +30,13 @@ pub(crate) async fn a_fired_token_stops_an_acquire<H: Harness>(bench: &Bench<'_,
     client.free(&key).await?;
     client.powerless(lock_id).await?;
     let lock = client.take(&key, LONG).await?;
-    let first = if Bench::<H>::FENCES { Some(Fence::new(1)?) } else { None };
+    let first = if Context::<H>::FENCES { Some(Fence::new(1)?) } else { None };
     ensure_eq!(lock.fence, first, "the fence of the next acquire");
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_release<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_fired_token_stops_a_release<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -45,8 +47,8 @@ pub(crate) async fn a_fired_token_stops_a_release<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_an_extend<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_fired_token_stops_an_extend<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -56,8 +58,8 @@ pub(crate) async fn a_fired_token_stops_an_extend<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_is_locked<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_fired_token_stops_is_locked<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let (held, free) = (fresh_key()?, fresh_key()?);
     let lock = client.take(&held, LONG).await?;
     let before = client.live(&held, lock.lock_id).await?;
@@ -69,8 +71,8 @@ pub(crate) async fn a_fired_token_stops_is_locked<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_lookup<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_fired_token_stops_a_lookup<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -82,8 +84,8 @@ pub(crate) async fn a_fired_token_stops_a_lookup<H: Harness>(bench: &Bench<'_, H
     Ok(())
 }
 
-pub(crate) async fn a_quiet_token_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_quiet_token_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let backend = client.backend();
     let key = fresh_key()?;
     let token = CancellationToken::new();
@@ -108,9 +110,9 @@ pub(crate) async fn a_quiet_token_changes_nothing<H: Harness>(bench: &Bench<'_, 
 }
 
 pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let token = CancellationToken::new();
@@ -128,7 +130,7 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<H: Harness>(
             Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
             answer => {
                 aborted("acquire", answer)?;
-                bench.soon_free(&other, &key).await?;
+                context.soon_free(&other, &key).await?;
             }
         }
         other.powerless(lock_id).await?;
@@ -137,9 +139,9 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<H: Harness>(
 }
 
 pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let lock = client.take(&key, LONG).await?;
@@ -171,8 +173,10 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<H: Harn
     Ok(())
 }
 
-pub(crate) async fn a_dropped_acquire_leaves_no_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn a_dropped_acquire_leaves_no_lock<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let request = AcquireRequest::new(&key, LONG)?;
@@ -182,7 +186,7 @@ pub(crate) async fn a_dropped_acquire_leaves_no_lock<H: Harness>(bench: &Bench<'
         drop(acquire);
         match answer.transpose()? {
             Some(_) => client.released(lock_id).await?,
-            None => bench.soon_free(&other, &key).await?,
+            None => context.soon_free(&other, &key).await?,
         }
         other.powerless(lock_id).await?;
     }
@@ -190,9 +194,9 @@ pub(crate) async fn a_dropped_acquire_leaves_no_lock<H: Harness>(bench: &Bench<'
 }
 
 pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let lock = client.take(&key, LONG).await?;
@@ -214,9 +218,9 @@ pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<H: Harness>(
 }
 
 pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
         let key = fresh_key()?;
         let lock = client.take(&key, LONG).await?;
@@ -244,14 +248,14 @@ pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn aborted_tasks_leave_no_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let clients = bench.clients(3).await;
+pub(crate) async fn aborted_tasks_leave_no_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let clients = context.clients(3).await;
     let key = fresh_key()?;
     let restless = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
         .with_retry_delay(Duration::from_millis(1))
         .with_max_retries(10_000)
-        .with_timeout(10 * SOON);
+        .with_timeout(4 * SOON);
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
     for round in 0..20 {
         let tasks = clients.iter().cloned().map(|client| {
@@ -278,12 +282,12 @@ pub(crate) async fn aborted_tasks_leave_no_lock<H: Harness>(bench: &Bench<'_, H>
             }
         }
     }
-    bench.soon_free(&clients[0], &key).await?;
+    context.soon_free(&clients[0], &key).await?;
     Ok(())
 }
 
-pub(crate) async fn a_cancelled_wait_ends_at_once<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn a_cancelled_wait_ends_at_once<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -296,7 +300,7 @@ pub(crate) async fn a_cancelled_wait_ends_at_once<H: Harness>(bench: &Bench<'_, 
     let waiting = tokio::spawn(async move { acquire(rival.backend(), config).await.map(drop) });
     pause(50).await;
     token.cancel();
-    let watch = bench.watch();
+    let watch = context.watch();
     match waiting.await {
         Ok(answer) => aborted("acquire()", answer)?,
         Err(error) => return Err(Stop::failed(error.to_string())),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncguard_core::Fence;
 
 use crate::Harness;
-use crate::bench::{Bench, LONG, SHORT, fresh_key};
+use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::outcome::{Outcome, ensure, ensure_eq};
 use crate::tasks::{all, pause};
 
@@ -13,13 +13,15 @@ use crate::tasks::{all, pause};
 /// another client must not lose against it.
 const GUARD: Duration = Duration::from_millis(2100);
 
-pub(crate) async fn a_release_leaves_nothing_behind<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn a_release_leaves_nothing_behind<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
     client.released(lock.lock_id).await?;
-    bench.pass(Duration::from_millis(20)).await;
+    context.pass(Duration::from_millis(20)).await;
     let next = rival.take(&key, LONG).await?;
     let after = rival.live(&key, next.lock_id).await?;
     ensure!(after.acquired_at > before.acquired_at, "the time of acquisition was inherited");
@@ -30,11 +32,13 @@ pub(crate) async fn a_release_leaves_nothing_behind<H: Harness>(bench: &Bench<'_
     Ok(())
 }
 
-pub(crate) async fn an_expiry_leaves_nothing_behind<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn an_expiry_leaves_nothing_behind<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let old = client.take(&key, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     let next = rival.take(&key, LONG).await?;
     let seen = rival.live(&key, next.lock_id).await?;
     ensure!(seen.acquired_at > old.expires_at, "the time of acquisition was inherited");
@@ -47,15 +51,17 @@ pub(crate) async fn an_expiry_leaves_nothing_behind<H: Harness>(bench: &Bench<'_
     Ok(())
 }
 
-pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     for _ in 0..3 {
         let lock = client.take(&key, LONG).await?;
         client.released(lock.lock_id).await?;
     }
     let old = client.take(&key, SHORT).await?;
-    bench.outlive(SHORT + GUARD).await;
+    context.outlive(SHORT + GUARD).await;
     for client in [&client, &other, &client] {
         client.free(&key).await?;
         client.powerless(old.lock_id).await?;
@@ -64,7 +70,7 @@ pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(bench: &Bench<'_,
     }
     let next = other.take(&key, LONG).await?;
     ensure!(
-        !Bench::<H>::FENCES || next.fence > old.fence,
+        !Context::<H>::FENCES || next.fence > old.fence,
         "fence {:?} follows fence {:?}",
         next.fence,
         old.fence
@@ -73,17 +79,17 @@ pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(bench: &Bench<'_,
 }
 
 pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     const ASKERS: usize = 4;
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let mut keys = Vec::new();
     for _ in 0..8 {
         let key = fresh_key()?;
         client.take(&key, SHORT).await?;
         keys.push(key);
     }
-    bench.outlive(SHORT + GUARD).await;
+    context.outlive(SHORT + GUARD).await;
     for key in keys {
         let tasks = (0..=ASKERS).map(|index| {
             let (client, key) =
@@ -107,11 +113,11 @@ pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one<H: Harness>
 }
 
 pub(crate) async fn expired_locks_do_not_disturb_live_ones<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     const LIVE: usize = 10;
     const EXPIRED: usize = 60;
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let mut live = Vec::new();
     for _ in 0..LIVE {
         let key = fresh_key()?;
@@ -123,7 +129,7 @@ pub(crate) async fn expired_locks_do_not_disturb_live_ones<H: Harness>(
         let key = fresh_key()?;
         expired.push((client.take(&key, SHORT).await?, key));
     }
-    bench.outlive(SHORT + GUARD).await;
+    context.outlive(SHORT + GUARD).await;
     for (old, key) in &expired {
         // Each of these may be the one that makes the store clear up.
         client.take(&fresh_key()?, LONG).await?;
@@ -137,7 +143,7 @@ pub(crate) async fn expired_locks_do_not_disturb_live_ones<H: Harness>(
     for (old, key) in expired {
         let next = other.take(&key, LONG).await?;
         ensure!(
-            !Bench::<H>::FENCES || next.fence > old.fence,
+            !Context::<H>::FENCES || next.fence > old.fence,
             "fence {:?} follows fence {:?}",
             next.fence,
             old.fence

@@ -10,13 +10,13 @@ use syncguard_core::{
 use tokio::sync::Barrier;
 
 use crate::Harness;
-use crate::bench::{Bench, LONG, SHORT, fresh_key};
 use crate::client::{Client, Granted};
+use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::{Register, all, pause};
 
-pub(crate) async fn one_of_many_racers_wins<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let clients = bench.clients(4).await;
+pub(crate) async fn one_of_many_racers_wins<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
         let winner = race(&clients, &key, 32).await?;
@@ -25,14 +25,14 @@ pub(crate) async fn one_of_many_racers_wins<H: Harness>(bench: &Bench<'_, H>) ->
     Ok(())
 }
 
-pub(crate) async fn an_expired_lock_has_one_heir<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let clients = bench.clients(4).await;
+pub(crate) async fn an_expired_lock_has_one_heir<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let clients = context.clients(4).await;
     let mut expired = Vec::new();
     for _ in 0..5 {
         let key = fresh_key()?;
         expired.push((clients[0].take(&key, SHORT).await?, key));
     }
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     for (old, key) in expired {
         let heir = race(&clients, &key, 16).await?;
         clients[0].live(&key, heir.lock_id).await?;
@@ -41,10 +41,12 @@ pub(crate) async fn an_expired_lock_has_one_heir<H: Harness>(bench: &Bench<'_, H
     Ok(())
 }
 
-pub(crate) async fn locks_of_one_key_never_overlap<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn locks_of_one_key_never_overlap<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
     const TASKS: usize = 8;
     const ROUNDS: usize = 25;
-    let clients = bench.clients(4).await;
+    let clients = context.clients(4).await;
     let key = fresh_key()?;
     let register = Arc::new(Register::default());
     let contenders = (0..TASKS).map(|index| {
@@ -70,10 +72,10 @@ pub(crate) async fn locks_of_one_key_never_overlap<H: Harness>(bench: &Bench<'_,
     Ok(())
 }
 
-pub(crate) async fn locked_work_never_overlaps<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn locked_work_never_overlaps<H: Harness>(context: &Context<'_, H>) -> Outcome {
     const TASKS: usize = 4;
     const ROUNDS: usize = 25;
-    let clients = bench.clients(TASKS).await;
+    let clients = context.clients(TASKS).await;
     let key = fresh_key()?;
     let restless = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
@@ -101,9 +103,9 @@ pub(crate) async fn locked_work_never_overlaps<H: Harness>(bench: &Bench<'_, H>)
     Ok(())
 }
 
-pub(crate) async fn different_keys_do_not_contend<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn different_keys_do_not_contend<H: Harness>(context: &Context<'_, H>) -> Outcome {
     const TASKS: usize = 32;
-    let clients = bench.clients(4).await;
+    let clients = context.clients(4).await;
     let barrier = Arc::new(Barrier::new(TASKS));
     let mut keys = Vec::new();
     for _ in 0..TASKS {
@@ -123,8 +125,8 @@ pub(crate) async fn different_keys_do_not_contend<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn one_of_many_releases_succeeds<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let clients = bench.clients(4).await;
+pub(crate) async fn one_of_many_releases_succeeds<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
@@ -145,8 +147,10 @@ pub(crate) async fn one_of_many_releases_succeeds<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn racing_extends_leave_one_expiry<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let clients = bench.clients(4).await;
+pub(crate) async fn racing_extends_leave_one_expiry<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let clients = context.clients(4).await;
     for _ in 0..3 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
@@ -170,9 +174,11 @@ pub(crate) async fn racing_extends_leave_one_expiry<H: Harness>(bench: &Bench<'_
     Ok(())
 }
 
-pub(crate) async fn an_extend_never_undoes_a_release<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn an_extend_never_undoes_a_release<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
     const EXTENDS: usize = 3;
-    let clients = bench.clients(4).await;
+    let clients = context.clients(4).await;
     for round in 0..20 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
@@ -196,10 +202,10 @@ pub(crate) async fn an_extend_never_undoes_a_release<H: Harness>(bench: &Bench<'
 }
 
 pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     const COPIES: usize = 8;
-    let clients = bench.clients(4).await;
+    let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
         let request = AcquireRequest::new(&key, LONG)?;
@@ -227,15 +233,15 @@ pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<H: Harness>(
 }
 
 pub(crate) async fn an_old_holder_cannot_disturb_its_heirs<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let clients = bench.clients(4).await;
+    let clients = context.clients(4).await;
     let mut expired = Vec::new();
     for _ in 0..8 {
         let key = fresh_key()?;
         expired.push((clients[0].take(&key, SHORT).await?.lock_id, key));
     }
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     for (old, key) in expired {
         let barrier = Arc::new(Barrier::new(12));
         let tasks = (0..12).map(|index| {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use syncguard_core::{AcquireRequest, AcquisitionOptions, Backoff, ErrorCode, LockConfig, acquire};
 
 use crate::Harness;
-use crate::bench::{Bench, LONG, SHORT, SOON, fresh_key};
+use crate::context::{Context, LONG, SHORT, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
-pub(crate) async fn a_held_key_is_refused<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_held_key_is_refused<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     client.refused(&key, LONG).await?;
@@ -18,8 +18,8 @@ pub(crate) async fn a_held_key_is_refused<H: Harness>(bench: &Bench<'_, H>) -> O
     Ok(())
 }
 
-pub(crate) async fn every_connection_is_refused<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let clients = bench.clients(3).await;
+pub(crate) async fn every_connection_is_refused<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let clients = context.clients(3).await;
     let key = fresh_key()?;
     for holder in &clients {
         let lock = holder.take(&key, LONG).await?;
@@ -32,8 +32,8 @@ pub(crate) async fn every_connection_is_refused<H: Harness>(bench: &Bench<'_, H>
     Ok(())
 }
 
-pub(crate) async fn a_refusal_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn a_refusal_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -44,27 +44,13 @@ pub(crate) async fn a_refusal_changes_nothing<H: Harness>(bench: &Bench<'_, H>) 
     Ok(())
 }
 
-pub(crate) async fn a_refusal_uses_up_no_fence<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
-    let key = fresh_key()?;
-    let lock = client.take(&key, LONG).await?;
-    for _ in 0..5 {
-        rival.refused(&key, LONG).await?;
-    }
-    client.released(lock.lock_id).await?;
-    let next = rival.take(&key, LONG).await?;
-    let expected = lock.fence.map(syncguard_core::Fence::next).transpose()?;
-    ensure_eq!(next.fence, expected, "the fence of the next holder");
-    Ok(())
-}
-
-pub(crate) async fn fifty_refusals_change_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn fifty_refusals_change_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
     for _ in 0..50 {
-        bench.pass(Duration::from_millis(1)).await;
+        context.pass(Duration::from_millis(1)).await;
         rival.refused(&key, LONG).await?;
     }
     client.unchanged(&key, lock.lock_id, before).await?;
@@ -73,8 +59,10 @@ pub(crate) async fn fifty_refusals_change_nothing<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn a_refused_lock_id_holds_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_refused_lock_id_holds_nothing<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -87,9 +75,9 @@ pub(crate) async fn a_refused_lock_id_holds_nothing<H: Harness>(bench: &Bench<'_
 }
 
 pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let request = AcquireRequest::new(&key, LONG)?;
@@ -102,15 +90,17 @@ pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<H: Harness
     Ok(())
 }
 
-pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let often = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
         .with_retry_delay(Duration::from_millis(20))
         .with_max_retries(1000)
-        .with_timeout(10 * SOON);
+        .with_timeout(4 * SOON);
     let patient = LockConfig::new(&key).with_ttl(LONG).with_acquisition(often);
     let waiting = tokio::spawn({
         let rival = rival.clone();
@@ -119,7 +109,7 @@ pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(bench: &Bench<
     pause(100).await;
     ensure!(!waiting.is_finished(), "a contender ended while the key was held");
     client.released(lock.lock_id).await?;
-    let watch = bench.watch();
+    let watch = context.watch();
     let guard = match waiting.await {
         Ok(guard) => guard?,
         Err(error) => return Err(Stop::failed(error.to_string())),
@@ -127,7 +117,7 @@ pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(bench: &Bench<
     ensure!(watch.elapsed() < SOON, "a free key was taken only after {:?}", watch.elapsed());
     let seen = client.live(&key, guard.lock_id()).await?;
     ensure!(
-        !Bench::<H>::FENCES || seen.fence > lock.fence,
+        !Context::<H>::FENCES || seen.fence > lock.fence,
         "the fence went from {:?} to {:?}",
         lock.fence,
         seen.fence
@@ -135,8 +125,10 @@ pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(bench: &Bench<
     Ok(())
 }
 
-pub(crate) async fn waiting_ends_with_the_time_limit<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn waiting_ends_with_the_time_limit<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;

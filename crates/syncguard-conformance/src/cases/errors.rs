@@ -9,31 +9,31 @@ use syncguard_core::{
 };
 
 use crate::Harness;
-use crate::bench::{Bench, LONG, SHORT, fresh_key, fresh_text};
 use crate::client::Client;
+use crate::context::{Context, LONG, SHORT, fresh_key, fresh_text};
 use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
-pub(crate) async fn capabilities_are_truthful<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn capabilities_are_truthful<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     let capabilities = client.backend().capabilities();
     ensure!(!capabilities.backend.trim().is_empty(), "the backend has no name");
     ensure_eq!(
         capabilities.supports_fencing,
-        Bench::<H>::FENCES,
+        Context::<H>::FENCES,
         "whether the backend says it fences"
     );
     ensure_eq!(client.clone().backend().capabilities(), capabilities, "what a clone can do");
     ensure_eq!(other.backend().capabilities(), capabilities, "what another connection can do");
     let lock = client.take(&fresh_key()?, LONG).await?;
-    ensure_eq!(lock.fence.is_some(), Bench::<H>::FENCES, "whether an acquisition has a fence");
+    ensure_eq!(lock.fence.is_some(), Context::<H>::FENCES, "whether an acquisition has a fence");
     Ok(())
 }
 
 pub(crate) async fn debug_output_hides_key_and_lock_id<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let secret = Secret::new()?;
     let key = &secret.key;
     let request = AcquireRequest::new(key, LONG)?.with_lock_id(secret.lock_id);
@@ -62,12 +62,12 @@ pub(crate) async fn debug_output_hides_key_and_lock_id<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn errors_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn errors_hide_key_and_lock_id<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let secret = Secret::new()?;
     let mut errors = aborted(&client, &secret).await?;
-    if Bench::<H>::FENCES {
-        bench.set_fence_counter(&secret.key, Fence::MAX).await;
+    if Context::<H>::FENCES {
+        context.set_fence_counter(&secret.key, Fence::MAX).await;
         let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
         errors.extend(client.backend().acquire(request).await.err());
     }
@@ -78,7 +78,7 @@ pub(crate) async fn errors_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>
     let secret = Secret::new()?;
     let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
     client.send_granted(request).await?;
-    if bench.corrupt(&secret.key).await.is_ok() {
+    if context.corrupt(&secret.key).await.is_ok() {
         for error in &everything(&client, &secret, None).await? {
             secret.hidden_in_error(error)?;
         }
@@ -86,8 +86,8 @@ pub(crate) async fn errors_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>
     Ok(())
 }
 
-pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let (secret, rivals, expired) = (Secret::new()?, Secret::new()?, Secret::new()?);
     let needles = [&secret, &rivals, &expired].map(Secret::forms).concat();
     let Some(watching) = Watching::start(needles)? else {
@@ -96,8 +96,8 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) 
 
     // A whole life, its end by the TTL, and everything that can go wrong on the way.
     let key = &secret.key;
-    if Bench::<H>::FENCES {
-        bench.set_fence_counter(key, Fence::WARN).await;
+    if Context::<H>::FENCES {
+        context.set_fence_counter(key, Fence::WARN).await;
     }
     let request = AcquireRequest::new(key, LONG)?.with_lock_id(secret.lock_id);
     client.send_granted(request.repeat()).await?;
@@ -113,18 +113,18 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) 
     client.free(key).await?;
     lock(client.backend(), key, async |_| ()).await?;
     drop(acquire(client.backend(), LockConfig::new(key).with_ttl(LONG)).await?);
-    if Bench::<H>::FENCES {
-        bench.set_fence_counter(&rivals.key, Fence::MAX).await;
+    if Context::<H>::FENCES {
+        context.set_fence_counter(&rivals.key, Fence::MAX).await;
         let request = AcquireRequest::new(&rivals.key, LONG)?.with_lock_id(rivals.lock_id);
         ensure!(rival.backend().acquire(request).await.is_err(), "an exhausted counter granted");
     }
     let request = AcquireRequest::new(&expired.key, SHORT)?.with_lock_id(expired.lock_id);
     client.send_granted(request).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     client.powerless(expired.lock_id).await?;
     client.free(&expired.key).await?;
     client.take(&expired.key, LONG).await?;
-    if bench.corrupt(&expired.key).await.is_ok() {
+    if context.corrupt(&expired.key).await.is_ok() {
         everything(&client, &expired, None).await?;
     }
 
@@ -137,13 +137,13 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(bench: &Bench<'_, H>) 
 }
 
 pub(crate) async fn a_corrupt_record_is_an_internal_error<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let secret = Secret::new()?;
     let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
     client.send_granted(request.repeat()).await?;
-    bench.corrupt(&secret.key).await?;
+    context.corrupt(&secret.key).await?;
     internal("acquire", other.backend().acquire(AcquireRequest::new(&secret.key, LONG)?).await)?;
     internal("acquire by the same request", client.backend().acquire(request).await)?;
     internal("is_locked", other.backend().is_locked(IsLockedRequest::new(&secret.key)?).await)?;
@@ -155,17 +155,19 @@ pub(crate) async fn a_corrupt_record_is_an_internal_error<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_corrupt_record_is_never_cleared<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn a_corrupt_record_is_never_cleared<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
     let secret = Secret::new()?;
     let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
     client.send_granted(request).await?;
-    bench.corrupt(&secret.key).await?;
+    context.corrupt(&secret.key).await?;
     for _ in 0..3 {
         everything(&client, &secret, None).await?;
     }
     // Whatever is done in the background is done by then.
-    bench.pass(SHORT).await;
+    context.pass(SHORT).await;
     internal("is_locked", other.backend().is_locked(IsLockedRequest::new(&secret.key)?).await)?;
     internal("acquire", other.backend().acquire(AcquireRequest::new(&secret.key, LONG)?).await)?;
     Ok(())

@@ -5,14 +5,14 @@ use std::time::Duration;
 use syncguard_core::{ExtendResult, LockConfig, LockId, Timestamp, acquire};
 
 use crate::Harness;
-use crate::bench::{ATTEMPTS, Bench, LONG, SHORT, fresh_key, too_slow};
+use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::all;
 
 pub(crate) async fn the_stored_expiry_is_expected_rightly<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -32,9 +32,9 @@ pub(crate) async fn the_stored_expiry_is_expected_rightly<H: Harness>(
 }
 
 pub(crate) async fn another_expected_expiry_changes_nothing<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -54,9 +54,9 @@ pub(crate) async fn another_expected_expiry_changes_nothing<H: Harness>(
 }
 
 pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
     // Both were sent when this was the last that was heard of, and the younger one was faster.
@@ -81,15 +81,15 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
 }
 
 pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let unknown = LockId::generate()?;
     let released = client.take(&key, LONG).await?;
     client.released(released.lock_id).await?;
     let expired = client.take(&key, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     let lost = [
         ("an unknown id", unknown, released.expires_at),
         ("a released lock", released.lock_id, released.expires_at),
@@ -115,12 +115,12 @@ pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<H: Harness>(
 }
 
 pub(crate) async fn the_expectation_counts_within_the_tolerance<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
-        let watch = bench.watch();
+        let watch = context.watch();
         let lock = client.take(&key, SHORT).await?;
         let wrong = Timestamp::from_millis(lock.expires_at.as_millis() + 1)?;
         watch.enter_tolerance(SHORT).await;
@@ -138,10 +138,10 @@ pub(crate) async fn the_expectation_counts_within_the_tolerance<H: Harness>(
 }
 
 pub(crate) async fn of_many_extends_with_one_expectation_one_applies<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     const EXTENDS: u32 = 8;
-    let clients = bench.clients(4).await;
+    let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
         let lock = clients[0].take(&key, LONG).await?;
@@ -167,9 +167,9 @@ pub(crate) async fn of_many_extends_with_one_expectation_one_applies<H: Harness>
 }
 
 pub(crate) async fn a_guard_goes_on_from_the_stored_expiry<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let config = LockConfig::new(&key).with_ttl(LONG);
     let mut guard = acquire(client.backend(), config).await?;

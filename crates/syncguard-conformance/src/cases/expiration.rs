@@ -5,16 +5,16 @@ use std::time::Duration;
 use syncguard_core::{AutoExtend, LockConfig, TIME_TOLERANCE, acquire};
 
 use crate::Harness;
-use crate::bench::{ATTEMPTS, Bench, CLOCK_SLACK, LONG, SHORT, fresh_key, too_slow};
+use crate::context::{ATTEMPTS, CLOCK_SLACK, Context, LONG, SHORT, fresh_key, too_slow};
 use crate::outcome::{Outcome, ensure};
 
 pub(crate) async fn a_lock_is_live_within_the_tolerance<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
-        let watch = bench.watch();
+        let watch = context.watch();
         let lock = client.take(&key, SHORT).await?;
         watch.enter_tolerance(SHORT).await;
         let live = other.is_locked(&key).await?;
@@ -31,12 +31,12 @@ pub(crate) async fn a_lock_is_live_within_the_tolerance<H: Harness>(
 }
 
 pub(crate) async fn a_rival_is_refused_within_the_tolerance<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
-        let watch = bench.watch();
+        let watch = context.watch();
         client.take(&key, SHORT).await?;
         watch.enter_tolerance(SHORT).await;
         let granted = rival.acquire(&key, LONG).await?;
@@ -49,12 +49,12 @@ pub(crate) async fn a_rival_is_refused_within_the_tolerance<H: Harness>(
 }
 
 pub(crate) async fn a_lock_is_free_after_the_tolerance<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     client.take(&key, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     rival.free(&key).await?;
     let next = rival.take(&key, LONG).await?;
     rival.live(&key, next.lock_id).await?;
@@ -62,12 +62,12 @@ pub(crate) async fn a_lock_is_free_after_the_tolerance<H: Harness>(
 }
 
 pub(crate) async fn a_release_within_the_tolerance_succeeds<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
-        let watch = bench.watch();
+        let watch = context.watch();
         let lock = client.take(&key, SHORT).await?;
         watch.enter_tolerance(SHORT).await;
         let result = client.release(lock.lock_id).await?;
@@ -81,30 +81,30 @@ pub(crate) async fn a_release_within_the_tolerance_succeeds<H: Harness>(
 }
 
 pub(crate) async fn a_release_after_the_tolerance_is_not_held<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let lock = client.take(&fresh_key()?, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     // Expired or not found: that depends on whether the store has cleared the record away.
     client.not_released(lock.lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn an_extend_within_the_tolerance_succeeds<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
-        let watch = bench.watch();
+        let watch = context.watch();
         let lock = client.take(&key, SHORT).await?;
         watch.enter_tolerance(SHORT).await;
         let result = client.extend(lock.lock_id, LONG).await?;
         if watch.within_tolerance(SHORT) {
             ensure!(result.is_extended(), "an extend within the tolerance answered {result:?}");
             // Past the end that the lock would have had.
-            bench.outlive(Duration::ZERO).await;
+            context.outlive(Duration::ZERO).await;
             client.live(&key, lock.lock_id).await?;
             rival.refused(&key, LONG).await?;
             return Ok(());
@@ -114,12 +114,12 @@ pub(crate) async fn an_extend_within_the_tolerance_succeeds<H: Harness>(
 }
 
 pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     client.not_extended(lock.lock_id, LONG).await?;
     client.free(&key).await?;
     client.powerless(lock.lock_id).await?;
@@ -127,9 +127,11 @@ pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_replaces_what_was_left<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
-    let watch = bench.watch();
+pub(crate) async fn an_extend_replaces_what_was_left<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let watch = context.watch();
     let lock = client.take(&fresh_key()?, LONG).await?;
     let mut expires_at = lock.expires_at;
     for _ in 0..3 {
@@ -144,8 +146,8 @@ pub(crate) async fn an_extend_replaces_what_was_left<H: Harness>(bench: &Bench<'
     Ok(())
 }
 
-pub(crate) async fn an_extend_can_shorten<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn an_extend_can_shorten<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
     let expires_at = client.extended(lock.lock_id, LONG).await?;
@@ -159,12 +161,12 @@ pub(crate) async fn an_extend_can_shorten<H: Harness>(bench: &Bench<'_, H>) -> O
     Ok(())
 }
 
-pub(crate) async fn a_shortened_lock_ends_early<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn a_shortened_lock_ends_early<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     client.extended(lock.lock_id, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     client.free(&key).await?;
     client.powerless(lock.lock_id).await?;
     rival.take(&key, LONG).await?;
@@ -172,13 +174,13 @@ pub(crate) async fn a_shortened_lock_ends_early<H: Harness>(bench: &Bench<'_, H>
 }
 
 pub(crate) async fn an_extended_lock_outlives_its_first_ttl<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, SHORT).await?;
     client.extended(lock.lock_id, LONG).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     // Whatever the store keeps of the lock has to live on, the way from its id to its key too.
     client.live(&key, lock.lock_id).await?;
     rival.refused(&key, LONG).await?;
@@ -188,11 +190,11 @@ pub(crate) async fn an_extended_lock_outlives_its_first_ttl<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_expired_lock_stays_expired<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn an_expired_lock_stays_expired<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     let next = rival.take(&key, LONG).await?;
     rival.released(next.lock_id).await?;
     client.free(&key).await?;
@@ -201,18 +203,18 @@ pub(crate) async fn an_expired_lock_stays_expired<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn the_shortest_ttl_works<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn the_shortest_ttl_works<H: Harness>(context: &Context<'_, H>) -> Outcome {
     const SHORTEST: Duration = Duration::from_millis(1);
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
         let key = fresh_key()?;
-        let watch = bench.watch();
+        let watch = context.watch();
         client.take(&key, SHORTEST).await?;
         watch.enter_tolerance(SHORTEST).await;
         let granted = rival.acquire(&key, LONG).await?;
         if watch.within_tolerance(SHORTEST) {
             ensure!(granted.is_none(), "the tolerance does not cover a lock of one millisecond");
-            bench.outlive(SHORTEST).await;
+            context.outlive(SHORTEST).await;
             rival.take(&key, LONG).await?;
             return Ok(());
         }
@@ -220,20 +222,14 @@ pub(crate) async fn the_shortest_ttl_works<H: Harness>(bench: &Bench<'_, H>) -> 
     Err(too_slow())
 }
 
-pub(crate) async fn auto_extend_outlives_the_ttl<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    // On a busy machine renewals may come too late; with more time for them they do not.
-    match auto_extended(bench, Duration::from_secs(1)).await {
-        Ok(()) => Ok(()),
-        Err(_) => auto_extended(bench, Duration::from_secs(5)).await,
-    }
-}
-
-async fn auto_extended<H: Harness>(bench: &Bench<'_, H>, ttl: Duration) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn auto_extend_outlives_the_ttl<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    // Long enough for a renewal on a busy machine.
+    const TTL: Duration = Duration::from_secs(3);
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
-    let config = LockConfig::new(&key).with_ttl(ttl).with_auto_extend(AutoExtend::new());
+    let config = LockConfig::new(&key).with_ttl(TTL).with_auto_extend(AutoExtend::new());
     let guard = acquire(client.backend(), config).await?;
-    bench.pass(ttl + TIME_TOLERANCE + Duration::from_millis(300)).await;
+    context.pass(TTL + TIME_TOLERANCE + Duration::from_millis(300)).await;
     ensure!(!guard.is_lost(), "a guard that renews its lock has lost it");
     // Not compared with each other: a renewal may come between the two looks.
     ensure!(rival.by_key(&key).await?.is_some(), "a lookup by key does not find a renewed lock");

@@ -4,13 +4,13 @@ use syncguard_core::{AcquireRequest, ErrorCode, Fence, Key, LockBackend, LockErr
 use tracing::Level;
 
 use crate::Harness;
-use crate::bench::{Bench, LONG, SHORT, fresh_key};
 use crate::client::Client;
+use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn the_first_fence_is_one<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn the_first_fence_is_one<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     for _ in 0..3 {
         let fence = client.take(&fresh_key()?, LONG).await?.fence()?;
         ensure_eq!(fence, Fence::new(1)?, "the first fence of a key");
@@ -19,9 +19,9 @@ pub(crate) async fn the_first_fence_is_one<H: Harness>(bench: &Bench<'_, H>) -> 
 }
 
 pub(crate) async fn fences_grow_with_every_acquisition<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
     for _ in 0..20 {
@@ -32,8 +32,8 @@ pub(crate) async fn fences_grow_with_every_acquisition<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn fences_grow_across_expiry<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn fences_grow_across_expiry<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
     // A counter that starts again must not be mistaken for one that goes on.
@@ -43,13 +43,15 @@ pub(crate) async fn fences_grow_across_expiry<H: Harness>(bench: &Bench<'_, H>) 
         client.released(lock.lock_id).await?;
     }
     grown(&mut last, client.take(&key, SHORT).await?.fence()?)?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     grown(&mut last, rival.take(&key, LONG).await?.fence()?)?;
     Ok(())
 }
 
-pub(crate) async fn fences_grow_across_connections<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let mut clients = bench.clients(2).await;
+pub(crate) async fn fences_grow_across_connections<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let mut clients = context.clients(2).await;
     clients.extend(clients.clone());
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
@@ -63,8 +65,8 @@ pub(crate) async fn fences_grow_across_connections<H: Harness>(bench: &Bench<'_,
     Ok(())
 }
 
-pub(crate) async fn each_key_has_its_own_counter<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn each_key_has_its_own_counter<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let (busy, quiet) = (fresh_key()?, fresh_key()?);
     for expected in 1..=5 {
         let lock = client.take(&busy, LONG).await?;
@@ -76,8 +78,8 @@ pub(crate) async fn each_key_has_its_own_counter<H: Harness>(bench: &Bench<'_, H
     Ok(())
 }
 
-pub(crate) async fn an_extend_keeps_the_fence<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn an_extend_keeps_the_fence<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     for _ in 0..3 {
@@ -91,8 +93,8 @@ pub(crate) async fn an_extend_keeps_the_fence<H: Harness>(bench: &Bench<'_, H>) 
     Ok(())
 }
 
-pub(crate) async fn the_lookup_shows_the_fence<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn the_lookup_shows_the_fence<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     for _ in 0..3 {
         let lock = client.take(&key, LONG).await?;
@@ -104,20 +106,20 @@ pub(crate) async fn the_lookup_shows_the_fence<H: Harness>(bench: &Bench<'_, H>)
 }
 
 pub(crate) async fn the_next_fence_follows_the_counter<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
-    bench.set_fence_counter(&key, Fence::new(41)?).await;
+    context.set_fence_counter(&key, Fence::new(41)?).await;
     let lock = client.take(&key, LONG).await?;
     ensure_eq!(lock.fence()?, Fence::new(42)?, "the fence after a counter of 41");
     Ok(())
 }
 
-pub(crate) async fn large_fences_keep_every_digit<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn large_fences_keep_every_digit<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
-    bench.set_fence_counter(&key, Fence::new(123_456_789_012_343)?).await;
+    context.set_fence_counter(&key, Fence::new(123_456_789_012_343)?).await;
     for expected in [123_456_789_012_344, 123_456_789_012_345] {
         let expected = Fence::new(expected)?;
         let request = AcquireRequest::new(&key, LONG)?;
@@ -134,11 +136,11 @@ pub(crate) async fn large_fences_keep_every_digit<H: Harness>(bench: &Bench<'_, 
 }
 
 pub(crate) async fn a_fence_above_the_warning_level_is_granted<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
-    bench.set_fence_counter(&key, Fence::WARN).await;
+    context.set_fence_counter(&key, Fence::WARN).await;
     let lock = client.take(&key, LONG).await?;
     ensure_eq!(lock.fence()?, Fence::WARN.next()?, "the first fence above the warning level");
     client.live(&key, lock.lock_id).await?;
@@ -147,14 +149,14 @@ pub(crate) async fn a_fence_above_the_warning_level_is_granted<H: Harness>(
 }
 
 pub(crate) async fn a_fence_above_the_warning_level_is_logged<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let Some(watching) = Watching::start(vec![key.hash_id().to_string()])? else {
         return Err(Stop::NotApplicable("tests with a tracing subscriber of their own hide logs"));
     };
-    bench.set_fence_counter(&key, Fence::WARN).await;
+    context.set_fence_counter(&key, Fence::WARN).await;
     client.take(&key, LONG).await?;
     ensure!(
         watching.lines().iter().any(|line| line.level == Level::WARN),
@@ -163,9 +165,9 @@ pub(crate) async fn a_fence_above_the_warning_level_is_logged<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_last_fence_is_granted<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
-    let key = last_but_one(bench).await?;
+pub(crate) async fn the_last_fence_is_granted<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
+    let key = last_but_one(context).await?;
     let lock = client.take(&key, LONG).await?;
     ensure_eq!(lock.fence()?, Fence::MAX, "the last fence");
     let seen = client.live(&key, lock.lock_id).await?;
@@ -174,10 +176,10 @@ pub(crate) async fn the_last_fence_is_granted<H: Harness>(bench: &Bench<'_, H>) 
 }
 
 pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
-    let key = last_but_one(bench).await?;
+    let (client, rival) = context.pair().await;
+    let key = last_but_one(context).await?;
     let request = AcquireRequest::new(&key, LONG)?;
     let lock = client.send_granted(request.repeat()).await?;
     rival.refused(&key, LONG).await?;
@@ -190,13 +192,13 @@ pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<H: Harnes
 }
 
 pub(crate) async fn an_exhausted_counter_grants_nothing<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     // The second is beyond what any acquisition was given: a store moved from elsewhere.
     for last in [Fence::MAX, Fence::new(999_999_999_999_999)?] {
         let key = fresh_key()?;
-        bench.set_fence_counter(&key, last).await;
+        context.set_fence_counter(&key, last).await;
         for _ in 0..3 {
             let error = exhausted(&client, AcquireRequest::new(&key, LONG)?).await?;
             ensure_eq!(error.code(), ErrorCode::Internal, "the code of {error}");
@@ -207,11 +209,11 @@ pub(crate) async fn an_exhausted_counter_grants_nothing<H: Harness>(
 }
 
 pub(crate) async fn an_exhausted_counter_leaves_no_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
-    bench.set_fence_counter(&key, Fence::MAX).await;
+    context.set_fence_counter(&key, Fence::MAX).await;
     let request = AcquireRequest::new(&key, LONG)?;
     let lock_id = request.lock_id;
     exhausted(&client, request).await?;
@@ -220,10 +222,23 @@ pub(crate) async fn an_exhausted_counter_leaves_no_lock<H: Harness>(
     Ok(())
 }
 
-/// A key with one fence left.
-async fn last_but_one<H: Harness>(bench: &Bench<'_, H>) -> Result<Key, Stop> {
+pub(crate) async fn a_refusal_uses_up_no_fence<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
-    bench.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
+    let lock = client.take(&key, LONG).await?;
+    for _ in 0..5 {
+        rival.refused(&key, LONG).await?;
+    }
+    client.released(lock.lock_id).await?;
+    let next = rival.take(&key, LONG).await?;
+    ensure_eq!(next.fence()?, lock.fence()?.next()?, "the fence of the next holder");
+    Ok(())
+}
+
+/// A key with one fence left.
+async fn last_but_one<H: Harness>(context: &Context<'_, H>) -> Result<Key, Stop> {
+    let key = fresh_key()?;
+    context.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
     Ok(key)
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use syncguard_core::{AcquisitionOptions, Backoff, Fence, Key, LockConfig, LookupRequest, acquire};
 
 use crate::Harness;
-use crate::bench::{Bench, LONG, fresh_key, fresh_text};
+use crate::context::{Context, LONG, fresh_key, fresh_text};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn both_normal_forms_are_one_key<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn both_normal_forms_are_one_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     for (composed, decomposed) in
         [("caf\u{e9}", "cafe\u{301}"), ("\u{d55c}", "\u{1112}\u{1161}\u{11ab}")]
     {
@@ -21,12 +21,14 @@ pub(crate) async fn both_normal_forms_are_one_key<H: Harness>(bench: &Bench<'_, 
         other.live(&decomposed, lock.lock_id).await?;
         client.released(lock.lock_id).await?;
         let next = other.take(&decomposed, LONG).await?;
-        ensure!(next.fence > lock.fence || !Bench::<H>::FENCES, "two spellings, two counters");
+        ensure!(next.fence > lock.fence || !Context::<H>::FENCES, "two spellings, two counters");
     }
     Ok(())
 }
 
-pub(crate) async fn similar_keys_are_different_keys<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn similar_keys_are_different_keys<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
     // Everything that collations, trimming and looser normal forms like to equate.
     let similar = [
         "file",
@@ -51,12 +53,12 @@ pub(crate) async fn similar_keys_are_different_keys<H: Harness>(bench: &Bench<'_
     ];
     let fresh = fresh_text()?;
     // The difference at the end, in the middle and at the beginning.
-    side_by_side(bench, similar.map(|text| format!("{text}{fresh}{text}")).to_vec()).await?;
+    side_by_side(context, similar.map(|text| format!("{text}{fresh}{text}")).to_vec()).await?;
     let fresh = fresh_text()?;
-    side_by_side(bench, similar.map(|text| format!("{fresh}{text}")).to_vec()).await
+    side_by_side(context, similar.map(|text| format!("{fresh}{text}")).to_vec()).await
 }
 
-pub(crate) async fn the_longest_keys_work<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn the_longest_keys_work<H: Harness>(context: &Context<'_, H>) -> Outcome {
     let longest = |filler: &str| {
         let mut text = fresh_text()?;
         while text.len() + filler.len() <= Key::MAX_LENGTH_BYTES {
@@ -66,20 +68,20 @@ pub(crate) async fn the_longest_keys_work<H: Harness>(bench: &Bench<'_, H>) -> O
         Ok::<_, Stop>(text)
     };
     let texts = vec![longest("x")?, longest("\u{20ac}")?, longest("\u{1f980}")?, longest("%")?];
-    side_by_side(bench, texts).await
+    side_by_side(context, texts).await
 }
 
 pub(crate) async fn long_keys_are_told_apart_by_their_last_byte<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     let mut stem = fresh_text()?;
     stem.push_str(&"x".repeat(Key::MAX_LENGTH_BYTES - 1 - stem.len()));
     let mut texts = ["a", "b", "A", " "].map(|end| format!("{stem}{end}")).to_vec();
     texts.push(stem);
-    side_by_side(bench, texts).await
+    side_by_side(context, texts).await
 }
 
-pub(crate) async fn keys_may_look_like_paths<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
+pub(crate) async fn keys_may_look_like_paths<H: Harness>(context: &Context<'_, H>) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
         "{}",
@@ -103,11 +105,11 @@ pub(crate) async fn keys_may_look_like_paths<H: Harness>(bench: &Bench<'_, H>) -
         "C:\\{}",
         "https://{}/?q=a#b",
     ];
-    side_by_side(bench, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
+    side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
 }
 
 pub(crate) async fn keys_may_look_like_the_stores_own_names<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
@@ -135,11 +137,11 @@ pub(crate) async fn keys_may_look_like_the_stores_own_names<H: Harness>(
     let texts = texts.map(|text| {
         if text.contains("{}") { text.replace("{}", &fresh) } else { format!("{text}{fresh}") }
     });
-    side_by_side(bench, texts.to_vec()).await
+    side_by_side(context, texts.to_vec()).await
 }
 
 pub(crate) async fn keys_may_hold_quotes_and_wildcards<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
@@ -171,11 +173,11 @@ pub(crate) async fn keys_may_hold_quotes_and_wildcards<H: Harness>(
         "${{}}",
         "#{{}}",
     ];
-    side_by_side(bench, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
+    side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
 }
 
 pub(crate) async fn keys_may_hold_control_characters_and_emoji<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
@@ -200,11 +202,11 @@ pub(crate) async fn keys_may_hold_control_characters_and_emoji<H: Harness>(
         "{}\u{5d0}",
         "{}\u{1b}[0m",
     ];
-    side_by_side(bench, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
+    side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
 }
 
-pub(crate) async fn dots_are_keys<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn dots_are_keys<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     // These two cannot be fresh: another run on the same store may hold them for a moment.
     let patient = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
@@ -229,8 +231,8 @@ pub(crate) async fn dots_are_keys<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_key_may_read_like_a_lock_id<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn a_key_may_read_like_a_lock_id<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -246,14 +248,14 @@ pub(crate) async fn a_key_may_read_like_a_lock_id<H: Harness>(bench: &Bench<'_, 
 }
 
 /// Holds all these keys at the same time and checks that each is itself and none touches another.
-async fn side_by_side<H: Harness>(bench: &Bench<'_, H>, texts: Vec<String>) -> Outcome {
-    let (client, other) = bench.pair().await;
+async fn side_by_side<H: Harness>(context: &Context<'_, H>, texts: Vec<String>) -> Outcome {
+    let (client, other) = context.pair().await;
     let mut locks = Vec::new();
     for text in &texts {
         let key = Key::new(text)?;
         let about = |error| Stop::failed(format!("{text:?}: {error}"));
         let lock = client.take(&key, LONG).await.map_err(about)?;
-        if Bench::<H>::FENCES {
+        if Context::<H>::FENCES {
             ensure_eq!(lock.fence()?, Fence::new(1)?, "the first fence of {text:?}");
         }
         locks.push((text, key, lock));

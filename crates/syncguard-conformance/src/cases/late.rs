@@ -5,34 +5,31 @@ use std::future::Future;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, ErrorCode, ExtendRequest, Key, LockBackend, LockConfig,
-    LockError, ReleaseRequest, try_lock,
+    LockError, LockId, ReleaseRequest, try_lock,
 };
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::bench::{Bench, LONG, SHORT, SOON, fresh_key};
 use crate::client::Client;
+use crate::context::{Context, LONG, SHORT, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::pause;
 use crate::{Harness, Late, LateLine};
 
 pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
-    bench.pass(late.bound / 8).await;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
+    context.pass(late.bound / 8).await;
     late.line.deliver();
     let granted = answer(acquire).await??;
     ensure!(granted.is_acquired(), "an acquire that was a little late answered {granted:?}");
 
     let (backend, request) = (client.backend().clone(), ExtendRequest::new(lock_id, 2 * LONG)?);
     let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
-    bench.pass(late.bound / 8).await;
+    context.pass(late.bound / 8).await;
     late.line.deliver();
     let extended = answer(extend).await??;
     ensure!(extended.is_extended(), "an extend that was a little late answered {extended:?}");
@@ -40,7 +37,7 @@ pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
 
     let (backend, request) = (client.backend().clone(), ReleaseRequest::new(lock_id));
     let release = held_back(&*late.line, async move { backend.release(request).await }).await?;
-    bench.pass(late.bound / 8).await;
+    context.pass(late.bound / 8).await;
     late.line.deliver();
     let released = answer(release).await??;
     ensure!(released.is_released(), "a release that was a little late answered {released:?}");
@@ -48,15 +45,12 @@ pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
     given_up("acquire", acquire).await?;
-    overdue(bench, &late).await?;
+    overdue(context, &late).await?;
     stays_free(&late, &other, &key).await?;
     other.powerless(lock_id).await?;
     // Its fence is the first or a later one: a clean-up may move the counter to keep the acquire out.
@@ -65,19 +59,16 @@ pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(bench: &Bench<'_, H
 }
 
 pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
     desert(&late, acquire).await;
     let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
     // It may be over before anybody could see it.
-    while clean_up.waiting() == 0 && started.elapsed() < SOON / 4 {
+    while clean_up.waiting() == 0 && started.elapsed() < SOON / 10 {
         pause(1).await;
     }
     ensure!(cleaned_up(&client, &late).await, "the clean-up of a late acquire does not end");
@@ -88,14 +79,11 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>
 }
 
 pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
-    let request = AcquireRequest::new(&key, LONG)?;
-    let lock_id = request.lock_id;
-    let backend = client.backend().clone();
-    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
     late.line.cut();
     match answer(acquire).await? {
         Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
@@ -113,29 +101,22 @@ pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_late_extend_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+pub(crate) async fn a_late_extend_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
     let (backend, request) = (client.backend().clone(), ExtendRequest::new(lock.lock_id, LONG)?);
     let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
     given_up("extend", extend).await?;
-    overdue(bench, &late).await?;
-    other.extended(lock.lock_id, 3 * LONG).await?;
-    let before = other.live(&key, lock.lock_id).await?;
-    late.line.deliver();
-    for _ in 0..LOOKS {
-        other.unchanged(&key, lock.lock_id, before).await?;
-        pause(PAUSE).await;
-    }
-    other.released(lock.lock_id).await?;
+    overdue(context, &late).await?;
+    stays_as_extended(&late, &other, &key, lock.lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn a_late_extend_gives_way_to_a_later_one<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
     let request = ExtendRequest::new(lock.lock_id, LONG)?.with_expected_expiry(lock.expires_at);
@@ -143,47 +124,33 @@ pub(crate) async fn a_late_extend_gives_way_to_a_later_one<H: Harness>(
     let extend = held_back(&*late.line, async move { backend.extend(request).await }).await?;
     desert(&late, extend).await;
     ensure!(late.line.holds(), "the line has lost what it kept back");
-    other.extended(lock.lock_id, 3 * LONG).await?;
-    let before = other.live(&key, lock.lock_id).await?;
-    late.line.deliver();
-    for _ in 0..LOOKS {
-        other.unchanged(&key, lock.lock_id, before).await?;
-        pause(PAUSE).await;
-    }
-    other.released(lock.lock_id).await?;
+    stays_as_extended(&late, &other, &key, lock.lock_id).await?;
     Ok(())
 }
 
-pub(crate) async fn a_late_release_frees_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+pub(crate) async fn a_late_release_frees_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
     let (backend, request) = (client.backend().clone(), ReleaseRequest::new(lock.lock_id));
     let release = held_back(&*late.line, async move { backend.release(request).await }).await?;
     given_up("release", release).await?;
-    overdue(bench, &late).await?;
-    other.extended(lock.lock_id, 3 * LONG).await?;
-    let before = other.live(&key, lock.lock_id).await?;
-    late.line.deliver();
-    for _ in 0..LOOKS {
-        other.unchanged(&key, lock.lock_id, before).await?;
-        pause(PAUSE).await;
-    }
-    other.released(lock.lock_id).await?;
+    overdue(context, &late).await?;
+    stays_as_extended(&late, &other, &key, lock.lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn a_grant_that_comes_too_late_is_given_back<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (late, client, other) = lines(bench).await?;
+    let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let (backend, config) = (client.backend().clone(), LockConfig::new(&key).with_ttl(SHORT));
     let attempt = held_back(&*late.line, async move {
         Ok(try_lock(&backend, config).await?.map(|guard| guard.valid_for()))
     });
     let attempt = attempt.await?;
-    bench.pass(2 * SHORT).await;
+    context.pass(2 * SHORT).await;
     late.line.deliver();
     match answer(attempt).await? {
         Err(error) => ensure_eq!(error.code(), ErrorCode::NetworkTimeout, "the code of {error}"),
@@ -192,7 +159,7 @@ pub(crate) async fn a_grant_that_comes_too_late_is_given_back<H: Harness>(
         }
         Ok(None) => return Err(Stop::failed("a free key was refused")),
     }
-    bench.soon_free(&other, &key).await?;
+    context.soon_free(&other, &key).await?;
     Ok(())
 }
 
@@ -202,9 +169,9 @@ const PAUSE: u64 = 40;
 
 /// The line, its client, and another one that nothing holds back.
 async fn lines<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Result<(Late<H::Backend>, Client<H::Backend>, Client<H::Backend>), Stop> {
-    let late = bench.late().await?;
+    let late = context.late().await?;
     let client = Client::new(late.backend.clone());
     // From here on it is connected, and knows the store's clock.
     let key = fresh_key()?;
@@ -213,14 +180,14 @@ async fn lines<H: Harness>(
         client.extended(lock.lock_id, LONG).await?;
         client.released(lock.lock_id).await?;
     }
-    Ok((late, client, bench.client().await))
+    Ok((late, client, context.client().await))
 }
 
 /// Sends something that does not arrive.
 async fn held_back<T, F>(
     line: &dyn LateLine,
     operation: F,
-) -> Result<JoinHandle<Result<T, LockError>>, Unexpected>
+) -> Result<JoinHandle<Result<T, LockError>>, Stop>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, LockError>> + Send + 'static,
@@ -230,13 +197,24 @@ where
     let started = Instant::now();
     while !line.holds() {
         if started.elapsed() > SOON {
-            return Err(Unexpected::new("the line keeps nothing back of what is sent"));
+            return Err(Stop::too_slow("the line kept nothing back of what was sent"));
         }
         pause(1).await;
     }
     // A driver may have said something else before, over the same connection.
     pause(20).await;
     Ok(sent)
+}
+
+async fn acquire_held_back<B: LockBackend>(
+    late: &Late<B>,
+    client: &Client<B>,
+    key: &Key,
+) -> Result<(LockId, JoinHandle<Result<AcquireResult<B::Fence>, LockError>>), Stop> {
+    let request = AcquireRequest::new(key, LONG)?;
+    let (lock_id, backend) = (request.lock_id, client.backend().clone());
+    let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
+    Ok((lock_id, acquire))
 }
 
 async fn answer<T>(sent: JoinHandle<Result<T, LockError>>) -> Result<Result<T, LockError>, Stop> {
@@ -260,9 +238,9 @@ async fn desert<B: LockBackend, T>(late: &Late<B>, sent: JoinHandle<Result<T, Lo
 }
 
 /// Lets so much time pass that the store may carry out nothing any more of what is kept back.
-async fn overdue<H: Harness>(bench: &Bench<'_, H>, late: &Late<H::Backend>) -> Outcome {
+async fn overdue<H: Harness>(context: &Context<'_, H>, late: &Late<H::Backend>) -> Outcome {
     late.line.cut();
-    bench.pass(late.bound).await;
+    context.pass(late.bound).await;
     ensure!(late.line.holds(), "the line has lost what it kept back");
     Ok(())
 }
@@ -275,6 +253,23 @@ async fn stays_free<B: LockBackend>(
 ) -> Result<(), Unexpected> {
     late.line.deliver();
     still_free(other, key).await
+}
+
+/// Has somebody else extend a lock, delivers what is kept back, and looks whether that changed it.
+async fn stays_as_extended<B: LockBackend>(
+    late: &Late<B>,
+    other: &Client<B>,
+    key: &Key,
+    lock_id: LockId,
+) -> Result<(), Unexpected> {
+    other.extended(lock_id, 3 * LONG).await?;
+    let before = other.live(key, lock_id).await?;
+    late.line.deliver();
+    for _ in 0..LOOKS {
+        other.unchanged(key, lock_id, before).await?;
+        pause(PAUSE).await;
+    }
+    other.released(lock_id).await
 }
 
 async fn still_free<B: LockBackend>(other: &Client<B>, key: &Key) -> Result<(), Unexpected> {

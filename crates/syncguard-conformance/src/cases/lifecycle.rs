@@ -5,21 +5,21 @@ use std::time::Duration;
 use syncguard_core::{LockConfig, Ttl, acquire, lock};
 
 use crate::Harness;
-use crate::bench::{Bench, CLOCK_SLACK, LONG, SOON, fresh_key};
 use crate::client::Seen;
+use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
-pub(crate) async fn acquire_takes_a_free_key<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn acquire_takes_a_free_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     client.live(&key, lock.lock_id).await?;
     Ok(())
 }
 
-pub(crate) async fn release_frees_the_key<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn release_frees_the_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     client.released(lock.lock_id).await?;
@@ -28,8 +28,8 @@ pub(crate) async fn release_frees_the_key<H: Harness>(bench: &Bench<'_, H>) -> O
     Ok(())
 }
 
-pub(crate) async fn extend_prolongs_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn extend_prolongs_the_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -41,8 +41,8 @@ pub(crate) async fn extend_prolongs_the_lock<H: Harness>(bench: &Bench<'_, H>) -
     Ok(())
 }
 
-pub(crate) async fn is_locked_follows_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn is_locked_follows_the_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     ensure!(!client.is_locked(&key).await?, "a key that was never locked is locked");
     let lock = client.take(&key, LONG).await?;
@@ -53,9 +53,9 @@ pub(crate) async fn is_locked_follows_the_lock<H: Harness>(bench: &Bench<'_, H>)
 }
 
 pub(crate) async fn a_key_can_be_locked_again_and_again<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     for _ in 0..10 {
         let lock = client.take(&key, LONG).await?;
@@ -67,14 +67,14 @@ pub(crate) async fn a_key_can_be_locked_again_and_again<H: Harness>(
 }
 
 pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     const PASSED: Duration = Duration::from_millis(300);
-    let client = bench.client().await;
+    let client = context.client().await;
     let (first, second) = (fresh_key()?, fresh_key()?);
-    let watch = bench.watch();
+    let watch = context.watch();
     let earlier = client.take(&first, LONG).await?;
-    bench.pass(PASSED).await;
+    context.pass(PASSED).await;
     let later = client.take(&second, 2 * LONG).await?;
     // Nobody but the store knows its time, but it has to have moved on like everybody's.
     let moved = Duration::from_millis(
@@ -91,9 +91,9 @@ pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<H: Harness>(
 }
 
 pub(crate) async fn the_reported_expiry_is_the_stored_one<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let stored = client.live(&key, lock.lock_id).await?.expires_at;
@@ -104,8 +104,10 @@ pub(crate) async fn the_reported_expiry_is_the_stored_one<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_lock_lives_for_exactly_its_ttl<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_lock_lives_for_exactly_its_ttl<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
     for millis in [60_000, 60_001, 61_234] {
         let key = fresh_key()?;
         let lock = client.take(&key, Duration::from_millis(millis)).await?;
@@ -116,8 +118,8 @@ pub(crate) async fn a_lock_lives_for_exactly_its_ttl<H: Harness>(bench: &Bench<'
     Ok(())
 }
 
-pub(crate) async fn the_longest_ttl_works<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn the_longest_ttl_works<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, Ttl::MAX.as_duration()).await?;
     let taken = client.live(&key, lock.lock_id).await;
@@ -138,8 +140,8 @@ pub(crate) async fn the_longest_ttl_works<H: Harness>(bench: &Bench<'_, H>) -> O
     Ok(())
 }
 
-pub(crate) async fn clones_share_the_store<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let original = bench.client().await;
+pub(crate) async fn clones_share_the_store<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let original = context.client().await;
     let clone = original.clone();
     let key = fresh_key()?;
     let lock = original.take(&key, LONG).await?;
@@ -152,21 +154,21 @@ pub(crate) async fn clones_share_the_store<H: Harness>(bench: &Bench<'_, H>) -> 
     Ok(())
 }
 
-pub(crate) async fn connections_share_the_store<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn connections_share_the_store<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     // The lock id alone is what it takes, on a connection that never heard of the key.
     other.extended(lock.lock_id, LONG).await?;
     drop(client);
     other.live(&key, lock.lock_id).await?;
-    bench.client().await.released(lock.lock_id).await?;
+    context.client().await.released(lock.lock_id).await?;
     other.free(&key).await?;
     Ok(())
 }
 
-pub(crate) async fn work_runs_under_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn work_runs_under_the_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let seen = lock(client.backend(), &key, async |held| {
         rival.refused(&key, LONG).await?;
@@ -179,8 +181,8 @@ pub(crate) async fn work_runs_under_the_lock<H: Harness>(bench: &Bench<'_, H>) -
     Ok(())
 }
 
-pub(crate) async fn a_guard_extends_and_releases<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn a_guard_extends_and_releases<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut guard = acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?;
     let lock_id = guard.lock_id();
@@ -195,14 +197,15 @@ pub(crate) async fn a_guard_extends_and_releases<H: Harness>(bench: &Bench<'_, H
     Ok(())
 }
 
-pub(crate) async fn a_dropped_guard_frees_the_key<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn a_dropped_guard_frees_the_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     drop(acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?);
-    let watch = bench.watch();
+    let watch = context.watch();
     while rival.is_locked(&key).await? {
         if watch.elapsed() > SOON {
-            return Err(Stop::failed("the key of a dropped guard is locked after 2 s"));
+            let message = format!("the key of a dropped guard is locked after {SOON:?}");
+            return Err(Stop::failed(message));
         }
         pause(10).await;
     }

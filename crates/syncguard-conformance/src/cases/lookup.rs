@@ -8,12 +8,14 @@ use syncguard_core::{
 };
 
 use crate::Harness;
-use crate::bench::{ATTEMPTS, Bench, LONG, SHORT, fresh_key, fresh_text, too_slow};
 use crate::client::Seen;
+use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn a_lookup_by_key_shows_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn a_lookup_by_key_shows_the_lock<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let Some(seen) = other.by_key(&key).await? else {
@@ -32,9 +34,9 @@ pub(crate) async fn a_lookup_by_key_shows_the_lock<H: Harness>(bench: &Bench<'_,
 }
 
 pub(crate) async fn a_lookup_by_lock_id_shows_the_same_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let (key, decoy) = (fresh_key()?, fresh_key()?);
     let lock = client.take(&key, LONG).await?;
     client.take(&decoy, LONG).await?;
@@ -44,16 +46,18 @@ pub(crate) async fn a_lookup_by_lock_id_shows_the_same_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_lookup_of_nothing_is_none<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_lookup_of_nothing_is_none<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     client.take(&fresh_key()?, LONG).await?;
     ensure_eq!(client.by_key(&fresh_key()?).await?, None, "the lookup of a fresh key");
     ensure_eq!(client.by_id(LockId::generate()?).await?, None, "the lookup of a fresh id");
     Ok(())
 }
 
-pub(crate) async fn a_lookup_after_release_is_none<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn a_lookup_after_release_is_none<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     client.released(lock.lock_id).await?;
@@ -65,19 +69,19 @@ pub(crate) async fn a_lookup_after_release_is_none<H: Harness>(bench: &Bench<'_,
 }
 
 pub(crate) async fn a_lookup_of_an_expired_lock_is_none<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     ensure_eq!(client.by_key(&key).await?, None, "the lookup by key");
     ensure_eq!(client.by_id(lock.lock_id).await?, None, "the lookup by lock id");
     Ok(())
 }
 
-pub(crate) async fn a_lookup_shows_hashes<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn a_lookup_shows_hashes<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let fresh = fresh_text()?;
     // What is hashed is the normalised text, whichever way it was written.
     let spelled = format!("cafe\u{301}-{fresh}");
@@ -89,9 +93,9 @@ pub(crate) async fn a_lookup_shows_hashes<H: Harness>(bench: &Bench<'_, H>) -> O
 }
 
 pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let fresh = fresh_text()?;
     let longest = format!("{fresh}{}", "x".repeat(Key::MAX_LENGTH_BYTES - fresh.len()));
     for text in [format!("plain-{fresh}"), format!("{fresh}/a b:c\u{1f980}"), longest] {
@@ -110,26 +114,26 @@ pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<H: Harness>(
 }
 
 pub(crate) async fn an_extend_keeps_the_time_of_acquisition<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
-    bench.pass(Duration::from_millis(20)).await;
+    context.pass(Duration::from_millis(20)).await;
     client.extended(lock.lock_id, LONG).await?;
     let after = client.live(&key, lock.lock_id).await?;
     ensure_eq!(after.acquired_at, before.acquired_at, "the time of acquisition");
     Ok(())
 }
 
-pub(crate) async fn looking_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn looking_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
     for _ in 0..25 {
-        bench.pass(Duration::from_millis(1)).await;
+        context.pass(Duration::from_millis(1)).await;
         ensure_eq!(other.by_key(&key).await?, Some(before), "the lock by its key");
         ensure_eq!(other.by_id(lock.lock_id).await?, Some(before), "the lock by its id");
     }
@@ -137,13 +141,13 @@ pub(crate) async fn looking_changes_nothing<H: Harness>(bench: &Bench<'_, H>) ->
     Ok(())
 }
 
-pub(crate) async fn asking_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn asking_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
     for _ in 0..50 {
-        bench.pass(Duration::from_millis(1)).await;
+        context.pass(Duration::from_millis(1)).await;
         ensure!(other.is_locked(&key).await?, "is_locked answered false for a live lock");
     }
     client.unchanged(&key, lock.lock_id, before).await?;
@@ -151,15 +155,17 @@ pub(crate) async fn asking_changes_nothing<H: Harness>(bench: &Bench<'_, H>) -> 
     Ok(())
 }
 
-pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     // It takes two looks, and a slow store gets more time for them.
     let mut ttl = SHORT;
     for _ in 0..ATTEMPTS {
-        let watch = bench.watch();
+        let watch = context.watch();
         let lock = client.take(&key, ttl).await?;
-        let taken = bench.watch();
+        let taken = context.watch();
         let mut looks = 0;
         loop {
             let seen = [
@@ -172,7 +178,7 @@ pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(bench: &Bench<
             }
             ensure_eq!(seen, [true; 3], "whether a look saw the live lock");
             looks += 1;
-            bench.pass(SHORT).await;
+            context.pass(SHORT).await;
         }
         taken.outlive(ttl).await;
         client.free(&key).await?;
@@ -184,8 +190,10 @@ pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(bench: &Bench<
     Err(too_slow())
 }
 
-pub(crate) async fn the_helpers_agree_with_the_lookup<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn the_helpers_agree_with_the_lookup<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
     let backend = client.backend();
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;

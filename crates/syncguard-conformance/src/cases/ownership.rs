@@ -7,12 +7,14 @@ use syncguard_core::{
 };
 
 use crate::Harness;
-use crate::bench::{ATTEMPTS, Bench, LONG, SHORT, fresh_key, too_slow};
 use crate::client::{Client, Granted};
+use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
-pub(crate) async fn an_unknown_id_releases_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn an_unknown_id_releases_nothing<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -22,8 +24,8 @@ pub(crate) async fn an_unknown_id_releases_nothing<H: Harness>(bench: &Bench<'_,
     Ok(())
 }
 
-pub(crate) async fn an_unknown_id_extends_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn an_unknown_id_extends_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
@@ -35,8 +37,8 @@ pub(crate) async fn an_unknown_id_extends_nothing<H: Harness>(bench: &Bench<'_, 
     Ok(())
 }
 
-pub(crate) async fn a_lock_is_released_once<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, other) = bench.pair().await;
+pub(crate) async fn a_lock_is_released_once<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, other) = context.pair().await;
     let lock = client.take(&fresh_key()?, LONG).await?;
     client.released(lock.lock_id).await?;
     for client in [&client, &other, &client] {
@@ -47,9 +49,9 @@ pub(crate) async fn a_lock_is_released_once<H: Harness>(bench: &Bench<'_, H>) ->
 }
 
 pub(crate) async fn a_lock_id_touches_its_own_lock_alone<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let keys = [fresh_key()?, fresh_key()?, fresh_key()?];
     let mut locks = Vec::new();
     for key in &keys {
@@ -71,11 +73,11 @@ pub(crate) async fn a_lock_id_touches_its_own_lock_alone<H: Harness>(
 }
 
 pub(crate) async fn an_old_id_cannot_release_the_next_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
-    let (old, next) = succession(bench, &client, &rival, &key).await?;
+    let (old, next) = succession(context, &client, &rival, &key).await?;
     let before = rival.live(&key, next.lock_id).await?;
     let why = client.not_released(old.lock_id).await?;
     ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
@@ -84,11 +86,11 @@ pub(crate) async fn an_old_id_cannot_release_the_next_lock<H: Harness>(
 }
 
 pub(crate) async fn an_old_id_cannot_extend_the_next_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
-    let (old, next) = succession(bench, &client, &rival, &key).await?;
+    let (old, next) = succession(context, &client, &rival, &key).await?;
     let before = rival.live(&key, next.lock_id).await?;
     let why = client.not_extended(old.lock_id, 2 * LONG).await?;
     ensure_eq!(why, NotHeld::NotFound, "why a lock that was taken over is not held");
@@ -96,19 +98,19 @@ pub(crate) async fn an_old_id_cannot_extend_the_next_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_old_id_finds_nothing<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let (client, rival) = bench.pair().await;
+pub(crate) async fn an_old_id_finds_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
-    let (old, next) = succession(bench, &client, &rival, &key).await?;
+    let (old, next) = succession(context, &client, &rival, &key).await?;
     ensure_eq!(client.by_id(old.lock_id).await?, None, "the lookup by the old lock id");
     rival.live(&key, next.lock_id).await?;
     Ok(())
 }
 
 pub(crate) async fn a_released_id_cannot_touch_the_next_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, rival) = bench.pair().await;
+    let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let old = client.take(&key, LONG).await?;
     client.released(old.lock_id).await?;
@@ -121,13 +123,13 @@ pub(crate) async fn a_released_id_cannot_touch_the_next_lock<H: Harness>(
 }
 
 pub(crate) async fn the_same_request_gets_the_same_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let request = AcquireRequest::new(fresh_key()?, LONG)?;
     let lock = client.send_granted(request.repeat()).await?;
     // A repeated request arrives later, and usually through another connection.
-    bench.pass(Duration::from_millis(20)).await;
+    context.pass(Duration::from_millis(20)).await;
     for client in [&other, &client] {
         let again = client.send_granted(request.repeat()).await?;
         ensure_eq!(again, lock, "the answer to the repeated request");
@@ -135,13 +137,15 @@ pub(crate) async fn the_same_request_gets_the_same_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_same_request_does_not_extend<H: Harness>(bench: &Bench<'_, H>) -> Outcome {
-    let client = bench.client().await;
+pub(crate) async fn the_same_request_does_not_extend<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?;
     let lock = client.send_granted(request.repeat()).await?;
     let before = client.live(&key, lock.lock_id).await?;
-    bench.pass(Duration::from_millis(20)).await;
+    context.pass(Duration::from_millis(20)).await;
     for ttl in [LONG, 2 * LONG, SHORT] {
         let again = AcquireRequest::new(&key, ttl)?.with_lock_id(request.lock_id);
         let again = client.send_granted(again).await?;
@@ -152,12 +156,12 @@ pub(crate) async fn the_same_request_does_not_extend<H: Harness>(bench: &Bench<'
 }
 
 pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     for _ in 0..ATTEMPTS {
         let request = AcquireRequest::new(fresh_key()?, SHORT)?;
-        let watch = bench.watch();
+        let watch = context.watch();
         let lock = client.send_granted(request.repeat()).await?;
         watch.enter_tolerance(SHORT).await;
         let again = client.send(request).await?;
@@ -170,9 +174,9 @@ pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<H: 
 }
 
 pub(crate) async fn a_released_request_takes_a_new_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, LONG)?;
     let lock = client.send_granted(request.repeat()).await?;
@@ -186,13 +190,13 @@ pub(crate) async fn a_released_request_takes_a_new_lock<H: Harness>(
 }
 
 pub(crate) async fn an_expired_request_takes_a_new_lock<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
-    let client = bench.client().await;
+    let client = context.client().await;
     let key = fresh_key()?;
     let request = AcquireRequest::new(&key, SHORT)?;
     let lock = client.send_granted(request.repeat()).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     let request = AcquireRequest::new(&key, LONG)?.with_lock_id(request.lock_id);
     let again = client.send_granted(request).await?;
     follows::<H>(again, lock)?;
@@ -205,10 +209,10 @@ pub(crate) async fn an_expired_request_takes_a_new_lock<H: Harness>(
 }
 
 pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
 ) -> Outcome {
     const TTL: Duration = Duration::from_secs(3);
-    let (client, other) = bench.pair().await;
+    let (client, other) = context.pair().await;
     let config = LockConfig::new(fresh_key()?).with_ttl(TTL).with_auto_extend(AutoExtend::new());
     let guard = acquire(client.backend(), config).await?;
     other.released(guard.lock_id()).await?;
@@ -222,13 +226,13 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
 
 /// Lets a lock expire and someone else take the key.
 async fn succession<H: Harness>(
-    bench: &Bench<'_, H>,
+    context: &Context<'_, H>,
     client: &Client<H::Backend>,
     rival: &Client<H::Backend>,
     key: &Key,
 ) -> Result<(Granted, Granted), Unexpected> {
     let old = client.take(key, SHORT).await?;
-    bench.outlive(SHORT).await;
+    context.outlive(SHORT).await;
     let next = rival.take(key, LONG).await?;
     Ok((old, next))
 }
@@ -236,7 +240,7 @@ async fn succession<H: Harness>(
 /// A later acquisition of the same key.
 fn follows<H: Harness>(later: Granted, earlier: Granted) -> Outcome {
     ensure!(
-        !Bench::<H>::FENCES || later.fence > earlier.fence,
+        !Context::<H>::FENCES || later.fence > earlier.fence,
         "fence {:?} follows fence {:?}",
         later.fence,
         earlier.fence

@@ -14,16 +14,33 @@ use std::collections::HashSet;
 
 use backend::Reference;
 use flaws::{CAUGHT, Flaw};
-use syncguard_conformance::{Verdict, cases, conformance_tests, run, run_all};
+use syncguard_conformance::{Suite, Verdict, cases, conformance_tests, run};
+use tokio::runtime::{Builder, Runtime};
 
 conformance_tests!(without_a_flaw, Reference::new(None));
 
 /// One harness for all, side by side, as on a shared store.
 #[tokio::test(start_paused = true)]
 async fn without_a_flaw_everything_passes_and_applies() {
-    let report = run_all(Reference::new(None)).await;
+    let report = Suite::new().run(Reference::new(None)).await;
     assert!(report.is_success(), "{report}");
     assert!(report.results().all(|(_, result)| *result == Ok(Verdict::Passed)), "{report}");
+}
+
+/// One flaw fails many cases: the report says with which to start.
+#[test]
+fn the_report_starts_with_what_others_build_on() {
+    for (flaw, start) in [
+        (Flaw::release_does_nothing, "release_frees_the_key"),
+        (Flaw::drops_the_counter_on_release, "fences_grow_with_every_acquisition"),
+        (Flaw::extend_does_nothing, "extend_prolongs_the_lock"),
+    ] {
+        let report = paused()
+            .block_on(async { Suite::new().run(Reference::new(Some(flaw))).await })
+            .to_string();
+        let line = format!("start here, the others may follow from it:\n{start}: ");
+        assert!(report.contains(&line), "{flaw:?}: {report}");
+    }
 }
 
 /// A case that no flawed backend fails proves nothing.
@@ -42,11 +59,7 @@ fn every_case_catches_a_flaw() {
 
 /// Runs the cases that must notice a flaw, each on a store of its own.
 fn is_caught(flaw: Flaw, by: &[&str]) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
+    let runtime = paused();
     let missed: Vec<_> = by
         .iter()
         .filter(|case| {
@@ -54,4 +67,8 @@ fn is_caught(flaw: Flaw, by: &[&str]) {
         })
         .collect();
     assert!(missed.is_empty(), "{flaw:?} was not noticed by {missed:?}");
+}
+
+fn paused() -> Runtime {
+    Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime")
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use syncguard::{NotHeld, TIME_TOLERANCE};
-use syncguard_tests::steps::{Answer, Found, Names, Step};
+use syncguard_tests::differential::{Answer, Found, Names, Step};
 
 use crate::stores::{NAMES, Stores};
 

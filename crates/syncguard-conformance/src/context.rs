@@ -1,4 +1,4 @@
-//! What every case works with.
+//! What every case works with: connections, waiting, and the limits of time.
 
 use std::time::Duration;
 
@@ -16,8 +16,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// The TTL of a lock that is to expire: the tolerance is what costs time, so this may be small.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
-/// Within which what goes on in the background has to end, if the store is healthy.
-pub(crate) const SOON: Duration = Duration::from_secs(2);
+/// Within which what goes on in the background has to end, if the store is healthy. A busy machine
+/// needs some of it; a lock that is left to its TTL takes much longer.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 /// How far two readings of a store's clock may be off what tokio's clock says.
 pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
@@ -26,11 +27,11 @@ pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
 pub(crate) const ATTEMPTS: usize = 5;
 
 /// One case's view of the harness.
-pub(crate) struct Bench<'h, H> {
+pub(crate) struct Context<'h, H> {
     harness: &'h H,
 }
 
-impl<'h, H: Harness> Bench<'h, H> {
+impl<'h, H: Harness> Context<'h, H> {
     pub(crate) const FENCES: bool = <<H::Backend as LockBackend>::Fence as FenceToken>::SUPPORTED;
 
     pub(crate) const fn new(harness: &'h H) -> Self {
@@ -86,7 +87,7 @@ impl<'h, H: Harness> Bench<'h, H> {
 
     /// Starts measuring; to be called before the lock is asked for.
     pub(crate) fn watch(&self) -> Watch<'_, H> {
-        Watch { bench: self, started: Instant::now() }
+        Watch { context: self, started: Instant::now() }
     }
 
     /// Checks that a key whose lock was given up on the way can be taken long before that lock's
@@ -102,7 +103,8 @@ impl<'h, H: Harness> Bench<'h, H> {
                 break granted;
             }
             if started.elapsed() > SOON {
-                return Err(Unexpected::new("a lock that was given up is still held after 2 s"));
+                let message = format!("a lock that was given up is still held after {SOON:?}");
+                return Err(Unexpected::new(message));
             }
             pause(10).await;
         };
@@ -130,7 +132,7 @@ pub(crate) fn fresh_key() -> Result<Key, Unexpected> {
 
 /// Measures a case by tokio's clock.
 pub(crate) struct Watch<'b, H> {
-    bench: &'b Bench<'b, H>,
+    context: &'b Context<'b, H>,
     started: Instant,
 }
 
@@ -143,7 +145,7 @@ impl<H: Harness> Watch<'_, H> {
     /// millisecond if time is paused, else to the middle.
     pub(crate) async fn enter_tolerance(&self, ttl: Duration) {
         let left = if H::PAUSED_CLOCK { Duration::from_millis(1) } else { TIME_TOLERANCE / 2 };
-        self.bench.pass((ttl + TIME_TOLERANCE).saturating_sub(left)).await;
+        self.context.pass((ttl + TIME_TOLERANCE).saturating_sub(left)).await;
     }
 
     /// Whether a lock taken since the start with this TTL cannot have left its tolerance yet. What
@@ -158,14 +160,14 @@ impl<H: Harness> Watch<'_, H> {
     pub(crate) async fn outlive(&self, ttl: Duration) {
         let margin = Duration::from_millis(if H::PAUSED_CLOCK { 0 } else { 50 });
         let end = ttl + TIME_TOLERANCE + margin;
-        self.bench.pass(end.saturating_sub(self.elapsed())).await;
+        self.context.pass(end.saturating_sub(self.elapsed())).await;
     }
 }
 
 /// A timed case that never was quick enough.
 #[track_caller]
 pub(crate) fn too_slow() -> Stop {
-    Stop::failed(format!(
+    Stop::too_slow(format!(
         "{ATTEMPTS} attempts were all too slow to say anything about the tolerance"
     ))
 }

@@ -11,7 +11,7 @@ use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
-use syncguard_tests::steps::{Answer, Names, Step, take};
+use syncguard_tests::differential::{Answer, Names, Step, take};
 
 struct Servers {
     redis: RedisServer,

@@ -1,4 +1,4 @@
-//! Rust and TypeScript on the same keys.
+//! A fleet of both libraries, for Rust and for TypeScript, on the same keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

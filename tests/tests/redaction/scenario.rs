@@ -1,16 +1,13 @@
 //! What each backend goes through.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Decorated, Group, Harness, cases, run};
+use syncguard_conformance::{Decorated, Group, Harness, Suite};
 use syncguard_core::{
     AcquireRequest, AcquisitionOptions, AutoExtend, ExtendRequest, IsLockedRequest, LockBackend,
     LockConfig, LockError, LockId, LookupRequest, ReleaseRequest, acquire, lock,
 };
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::net::Net;
 use crate::watched::{Watched, read_error, told, watched};
@@ -29,26 +26,13 @@ pub(crate) async fn alone() -> impl Drop {
 }
 
 /// The suite, over handles on one store, without the groups that only do more of the same at once.
-///
-/// That each rule is kept is proven elsewhere. Reading everything makes for slow answers, and a case
-/// that needs them in time may fail of that; but most must pass, or they have not done what they do.
 pub(crate) async fn suite(harness: impl Harness, at_once: usize) {
     let net = Net::global();
-    let harness = Arc::new(Decorated::new(harness, |backend| watched(net, backend)));
-    let slots = Arc::new(Semaphore::new(at_once));
-    let mut running = JoinSet::new();
+    let harness = Decorated::new(harness, |backend| watched(net, backend));
     let more_of_the_same = [Group::Concurrency, Group::Contention];
-    for case in cases().iter().filter(|case| !more_of_the_same.contains(&case.group)) {
-        let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
-        running.spawn(async move {
-            let _slot = slots.acquire().await;
-            run(case.name, &*harness).await
-        });
-    }
-    let results = running.join_all().await;
-    let count = results.len();
-    let failures: Vec<_> = results.into_iter().filter_map(Result::err).collect();
-    assert!(count > 80 && failures.len() < 15, "of {count}: {failures:#?}");
+    let suite = Suite::new().only(|case| !more_of_the_same.contains(&case.group));
+    let report = suite.at_once(at_once).run(harness).await;
+    assert!(report.results().count() > 80 && report.is_success(), "{report}");
 }
 
 /// Some backends, to be given out in turn.

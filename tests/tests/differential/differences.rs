@@ -1,7 +1,7 @@
 //! Where the stores may differ: these are all the cases.
 
 use syncguard::{ErrorCode, LockId};
-use syncguard_tests::steps::{Answer, Names, Step};
+use syncguard_tests::differential::{Answer, Names, Step};
 
 use crate::script::LONG;
 use crate::stores::Stores;

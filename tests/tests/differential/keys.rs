@@ -1,7 +1,7 @@
 //! Keys that some store could stumble over.
 
 use syncguard::{Key, LockBackend};
-use syncguard_tests::steps::{Answer, Names, Step, take};
+use syncguard_tests::differential::{Answer, Names, Step, take};
 
 use crate::script::{LONG, Script};
 use crate::stores::Stores;

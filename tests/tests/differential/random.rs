@@ -4,8 +4,10 @@
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use syncguard_tests::differential::{
+    Comparison, Mix, Names, Step, all_alike, compare, count_alike,
+};
 use syncguard_tests::random::Random;
-use syncguard_tests::steps::{Comparison, Mix, Names, Step, all_alike, compare, count_alike};
 
 use crate::stores::Stores;
 

@@ -1,0 +1,121 @@
+//! Running many cases.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::run::run;
+use crate::{Case, Harness, Report, cases};
+
+/// How many cases run at once unless [`Suite::at_once`] says so: most of them wait for a lock to
+/// expire, and a store takes only so many connections.
+const AT_ONCE: usize = 16;
+
+/// The cases to run, and how many of them at the same time. At first all cases, 16 at once.
+///
+/// ```
+/// use syncguard_conformance::{Group, Suite};
+/// # use syncguard_conformance::Harness;
+/// # use syncguard_memory::{Fence, Key, MemoryBackend};
+/// # #[derive(Default)]
+/// # struct Yours(MemoryBackend);
+/// # impl Harness for Yours {
+/// #     type Backend = MemoryBackend;
+/// #     const PAUSED_CLOCK: bool = true;
+/// #     async fn connect(&self) -> MemoryBackend { self.0.clone() }
+/// #     async fn set_fence_counter(&self, key: &Key, last: Fence) { self.0.set_fence_counter(key, last) }
+/// # }
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let ownership = Suite::new().only(|case| case.group == Group::Ownership).at_once(4);
+/// let report = ownership.run(Yours::default()).await;
+/// assert!(report.is_success(), "{report}");
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs until `run` is called"]
+pub struct Suite {
+    cases: Vec<&'static Case>,
+    at_once: usize,
+}
+
+impl Suite {
+    /// All cases.
+    pub fn new() -> Self {
+        Self { cases: cases().iter().collect(), at_once: AT_ONCE }
+    }
+
+    /// Leaves out the cases for which the choice is not `true`. Called again, it leaves out more.
+    pub fn only(mut self, choice: impl Fn(&Case) -> bool) -> Self {
+        self.cases.retain(|case| choice(case));
+        self
+    }
+
+    /// At most this many cases run at the same time; zero counts as one.
+    ///
+    /// Fewer suit a store, or a pool, that does not take much at once. No rule depends on the number,
+    /// but cases that wait for an expiry need their answers in time.
+    pub fn at_once(mut self, count: usize) -> Self {
+        self.at_once = count.max(1);
+        self
+    }
+
+    /// Runs the cases, and tells what became of each.
+    ///
+    /// Cases that were [too slow](crate::Failure::is_too_slow) run once more at the end, each alone,
+    /// and the second result counts. That they did is written to standard error, where no test runner
+    /// hides it, and stands in the report. No other failure is tried again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the cases that still run; locks of theirs may stay until they
+    /// expire.
+    pub async fn run<H: Harness>(self, harness: H) -> Report {
+        let started = Instant::now();
+        let harness = Arc::new(harness);
+        let slots = Arc::new(Semaphore::new(self.at_once));
+        let mut tasks = JoinSet::new();
+        for (index, case) in self.cases.into_iter().enumerate() {
+            let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
+            tasks.spawn(async move {
+                // Nobody closes the semaphore; without a slot the case would just start early.
+                let _slot = slots.acquire().await;
+                (index, case, run(case.name, &*harness).await)
+            });
+        }
+        let mut results = Vec::with_capacity(tasks.len());
+        while let Some(finished) = tasks.join_next().await {
+            // A case catches its panics, so a task has nothing left to fail with.
+            results.extend(finished);
+        }
+        results.sort_by_key(|(index, ..)| *index);
+
+        let mut repeated = Vec::new();
+        for (_, case, result) in &mut results {
+            if let Err(failure) = result
+                && failure.is_too_slow()
+            {
+                say(&format!("runs once more, alone, as it was too slow: {failure}\n"));
+                let first = std::mem::replace(result, run(case.name, &*harness).await);
+                repeated.extend(first.err());
+            }
+        }
+        let results = results.into_iter().map(|(_, case, result)| (case, result)).collect();
+        Report::new(results, repeated, started.elapsed())
+    }
+}
+
+impl Default for Suite {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Past a test runner, which shows what `eprintln!` says of failed tests alone.
+fn say(text: &str) {
+    // There is nowhere to say that this failed; the report has it as well.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
