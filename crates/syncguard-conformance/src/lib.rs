@@ -129,3 +129,8 @@ pub use self::report::{Failure, Report, Verdict};
 #[doc(hidden)]
 pub use self::run::__run_blocking;
 pub use self::run::{run, run_all, run_all_limited};
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -30,6 +30,8 @@
 //! - Whoever has the [`LockId`], and nobody else, releases and extends.
 //! - Contention is an answer; a [`LockError`] is for what should make someone look.
 
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
@@ -98,3 +100,8 @@ pub use self::storage_key::{
 };
 pub use self::store_clock::StoreClock;
 pub use self::time::{TIME_TOLERANCE, Timestamp, Ttl, checked_timeout, is_live};
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -188,3 +188,8 @@ pub use syncguard_core::*;
 pub use self::backend::FirestoreBackend;
 pub use self::clock::{Clock, ClockDrift, DriftLevel};
 pub use self::config::FirestoreOptions;
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -58,3 +58,8 @@ mod store;
 pub use syncguard_core::*;
 
 pub use self::backend::MemoryBackend;
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

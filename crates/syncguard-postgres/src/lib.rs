@@ -115,6 +115,8 @@
 //! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, fenced
 //! writes for PostgreSQL, the checklist for production, and alerts.
 
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
@@ -152,3 +154,8 @@ pub use self::config::PostgresOptions;
 pub use self::connect::PoolOptions;
 pub use self::durability::{DurabilityReport, DurabilityRisk};
 pub use self::schema::{schema_sql, setup_schema};
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -63,6 +63,8 @@
     )),
     doc = "\nIs part of this documentation when it is built with all features, as on docs.rs."
 )]
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod connect;
