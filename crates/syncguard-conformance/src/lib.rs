@@ -105,6 +105,8 @@
 //! answered in time, that errors of the driver are classified well: that takes the store itself
 //! and ways to break it. The suite checks what shows through the contract.
 
+#![doc(html_root_url = "https://docs.rs/syncguard-conformance/latest")]
+
 mod adapters;
 mod bench;
 mod case;

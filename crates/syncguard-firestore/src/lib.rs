@@ -158,6 +158,7 @@
 //! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, a fenced
 //! write for Firestore, the checklist for production, and alerts.
 
+#![doc(html_root_url = "https://docs.rs/syncguard-firestore/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;

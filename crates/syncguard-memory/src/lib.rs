@@ -49,6 +49,7 @@
 //! The guide in the documentation of the `syncguard` crate (its module `guide`) has a page on testing your
 //! own code this way.
 
+#![doc(html_root_url = "https://docs.rs/syncguard-memory/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backend;
