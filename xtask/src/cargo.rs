@@ -15,6 +15,11 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned)
 }
 
+/// The folder that cargo builds into.
+pub(crate) fn target() -> PathBuf {
+    root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
 /// `cargo ARGUMENTS` in the workspace.
 pub(crate) fn cargo<I>(arguments: I) -> Command
 where

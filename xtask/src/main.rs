@@ -31,7 +31,7 @@ enum Command {
     /// Runs all tests, doc tests and examples, with the servers they need
     Test(test::Options),
     /// Checks all that no test does: format, lints, docs, dependencies, house rules
-    Ci,
+    Ci(ci::Options),
     /// Starts the servers the tests use, and keeps them until Ctrl-C
     Services,
     /// Runs the benchmarks of a part of the project
@@ -45,7 +45,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test(options) => test::run(&options),
-        Command::Ci => ci::run(),
+        Command::Ci(options) => ci::run(&options),
         Command::Services => services::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Fresh(options) => fresh::run(&options),

@@ -78,6 +78,7 @@ mod connect;
     feature = "redis",
     feature = "tls"
 ))]
+#[cfg_attr(docsrs, doc(auto_cfg = false))]
 pub mod guide;
 
 pub use syncguard_core::*;
