@@ -31,6 +31,11 @@ where
     command
 }
 
+/// A rustdoc that allows what is not stable.
+pub(crate) fn unstable_rustdoc() -> PathBuf {
+    root().join("xtask/rustdoc-with-unstable-options")
+}
+
 /// Runs a command whose output goes where ours does.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {}", shown(command)))?;

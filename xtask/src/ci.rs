@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cargo::{cargo, output};
-use crate::fresh;
+use crate::{api, fresh};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -37,6 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         report.check(&run.name(), || run.check());
     }
     report.check("doc", doc::check);
+    report.check("api", api::check);
     report.check("package", package::check);
     report.check("test without features", without_features);
     report.check("fresh projects", fresh::check_small);

@@ -3,11 +3,10 @@
 mod links;
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::cargo::{cargo, output, root, target};
+use crate::cargo::{cargo, output, root, target, unstable_rustdoc};
 use crate::metadata;
 
 pub(super) fn check() -> Result<()> {
@@ -22,9 +21,4 @@ pub(super) fn check() -> Result<()> {
 
     let names = metadata::published()?.into_iter().map(|package| package.name).collect();
     links::check(root(), docs, names)
-}
-
-/// A rustdoc that allows what is not stable.
-fn unstable_rustdoc() -> PathBuf {
-    root().join("xtask/rustdoc-with-unstable-options")
 }
