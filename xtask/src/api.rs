@@ -14,7 +14,12 @@ use crate::metadata::{self, Package};
 const TOOLCHAIN: &str = "1.95.0";
 
 /// Of no interest to users of the library, and there for nearly every type.
-const LEFT_OUT: &[&str] = &["core::marker::Freeze", "core::marker::UnsafeUnpin", "core::panic::"];
+const LEFT_OUT: &[&str] = &[
+    "core::marker::Freeze",
+    "core::marker::StructuralPartialEq",
+    "core::marker::UnsafeUnpin",
+    "core::panic::",
+];
 
 #[derive(Args)]
 pub(crate) struct Options {

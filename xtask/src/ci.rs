@@ -6,6 +6,7 @@ mod doc;
 mod package;
 mod tidy;
 mod tree;
+mod workflows;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -29,6 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // The quick ones first.
     report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
     report.check("tidy", tidy::check);
+    report.check("workflows", workflows::check);
     for rule in tree::RULES {
         report.check(&format!("tree {}", rule.name()), || rule.check());
     }
