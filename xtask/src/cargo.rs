@@ -16,6 +16,11 @@ pub(crate) fn root() -> PathBuf {
     manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned)
 }
 
+/// The folder that cargo builds into.
+pub(crate) fn target() -> PathBuf {
+    root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
 /// `cargo ARGUMENTS` in the workspace. Tests and benchmarks may install the servers they need.
 pub(crate) fn cargo<I>(arguments: I) -> Command
 where
@@ -25,6 +30,11 @@ where
     let mut command = Command::new("cargo");
     command.current_dir(root()).args(arguments).env(install::INSTALL, "1");
     command
+}
+
+/// A rustdoc that allows what is not stable.
+pub(crate) fn unstable_rustdoc() -> PathBuf {
+    root().join("xtask/rustdoc-with-unstable-options")
 }
 
 /// Runs a command whose output goes where ours does.

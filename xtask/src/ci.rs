@@ -2,24 +2,35 @@
 
 mod clippy;
 mod deny;
+mod doc;
+mod package;
 mod tidy;
 mod tree;
+mod workflows;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
+use clap::Args;
 
 use crate::cargo::{cargo, output};
-use crate::fresh;
+use crate::{api, fresh};
 
-pub(crate) fn run() -> Result<ExitCode> {
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only checks whose names contain one of these
+    names: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let started = Instant::now();
-    let mut report = Report::default();
+    let mut report = Report { wanted: options.names.clone(), ..Report::default() };
 
     // The quick ones first.
     report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
     report.check("tidy", tidy::check);
+    report.check("workflows", workflows::check);
     for rule in tree::RULES {
         report.check(&format!("tree {}", rule.name()), || rule.check());
     }
@@ -27,7 +38,9 @@ pub(crate) fn run() -> Result<ExitCode> {
     for run in clippy::runs()? {
         report.check(&run.name(), || run.check());
     }
-    report.check("doc", doc);
+    report.check("doc", doc::check);
+    report.check("api", api::check);
+    report.check("package", package::check);
     report.check("test without features", without_features);
     report.check("fresh projects", fresh::check_small);
 
@@ -47,12 +60,16 @@ pub(crate) fn run() -> Result<ExitCode> {
 /// One line a check, and what is wrong below it.
 #[derive(Default)]
 struct Report {
+    wanted: Vec<String>,
     passed: u32,
     failed: Vec<String>,
 }
 
 impl Report {
     fn check(&mut self, name: &str, check: impl FnOnce() -> Result<()>) {
+        if !self.wanted.is_empty() && !self.wanted.iter().any(|wanted| name.contains(wanted)) {
+            return;
+        }
         let started = Instant::now();
         let result = check();
         let seconds = started.elapsed().as_secs_f64();
@@ -67,11 +84,6 @@ impl Report {
             }
         }
     }
-}
-
-fn doc() -> Result<()> {
-    let mut command = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
-    output(command.env("RUSTDOCFLAGS", "-D warnings")).map(drop)
 }
 
 /// What is said to those who lack a feature: `cargo xtask test` has them all.

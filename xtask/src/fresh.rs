@@ -3,10 +3,10 @@
 
 mod projects;
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
@@ -14,7 +14,7 @@ use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
-use crate::cargo::{output, root};
+use crate::cargo::{output, root, target};
 use projects::{PROJECTS, Project, Store};
 
 #[derive(Args)]
@@ -73,12 +73,12 @@ fn try_out(project: &Project, stores: &mut Stores) -> Result<()> {
     // The versions that everything else is tested with.
     fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"))?;
 
-    let mut build = cargo_in(package, &root);
+    let mut build = cargo_in(package);
     let built = build.arg("build").output().context("cannot run cargo")?;
     let said = String::from_utf8_lossy(&built.stderr);
     ensure!(built.status.success() && !said.contains("warning:"), "cargo build:\n{said}");
 
-    let mut run = cargo_in(package, &root);
+    let mut run = cargo_in(package);
     run.args(["run", "--quiet", "--", &stores.url(project.store)?])
         .arg(format!("fresh:{}", project.name));
     let said = output(&mut run)?;
@@ -89,10 +89,9 @@ fn try_out(project: &Project, stores: &mut Stores) -> Result<()> {
 }
 
 /// `cargo` in a project, with a target folder that all of them share.
-fn cargo_in(package: &Path, root: &Path) -> Command {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+fn cargo_in(package: &Path) -> Command {
     let mut command = Command::new("cargo");
-    command.current_dir(package).env("CARGO_TARGET_DIR", target.join("fresh"));
+    command.current_dir(package).env("CARGO_TARGET_DIR", target().join("fresh"));
     // Of the cargo that runs this program.
     for variable in ["CARGO_MANIFEST_DIR", "RUSTFLAGS", "FIRESTORE_EMULATOR_HOST"] {
         command.env_remove(variable);

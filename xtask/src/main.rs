@@ -6,12 +6,14 @@
     reason = "a command-line tool talks to its user"
 )]
 
+mod api;
 mod bench;
 mod cargo;
 mod ci;
 mod fresh;
 mod fuzz;
 mod metadata;
+mod release_check;
 mod services;
 mod test;
 
@@ -31,7 +33,9 @@ enum Command {
     /// Runs all tests, doc tests and examples, with the servers they need
     Test(test::Options),
     /// Checks all that no test does: format, lints, docs, dependencies, house rules
-    Ci,
+    Ci(ci::Options),
+    /// Compares the public items of each crate with those written down
+    Api(api::Options),
     /// Starts servers to try the examples on, and keeps them until Ctrl-C
     Services,
     /// Runs the benchmarks of a part of the project
@@ -40,16 +44,20 @@ enum Command {
     Fresh(fresh::Options),
     /// Runs each fuzz target for a while
     Fuzz(fuzz::Options),
+    /// Says what a release still lacks
+    ReleaseCheck(release_check::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test(options) => test::run(&options),
-        Command::Ci => ci::run(),
+        Command::Ci(options) => ci::run(&options),
+        Command::Api(options) => api::run(&options),
         Command::Services => services::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Fresh(options) => fresh::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::ReleaseCheck(options) => release_check::run(&options),
     };
     match done {
         Ok(code) => code,

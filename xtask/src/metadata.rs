@@ -12,6 +12,14 @@ pub(crate) struct Package {
     /// Each feature with what it turns on.
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) examples: Vec<String>,
+    /// All that `cargo metadata` says of it.
+    pub(crate) manifest: Value,
+}
+
+/// The packages of the workspace that are for crates.io.
+pub(crate) fn published() -> Result<Vec<Package>> {
+    // Of the others, `publish` is a list without a registry.
+    Ok(packages()?.into_iter().filter(|package| package.manifest["publish"].is_null()).collect())
 }
 
 /// The packages of the workspace.
@@ -23,6 +31,10 @@ pub(crate) fn packages() -> Result<Vec<Package>> {
 }
 
 impl Package {
+    pub(crate) fn version(&self) -> &str {
+        self.manifest["version"].as_str().unwrap_or_default()
+    }
+
     fn parse(package: &Value) -> Result<Self> {
         let name = package["name"].as_str().context("a package without a name")?.to_owned();
         let features = package["features"].as_object().into_iter().flatten();
@@ -34,6 +46,7 @@ impl Package {
                 .filter(|target| strings(&target["kind"]) == ["example"])
                 .filter_map(|target| Some(target["name"].as_str()?.to_owned()))
                 .collect(),
+            manifest: package.clone(),
         })
     }
 }

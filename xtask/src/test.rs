@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _, pipe, stdout};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::cargo::{cargo, run as run_command, shown};
@@ -26,8 +26,8 @@ pub(crate) struct Options {
     filter: Vec<String>,
 }
 
-/// Examples of the facade that want a server of the user's, or run until they are stopped: tests of
-/// their own run them.
+/// Examples that want a server of the user's, or run until they are stopped: tests of their own run
+/// them.
 const EXAMPLES_WITH_A_SERVER: &[&str] = &[
     "fenced_write_firestore",
     "fenced_write_postgres",
@@ -35,7 +35,6 @@ const EXAMPLES_WITH_A_SERVER: &[&str] = &[
     "leader",
     "migration_gate",
     "nightly_job",
-    "webhook",
 ];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -50,8 +49,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
     session.test()?;
     if options.filter.is_empty() {
-        for example in runnable_examples()? {
-            session.example(&example);
+        for (package, example) in runnable_examples()? {
+            session.example(&package, &example);
         }
     }
 
@@ -82,8 +81,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn example(&mut self, name: &str) {
-        let mut command = cargo(["run", "--quiet", "-p", FACADE, "--all-features"]);
+    fn example(&mut self, package: &str, name: &str) {
+        let mut command = cargo(["run", "--quiet", "-p", package, "--all-features"]);
         command.args(["--example", name]).args(self.profile());
         println!("\n{}", shown(&command));
         let before = Instant::now();
@@ -127,14 +126,13 @@ impl Session<'_> {
     }
 }
 
-fn runnable_examples() -> Result<Vec<String>> {
-    let packages = metadata::packages()?;
-    let Some(facade) = packages.into_iter().find(|package| package.name == FACADE) else {
-        bail!("there is no package {FACADE}");
-    };
-    let mut examples = facade.examples;
-    examples.retain(|example| !EXAMPLES_WITH_A_SERVER.contains(&example.as_str()));
-    Ok(examples)
+/// Each with the package it belongs to.
+fn runnable_examples() -> Result<Vec<(String, String)>> {
+    let mut runnable = Vec::new();
+    for package in metadata::packages()? {
+        let examples = package.examples.into_iter();
+        let examples = examples.filter(|name| !EXAMPLES_WITH_A_SERVER.contains(&name.as_str()));
+        runnable.extend(examples.map(|example| (package.name.clone(), example)));
+    }
+    Ok(runnable)
 }
-
-const FACADE: &str = "syncguard";

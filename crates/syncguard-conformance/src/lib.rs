@@ -109,6 +109,7 @@
 //! answered in time, that errors of the driver are classified well: that takes the store itself
 //! and ways to break it. The suite checks what shows through the contract.
 
+#![doc(html_root_url = "https://docs.rs/syncguard-conformance/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adapters;
@@ -137,3 +138,8 @@ pub use self::report::{Failure, Report, Verdict};
 pub use self::run::__run_blocking;
 pub use self::run::run;
 pub use self::suite::Suite;
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -29,6 +29,9 @@
 //! - Whoever has the [`LockId`], and nobody else, releases and extends.
 //! - Contention is an answer; a [`LockError`] is for what should make someone look.
 
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc(html_root_url = "https://docs.rs/syncguard-core/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod authoring;
@@ -54,3 +57,8 @@ pub use self::locking::{
 pub use self::value::{
     Fence, FenceToken, HashId, Key, LockId, NoFence, Timestamp, Ttl, hash_key, hash_key_triple32,
 };
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -158,6 +158,7 @@
 //! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, a fenced
 //! write for Firestore, the checklist for production, and alerts.
 
+#![doc(html_root_url = "https://docs.rs/syncguard-firestore/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
@@ -189,3 +190,8 @@ pub use syncguard_core::*;
 pub use self::backend::FirestoreBackend;
 pub use self::config::FirestoreOptions;
 pub use self::drift::{ClockDrift, DriftLevel};
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

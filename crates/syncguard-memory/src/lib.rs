@@ -49,6 +49,7 @@
 //! The guide in the documentation of the `syncguard` crate (its module `guide`) has a page on testing your
 //! own code this way.
 
+#![doc(html_root_url = "https://docs.rs/syncguard-memory/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backend;
@@ -58,3 +59,8 @@ mod store;
 pub use syncguard_core::*;
 
 pub use self::backend::MemoryBackend;
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

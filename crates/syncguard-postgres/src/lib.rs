@@ -115,6 +115,9 @@
 //! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, fenced
 //! writes for PostgreSQL, the checklist for production, and alerts.
 
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc(html_root_url = "https://docs.rs/syncguard-postgres/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
@@ -153,3 +156,8 @@ pub use self::check_fence::CheckFenceError;
 pub use self::config::PostgresOptions;
 pub use self::durability::{DurabilityReport, DurabilityRisk};
 pub use self::schema::{schema_sql, setup_schema};
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

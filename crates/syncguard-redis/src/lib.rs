@@ -130,6 +130,9 @@
 //! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, a fenced
 //! write for Redis, the checklist for production, and alerts.
 
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc(html_root_url = "https://docs.rs/syncguard-redis/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
@@ -162,3 +165,8 @@ pub use self::config::{RedisOptions, WaitReplicas};
 pub use self::durability::{
     AppendSync, DurabilityReport, DurabilityRisk, Eviction, Persistence, ServerRole,
 };
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -74,6 +74,9 @@
 //! - `tracing`: [`TelemetryOptions::with_tracing`] logs every event, with a level by its outcome.
 //! - `opentelemetry`: [`TelemetryOptions::with_opentelemetry`] keeps metrics.
 
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc(html_root_url = "https://docs.rs/syncguard-telemetry/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backend;
@@ -93,3 +96,8 @@ pub use opentelemetry;
 pub use self::backend::{Telemetry, TelemetryHandle, with_telemetry};
 pub use self::event::{EventKind, EventResult, LockEvent, Reason};
 pub use self::options::TelemetryOptions;
+
+// So that what people see first compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -13,7 +13,7 @@
 use std::env;
 use std::time::Duration;
 
-use fred::prelude::{
+use syncguard::redis::fred::prelude::{
     Builder, Client, ClientLike as _, Config, Error, LuaInterface as _, ReconnectPolicy,
 };
 use syncguard::redis::{RedisBackend, RedisOptions};

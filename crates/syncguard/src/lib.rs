@@ -63,6 +63,8 @@
     )),
     doc = "\nIs part of this documentation when it is built with all features, as on docs.rs."
 )]
+// On docs.rs, each item says which feature it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod connect;
@@ -76,6 +78,7 @@ mod connect;
     feature = "redis",
     feature = "tls"
 ))]
+#[cfg_attr(docsrs, doc(auto_cfg = false))]
 pub mod guide;
 
 pub use syncguard_core::*;

@@ -1,4 +1,4 @@
-//! The facade's examples, as processes on real servers: what each promises is looked at from outside.
+//! The examples, as processes on real servers: what each promises is looked at from outside.
 
 mod fenced_write;
 mod leader;

@@ -78,7 +78,11 @@ fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder).with_context(|| format!("{}", folder.display()))?;
         for entry in entries {
-            let path = entry?.path();
+            let entry = entry?;
+            let path = entry.path();
+            if entry.file_type()?.is_symlink() {
+                continue; // what it leads to is read where it lives
+            }
             if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {

@@ -9,6 +9,8 @@ use crate::cargo::{cargo, output};
 pub(super) struct Rule {
     package: &'static str,
     features: Features,
+    /// The kinds of dependencies that count.
+    edges: &'static str,
     /// Packages that must be in its tree: without them, the rest proves nothing.
     needed: &'static [&'static str],
     /// Packages that must not be; a `*` at the end stands for anything.
@@ -30,6 +32,7 @@ enum Features {
 const RULE: Rule = Rule {
     package: "",
     features: Features::All,
+    edges: "normal",
     needed: &[],
     banned: &[],
     limited: &[],
@@ -110,6 +113,17 @@ pub(super) const RULES: &[Rule] = &[
         needed: &["syncguard-memory"],
         banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
         most: Some(40),
+        ..RULE
+    },
+    // `cargo run -p syncguard --example quickstart` builds this much: what it needs, and all that the
+    // other examples and the tests of its package need.
+    Rule {
+        package: FACADE,
+        features: Features::Only("default"),
+        edges: "normal,build,dev",
+        needed: &["syncguard-memory", "tokio"],
+        banned: &[REDIS, POSTGRES, GOOGLE, TLS],
+        most: Some(45),
         ..RULE
     },
     // `tls` adds to the stores that are there, and brings none.
@@ -211,16 +225,16 @@ const ONCE: &[&str] = &[PROVIDER, "rustls"];
 
 impl Rule {
     pub(super) fn name(&self) -> String {
-        format!("{} {}", self.package, self.arguments().join(" ")).trim_end().to_owned()
+        format!("{} {} -e {}", self.package, self.arguments().join(" "), self.edges)
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let mut command = cargo(["tree", "--edges=normal", "--target=all"]);
-        command.args(["--prefix=none", "--format={p}\t{f}", "-p", self.package]);
+        let mut command = cargo(["tree", "--target=all", "--prefix=none", "--format={p}\t{f}"]);
+        command.args(["-e", self.edges, "-p", self.package]);
         command.args(self.arguments());
         let broken = self.broken_by(&output(&mut command)?);
         if !broken.is_empty() {
-            bail!("cargo tree -e normal -p {}:\n{}", self.name(), broken.join("\n"));
+            bail!("cargo tree -p {}:\n{}", self.name(), broken.join("\n"));
         }
         Ok(())
     }

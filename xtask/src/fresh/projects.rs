@@ -31,7 +31,7 @@ enum Source {
     Text(&'static str),
     /// One crate's backend, of this type.
     Backend(&'static str),
-    /// An example of the facade, which needs no facade.
+    /// An example of the conformance suite.
     Example(&'static str),
 }
 
@@ -146,7 +146,8 @@ impl Project {
                 .replace("CRATE", &self.packages[0].replace('-', "_"))
                 .replace("BACKEND", backend),
             Source::Example(name) => {
-                fs::read_to_string(root.join(format!("crates/syncguard/examples/{name}.rs")))?
+                let file = format!("crates/syncguard-conformance/examples/{name}.rs");
+                fs::read_to_string(root.join(file))?
             }
         })
     }

@@ -1,14 +1,18 @@
 //! Serde for types whose outside form differs from what they hold.
+//!
+//! The implementations name the feature once more: docs.rs shows it from there.
 
 /// Serialises through `Display` and deserialises through `FromStr`.
 macro_rules! as_text {
     ($type:ty, $form:literal) => {
+        #[cfg(feature = "serde")]
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
 
+        #[cfg(feature = "serde")]
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Text;
@@ -34,12 +38,14 @@ macro_rules! as_text {
 /// Serialises as a number of milliseconds and checks it on the way in.
 macro_rules! as_millis {
     ($type:ty) => {
+        #[cfg(feature = "serde")]
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_u64(self.as_millis())
             }
         }
 
+        #[cfg(feature = "serde")]
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let millis = <u64 as serde::Deserialize>::deserialize(deserializer)?;

@@ -12,7 +12,7 @@
 //! ```console
 //! $ docker run --rm -d -p 6379:6379 redis
 //! $ docker run --rm -d -p 5432:5432 -e POSTGRES_PASSWORD=secret postgres
-//! $ cargo run -p syncguard --features redis,postgres --example webhook -- \
+//! $ cargo run -p syncguard-examples --bin webhook -- \
 //!     redis://127.0.0.1 postgres://postgres:secret@127.0.0.1/postgres
 //! $ curl -d 'two books' -H 'webhook-id: evt_1' http://127.0.0.1:3000/webhook
 //! ```

@@ -1,6 +1,6 @@
 //! A store of your own behind the trait of `syncguard-core`, proven by the conformance suite.
 //!
-//! `cargo run -p syncguard --example custom_store`
+//! `cargo run -p syncguard-conformance --example custom_store`
 
 #![allow(
     clippy::print_stdout,

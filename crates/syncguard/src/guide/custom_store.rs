@@ -1,0 +1,1 @@
+../../../syncguard-conformance/examples/custom_store.rs

@@ -1,0 +1,127 @@
+//! What goes to crates.io: each crate, packed, has all that it needs and works without the rest of the
+//! repository.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::cargo::{cargo, output, root, target};
+use crate::metadata::{self, Package};
+
+/// They need a driver, which takes minutes to build: their packed tests are only compiled, as the
+/// same tests have run from the repository.
+const ONLY_COMPILED: &[&str] = &["syncguard-firestore", "syncguard-postgres", "syncguard-redis"];
+
+/// What every package has, with where it is copied from.
+const FILES: &[(&str, &str)] = &[
+    ("LICENSE-MIT", "LICENSE-MIT"),
+    ("LICENSE-APACHE", "LICENSE-APACHE"),
+    ("CHANGELOG.md", ".github/CHANGELOG.md"),
+];
+
+/// What every manifest says; `repository` is asked for by `cargo xtask release-check`.
+const FIELDS: &[&str] = &[
+    "description",
+    "license",
+    "readme",
+    "documentation",
+    "keywords",
+    "categories",
+    "rust_version",
+];
+
+pub(super) fn check() -> Result<()> {
+    let packages = metadata::published()?;
+    let missing: Vec<String> = packages.iter().flat_map(missing_fields).collect();
+    if !missing.is_empty() {
+        bail!("{}", missing.join("\n"));
+    }
+
+    let workspace = target().join("packed");
+    unpack(&packages, &workspace)?;
+    for package in &packages {
+        complete(&workspace.join(folder(package)))?;
+    }
+    fs::write(workspace.join("Cargo.toml"), manifest(&packages))?;
+    // The versions that everything else is tested with.
+    fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock"))?;
+
+    for package in &packages {
+        let mut compile = cargo_in(&workspace, &["check", "--all-targets", "--all-features"]);
+        output(compile.args(["-p", &package.name]))?;
+    }
+    let mut test = cargo_in(&workspace, &["test", "--quiet"]);
+    for package in packages.iter().filter(|package| !ONLY_COMPILED.contains(&package.name.as_str()))
+    {
+        test.args(["-p", &package.name]);
+    }
+    output(&mut test).map(drop)
+}
+
+fn missing_fields(package: &Package) -> Vec<String> {
+    let said = |field: &str| match &package.manifest[field] {
+        serde_json::Value::Array(list) => !list.is_empty(),
+        field => field.is_string(),
+    };
+    let missing = FIELDS.iter().filter(|field| !said(field));
+    missing.map(|field| format!("{}: no {field} in its manifest", package.name)).collect()
+}
+
+/// Packs them and unpacks them again, side by side.
+fn unpack(packages: &[Package], into: &Path) -> Result<()> {
+    let mut pack = cargo(["package", "--no-verify", "--allow-dirty"]);
+    for package in packages {
+        pack.args(["-p", &package.name]);
+    }
+    output(&mut pack)?;
+    if into.exists() {
+        fs::remove_dir_all(into)?;
+    }
+    fs::create_dir_all(into)?;
+    for package in packages {
+        let packed = target().join("package").join(folder(package) + ".crate");
+        let mut tar = Command::new("tar");
+        output(tar.arg("-xzf").arg(packed).arg("-C").arg(into))?;
+    }
+    Ok(())
+}
+
+/// A link that was packed as a link, or a text of its own, would not be what the reader is to see.
+fn complete(package: &Path) -> Result<()> {
+    for (name, source) in FILES {
+        let packed = fs::read_to_string(package.join(name))
+            .with_context(|| format!("{} has no {name}", package.display()))?;
+        let ours = fs::read_to_string(root().join(source))?;
+        ensure!(packed == ours, "{}: its {name} is not {source}", package.display());
+    }
+    let readme = fs::read_to_string(package.join("README.md"))?;
+    ensure!(readme.starts_with("# "), "{}: its README.md has no title", package.display());
+    Ok(())
+}
+
+/// Each gets the others as they were packed.
+fn manifest(packages: &[Package]) -> String {
+    let folders: Vec<_> = packages.iter().map(|package| format!("{:?}", folder(package))).collect();
+    let patches = packages
+        .iter()
+        .map(|package| format!("{} = {{ path = {:?} }}\n", package.name, folder(package)));
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n\
+         # As in the repository, so that what was built there is of use.\n\
+         [profile.dev]\ndebug = \"line-tables-only\"\n\n[patch.crates-io]\n{}",
+        folders.join(", "),
+        patches.collect::<String>()
+    )
+}
+
+fn folder(package: &Package) -> String {
+    format!("{}-{}", package.name, package.version())
+}
+
+fn cargo_in(workspace: &Path, arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.current_dir(workspace).env("CARGO_TARGET_DIR", target());
+    command
+}
