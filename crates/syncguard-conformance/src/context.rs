@@ -1,12 +1,14 @@
 //! What every case works with: connections, waiting, and the limits of time.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use syncguard_core::{Fence, FenceToken, Key, LockBackend, LockId, TIME_TOLERANCE};
 use tokio::time::Instant;
 
 use crate::client::Client;
-use crate::outcome::{Stop, Unexpected};
+use crate::outcome::{Outcome, Stop, Unexpected};
 use crate::tasks::pause;
 use crate::{Harness, Late};
 
@@ -130,6 +132,22 @@ pub(crate) fn fresh_key() -> Result<Key, Unexpected> {
     Ok(Key::new(format!("conformance-{}", fresh_text()?))?)
 }
 
+/// Does something, and says how late timers of this runtime were at the most meanwhile: as late came
+/// whatever the backend did in the background.
+pub(crate) async fn with_lateness<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    const TICK: Duration = Duration::from_millis(20);
+    let mut work = pin!(work);
+    let mut latest = Duration::ZERO;
+    loop {
+        let due = Instant::now() + TICK;
+        tokio::select! {
+            biased;
+            done = &mut work => return (done, latest.max(due.elapsed())),
+            () = tokio::time::sleep_until(due) => latest = latest.max(due.elapsed()),
+        }
+    }
+}
+
 /// Measures a case by tokio's clock.
 pub(crate) struct Watch<'b, H> {
     context: &'b Context<'b, H>,
@@ -170,4 +188,14 @@ pub(crate) fn too_slow() -> Stop {
     Stop::too_slow(format!(
         "{ATTEMPTS} attempts were all too slow to say anything about the tolerance"
     ))
+}
+
+/// Nothing can be said of renewals whose timers themselves were late by a third of the TTL, which is
+/// when a renewal is due.
+#[track_caller]
+pub(crate) fn renewals_came_in_time(ttl: Duration, lateness: Duration) -> Outcome {
+    if lateness < ttl / 3 {
+        return Ok(());
+    }
+    Err(Stop::too_slow(format!("a timer of the runtime was late by {lateness:?}")))
 }

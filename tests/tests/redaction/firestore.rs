@@ -23,7 +23,7 @@ async fn the_firestore_backend_says_nothing() {
     for cleanup in [true, false] {
         handles.push(backend_with(&url, options().with_cleanup_in_is_locked(cleanup)).await);
     }
-    suite(Firestore { raw: Raw::new(&url), handles: Handles::new(handles) }, 10).await;
+    suite(Firestore { raw: Raw::new(&url), handles: Handles::new(handles) }).await;
     let backend = backend_with(&url, options()).await;
     net.read("a backend", &format!("{backend:?} {:?}", options()));
     locks(&watched(net, backend)).await;

@@ -5,13 +5,14 @@ use syncguard_core::{Fence, Key};
 use syncguard_memory::MemoryBackend;
 
 use crate::net::Net;
-use crate::scenario::{locks, nothing_was_given_away, suite};
+use crate::scenario::{alone, locks, nothing_was_given_away, suite};
 use crate::watched::watched;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_memory_backend_says_nothing() {
     let net = Net::global();
-    suite(Memory::default(), 16).await;
+    let _alone = alone().await;
+    suite(Memory::default()).await;
     locks(&watched(net, MemoryBackend::new())).await;
     nothing_was_given_away(&["syncguard_core", "syncguard::telemetry", "an event", "an error"])
         .await;

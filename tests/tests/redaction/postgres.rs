@@ -49,7 +49,7 @@ async fn the_postgres_backend_says_nothing() {
             .with_cleanup_in_is_locked(true);
         handles.push(connect(&url, options).await.expect("a backend"));
     }
-    suite(Postgres { server: Arc::clone(&server), handles: Handles::new(handles) }, 12).await;
+    suite(Postgres { server: Arc::clone(&server), handles: Handles::new(handles) }).await;
     let backend = watched(net, backend);
     locks(&backend).await;
 

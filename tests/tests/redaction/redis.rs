@@ -29,7 +29,7 @@ async fn the_redis_backend_says_nothing() {
         let options = RedisOptions::new().with_cleanup_in_is_locked(cleanup);
         handles.push(RedisBackend::connect_with(&url, options).await.expect("a backend"));
     }
-    suite(Redis { server: Arc::clone(&server), handles: Handles::new(handles) }, 16).await;
+    suite(Redis { server: Arc::clone(&server), handles: Handles::new(handles) }).await;
     let options = RedisOptions::new().with_command_timeout(Duration::from_millis(500));
     let options = options.with_connect_timeout(Duration::from_millis(500));
     let backend = RedisBackend::connect_with(&url, options.clone()).await.expect("a backend");

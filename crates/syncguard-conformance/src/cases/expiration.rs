@@ -5,8 +5,11 @@ use std::time::Duration;
 use syncguard_core::{AutoExtend, LockConfig, TIME_TOLERANCE, acquire};
 
 use crate::Harness;
-use crate::context::{ATTEMPTS, CLOCK_SLACK, Context, LONG, SHORT, fresh_key, too_slow};
-use crate::outcome::{Outcome, ensure};
+use crate::context::{
+    ATTEMPTS, CLOCK_SLACK, Context, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
+    with_lateness,
+};
+use crate::outcome::{Outcome, Stop, ensure};
 
 pub(crate) async fn a_lock_is_live_within_the_tolerance<H: Harness>(
     context: &Context<'_, H>,
@@ -223,14 +226,17 @@ pub(crate) async fn the_shortest_ttl_works<H: Harness>(context: &Context<'_, H>)
 }
 
 pub(crate) async fn auto_extend_outlives_the_ttl<H: Harness>(context: &Context<'_, H>) -> Outcome {
-    // Long enough for a renewal on a busy machine.
     const TTL: Duration = Duration::from_secs(3);
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let config = LockConfig::new(&key).with_ttl(TTL).with_auto_extend(AutoExtend::new());
     let guard = acquire(client.backend(), config).await?;
-    context.pass(TTL + TIME_TOLERANCE + Duration::from_millis(300)).await;
-    ensure!(!guard.is_lost(), "a guard that renews its lock has lost it");
+    let passes = context.pass(TTL + TIME_TOLERANCE + Duration::from_millis(300));
+    let ((), lateness) = with_lateness(passes).await;
+    if guard.is_lost() {
+        renewals_came_in_time(TTL, lateness)?;
+        return Err(Stop::failed("a guard that renews its lock has lost it"));
+    }
     // Not compared with each other: a renewal may come between the two looks.
     ensure!(rival.by_key(&key).await?.is_some(), "a lookup by key does not find a renewed lock");
     ensure!(

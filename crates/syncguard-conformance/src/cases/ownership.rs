@@ -8,7 +8,9 @@ use syncguard_core::{
 
 use crate::Harness;
 use crate::client::{Client, Granted};
-use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, too_slow};
+use crate::context::{
+    ATTEMPTS, Context, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow, with_lateness,
+};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
 pub(crate) async fn an_unknown_id_releases_nothing<H: Harness>(
@@ -217,9 +219,13 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
     let guard = acquire(client.backend(), config).await?;
     other.released(guard.lock_id()).await?;
     // The first renewal, after a third of the TTL, is told.
-    let Ok(reason) = tokio::time::timeout(TTL * 2, guard.lost()).await else {
+    let lost = tokio::time::timeout(TTL * 2, guard.lost());
+    let (Ok(reason), lateness) = with_lateness(lost).await else {
         return Err(Stop::failed("the loss of a lock was never noticed"));
     };
+    if reason == LossReason::Expired {
+        renewals_came_in_time(TTL, lateness)?;
+    }
     ensure_eq!(reason, LossReason::NotHeld, "the reason of the loss");
     Ok(())
 }
