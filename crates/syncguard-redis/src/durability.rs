@@ -40,7 +40,8 @@ pub enum Persistence {
 pub enum AppendSync {
     /// `appendfsync always`: everything.
     Always,
-    /// `appendfsync everysec`: all but the last second.
+    /// `appendfsync everysec`: all but the last second. While the disk is slow, Redis puts its writes off for
+    /// up to two seconds, and a server that is killed then loses those.
     EverySecond,
     /// `appendfsync no`: what the operating system has written.
     Never,

@@ -244,7 +244,7 @@ mod tests {
     }
 
     /// What fred and servers of several versions were seen to say. The real server is asked in
-    /// `tests/tests/redis_errors.rs`.
+    /// `tests/tests/redis/errors.rs`.
     #[test]
     fn every_row_is_what_it_says() {
         use ErrorKind as K;

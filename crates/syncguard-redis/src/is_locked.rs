@@ -1,5 +1,6 @@
 //! Whether a key is locked.
 
+use syncguard_core::authoring::CLEAN_UP_GUARD;
 use syncguard_core::{Key, LockError};
 
 use crate::client::Call;
@@ -10,10 +11,11 @@ pub(crate) async fn is_locked(inner: &Inner, key: &Key) -> Result<bool, LockErro
     let Inner { layout, connections, .. } = inner;
     let script = &scripts::IS_LOCKED;
     let name = layout.lock_name(key)?;
+    let guard = i64::try_from(CLEAN_UP_GUARD.as_millis()).unwrap_or(i64::MAX);
     let keys = || [name.as_str().into()];
     let answer = match layout.index_lead() {
         Some(lead) if inner.cleanup_in_is_locked => {
-            let call = || Ok(Call { script, keys: keys(), arguments: [lead.into()] });
+            let call = || Ok(Call { script, keys: keys(), arguments: [lead.into(), guard.into()] });
             connections.read(call).await?
         }
         _ => {

@@ -57,7 +57,9 @@
 //! connecting logs it:
 //!
 //! - **Persistence.** Fences grow across a crash only with the append-only file (`appendonly yes`,
-//!   `appendfsync everysec` or `always`). With snapshots alone, a crash takes counters back.
+//!   `appendfsync everysec` or `always`). With snapshots alone, a crash takes counters back;
+//!   with `everysec` a loss of power takes back a second, and a kill of the server while its disk is slow up
+//!   to two.
 //! - **Eviction.** `maxmemory-policy noeviction`; every other policy may drop a held lock.
 //! - **Failover.** Replication is asynchronous: a replica that becomes master may not know the newest
 //!   locks and fences. [`RedisOptions::with_wait_replicas`] makes a lock count only when replicas have

@@ -1,8 +1,8 @@
 -- Whether the lock of a key is live.
 --
 -- KEYS  lock
--- ARGV  what comes before a lock id in the name of its index entry: to clear a lock away that has
---       been over for 3 s (the tolerance and 2 s more); without it this only reads
+-- ARGV  what comes before a lock id in the name of its index entry, and for how many ms a lock must have
+--       been over, beyond the tolerance: to clear it away; without them this only reads
 --
 -- Answers 1 or 0, whatever becomes of the clearing; or { problem, name }.
 local text, refusal = get(KEYS[1])
@@ -17,7 +17,7 @@ local time = now()
 if expires + TOLERANCE > time then
   return 1
 end
-if ARGV[1] and time - expires > TOLERANCE + 2000 then
+if ARGV[1] and time - expires >= TOLERANCE + ARGV[2] then
   local index = ARGV[1] .. id
   redis.pcall('DEL', KEYS[1])
   if redis.pcall('GET', index) == KEYS[1] then

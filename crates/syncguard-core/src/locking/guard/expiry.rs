@@ -7,27 +7,32 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
-use super::validity::Validity;
 use crate::rt::{Instant, LOOK_AGAIN};
 
 static WATCHED: Mutex<Watched> =
     Mutex::new(Watched { locks: BTreeMap::new(), next: 0, has_thread: false });
 static CHANGED: Condvar = Condvar::new();
 
+/// What is over when its time has come.
+pub(super) trait Expires: Send + Sync {
+    /// Ends it if its time has come; else says when that will be.
+    fn end_in_time(&self) -> Option<Instant>;
+}
+
 struct Watched {
     /// By the time of the next look; the number tells those apart that end together.
-    locks: BTreeMap<(Instant, u64), Weak<Validity>>,
+    locks: BTreeMap<(Instant, u64), Weak<dyn Expires>>,
     next: u64,
     has_thread: bool,
 }
 
 impl Watched {
-    fn insert(&mut self, at: Instant, validity: &Arc<Validity>) {
+    fn insert(&mut self, at: Instant, lock: &Arc<dyn Expires>) {
         self.next += 1;
-        self.locks.insert((at, self.next), Arc::downgrade(validity));
+        self.locks.insert((at, self.next), Arc::downgrade(lock));
     }
 
-    fn due(&mut self) -> Vec<Weak<Validity>> {
+    fn due(&mut self) -> Vec<Weak<dyn Expires>> {
         let now = Instant::now();
         let mut due = Vec::new();
         while let Some(first) = self.locks.first_entry().filter(|first| first.key().0 <= now) {
@@ -38,8 +43,8 @@ impl Watched {
 }
 
 /// Makes sure that everyone hears of the end of this lock when its time comes.
-pub(super) fn watch(validity: &Arc<Validity>) {
-    let Ok(until) = validity.check() else { return };
+pub(super) fn watch(validity: &Arc<dyn Expires>) {
+    let Some(until) = validity.end_in_time() else { return };
     let mut watched = lock();
     watched.insert(until, validity);
     CHANGED.notify_one();
@@ -75,9 +80,9 @@ fn run() {
 }
 
 /// Ends the locks whose time has come, and gives back those that were renewed meanwhile.
-fn still_held(due: Vec<Weak<Validity>>) -> Vec<(Instant, Arc<Validity>)> {
+fn still_held(due: Vec<Weak<dyn Expires>>) -> Vec<(Instant, Arc<dyn Expires>)> {
     let alive = due.into_iter().filter_map(|validity| validity.upgrade());
-    alive.filter_map(|validity| Some((validity.check().ok()?, validity))).collect()
+    alive.filter_map(|validity| Some((validity.end_in_time()?, validity))).collect()
 }
 
 fn lock() -> MutexGuard<'static, Watched> {

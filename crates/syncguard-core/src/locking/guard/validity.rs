@@ -174,7 +174,8 @@ impl Validity {
 
     #[cfg(not(test))]
     fn watch_without_runtime(self: &Arc<Self>) {
-        expiry::watch(self);
+        let lock: Arc<dyn expiry::Expires> = Arc::<Self>::clone(self);
+        expiry::watch(&lock);
     }
 
     /// The model has one runtime, and it never ends.
@@ -215,6 +216,13 @@ impl Validity {
                 () = rt::sleep_until(until) => {}
             }
         }
+    }
+}
+
+#[cfg(not(test))]
+impl expiry::Expires for Validity {
+    fn end_in_time(&self) -> Option<Instant> {
+        self.check().ok()
     }
 }
 
