@@ -43,9 +43,18 @@ pub(super) const RULES: &[Rule] = &[
     // Tasks, timers and channels; no I/O, whose drivers a user's runtime would then have to have.
     Rule {
         package: "syncguard-core",
+        features: Features::Only("serde"),
         banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
         limited: &[("tokio", &["default", "macros", "rt", "sync", "time", "tokio-macros"])],
         most: Some(40),
+        ..RULE
+    },
+    // What backends trust over TLS, and no driver.
+    Rule {
+        package: "syncguard-core",
+        features: Features::Only("tls"),
+        needed: &[PROVIDER],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, OTHER_TLS],
         ..RULE
     },
     Rule {
