@@ -24,6 +24,7 @@ mod support;
 mod tls;
 mod typescript;
 mod waiting;
+mod warnings;
 
 #[path = "../support/line.rs"]
 mod line;

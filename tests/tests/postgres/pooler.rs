@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use crate::warnings::Warnings;
 use anyhow::{Result, ensure};
 use syncguard_postgres::{
     ErrorCode, ExtendRequest, LockBackend as _, LockError, LookupRequest, PostgresBackend,
     PostgresOptions, ReleaseRequest,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+use tokio::task::JoinSet;
 
 use crate::support::{MINUTE, request, take};
 
@@ -83,6 +85,53 @@ async fn connecting_ends_when_the_server_behind_hangs() -> Result<()> {
     ensure!(error.code() == ErrorCode::NetworkTimeout && !error.is_outcome_unknown(), "{error:?}");
     ensure!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     server.resume()
+}
+
+/// However many acquires fail while the server hangs behind PgBouncer, their clean-up says so a few times
+/// and not once a try, and it ends when the server goes on.
+#[tokio::test]
+async fn late_acquires_behind_a_pooler_are_a_few_warnings() -> Result<()> {
+    const CROWD: usize = 200;
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let mut server = PostgresServer::start()?;
+    let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
+    let short = Duration::from_millis(200);
+    let options = PostgresOptions::new()
+        .with_unprepared_statements(true)
+        .with_statement_timeout(short)
+        .with_pool_wait_timeout(short);
+    let backend = PostgresBackend::connect_with(&pooler.url(), options).await?;
+    backend.setup_schema().await?;
+    // The server's time is known from now on.
+    drop(take(&backend, "first").await);
+    let before = warnings.count();
+
+    server.pause()?;
+    let (mut failed, mut unknown) = (0, 0);
+    while failed < 1_000 {
+        let mut crowd = JoinSet::new();
+        for number in 0..CROWD {
+            let backend = backend.clone();
+            let request = request(&format!("k{failed}-{number}"), MINUTE);
+            crowd.spawn(async move { backend.acquire(request).await.map(drop) });
+        }
+        for result in crowd.join_all().await {
+            let error = result.unwrap_err();
+            failed += 1;
+            unknown += usize::from(error.is_outcome_unknown());
+        }
+    }
+    ensure!(unknown >= 5, "{unknown} of {failed} were sent");
+    server.resume()?;
+    let resumed = Instant::now();
+    while backend.client_state().clean_up().waiting() > 0 {
+        ensure!(resumed.elapsed() < MINUTE, "{:?}", backend.client_state().clean_up());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let said = warnings.count() - before;
+    ensure!(said <= 20, "{said} warnings of {failed} failed acquires, {unknown} of them unknown");
+    Ok(())
 }
 
 /// All of PgBouncer's connections to the server are busy.

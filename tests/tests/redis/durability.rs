@@ -19,7 +19,7 @@ fn strict() -> RedisOptions {
 /// What strict durability says of a server.
 async fn refusal(server: &RedisServer, options: RedisOptions) -> String {
     let error = RedisBackend::connect_with(&server.url(), options).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     error.message().to_owned()
 }
 
