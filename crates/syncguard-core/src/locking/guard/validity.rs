@@ -135,6 +135,11 @@ impl Validity {
         }
     }
 
+    /// Whether whoever hears of a loss logs it.
+    pub(crate) fn logs_loss(&self) -> bool {
+        self.holding.as_ref().is_some_and(|holding| holding.is_logged())
+    }
+
     /// Why a lock ends that ends at this time: the last TTL before the cap is cut to whole milliseconds.
     fn why_it_ends(&self, until: Instant) -> LossReason {
         match self.cap {
