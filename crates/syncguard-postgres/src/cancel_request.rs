@@ -1,5 +1,6 @@
 //! Asking the server to end what a session is doing, over a connection of its own.
 
+mod address;
 mod identity;
 mod request;
 mod stream;

@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, NoTls};
 
+use super::address::Address;
 use super::stream::{CancelStream, Sent, Waiting};
-use super::target::Address;
 use super::{Delivery, LONGEST_SEND, failure};
 
 /// How long the other side has to close the connection. A pooler passes the request on first.

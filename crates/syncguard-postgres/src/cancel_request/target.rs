@@ -3,21 +3,18 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-#[cfg(unix)]
-use std::path::PathBuf;
 use std::sync::Arc;
 
-#[cfg(unix)]
-use tokio::net::UnixStream;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Config};
 
+use super::address::Address;
 use super::request::request;
-use super::stream::{CancelStream, Socket};
+use super::stream::CancelStream;
 use super::{Delivery, LONGEST_SEND};
 
 /// What a pool connects to.
@@ -32,14 +29,6 @@ struct Target {
 enum Place {
     Named(String, u16),
     At(Address),
-}
-
-/// One address of a server.
-#[derive(Clone)]
-pub(super) enum Address {
-    Tcp(SocketAddr),
-    #[cfg(unix)]
-    Unix(PathBuf),
 }
 
 impl Targets {
@@ -103,16 +92,6 @@ impl Place {
                 lookup_host((name.as_str(), *port)).await?.map(Address::Tcp).collect()
             }
             Self::At(address) => vec![address.clone()],
-        })
-    }
-}
-
-impl Address {
-    pub(super) async fn connect(&self) -> io::Result<Socket> {
-        Ok(match self {
-            Self::Tcp(address) => Socket::Tcp(TcpStream::connect(address).await?),
-            #[cfg(unix)]
-            Self::Unix(path) => Socket::Unix(UnixStream::connect(path).await?),
         })
     }
 }

@@ -179,7 +179,8 @@ impl Validity {
 
     #[cfg(not(test))]
     fn watch_without_runtime(self: &Arc<Self>) {
-        expiry::watch(self);
+        let lock: Arc<dyn expiry::Ends> = Arc::clone(self) as _;
+        expiry::watch(&lock);
     }
 
     /// The model has one runtime, and it never ends.
@@ -220,6 +221,13 @@ impl Validity {
                 () = rt::sleep_until(until) => {}
             }
         }
+    }
+}
+
+#[cfg(not(test))]
+impl expiry::Ends for Validity {
+    fn ends_at(&self) -> Option<Instant> {
+        self.check().ok()
     }
 }
 
