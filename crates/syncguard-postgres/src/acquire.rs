@@ -17,7 +17,7 @@ pub(crate) async fn acquire(
     request: AcquireRequest,
     caller: Caller,
 ) -> Result<AcquireResult, LockError> {
-    /// Someone else was at this key each time: what is that but contention?
+    /// Someone else was at this key each time. That is contention.
     const TRIES: u32 = 3;
     inner.refuse_forgetful_database().await?;
     let storage_key = names::lock_name(&request.key)?;

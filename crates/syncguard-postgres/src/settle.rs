@@ -50,7 +50,7 @@ impl Inner {
     }
 }
 
-/// While somebody is at the key.
+/// How long to wait while somebody acquires the key.
 const BUSY: Duration = Duration::from_millis(250);
 
 struct Look {

@@ -30,7 +30,7 @@ impl Families {
         Arc::clone(&self.other)
     }
 
-    /// The family of a key. A name that was let in stays; one that came too late never is.
+    /// The family of a key. The first names are kept for ever; later ones are `other` for ever.
     pub(crate) fn of(&self, key: &Key) -> Arc<str> {
         // Foreign code: not under the lock.
         let name = (self.name)(key);

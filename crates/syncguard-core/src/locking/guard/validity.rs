@@ -150,7 +150,7 @@ impl Validity {
         }
     }
 
-    /// Makes sure that `over` fires in time, whoever asks, from wherever, and whatever ends.
+    /// Makes sure that `over` fires in time, also outside of a runtime, and after a runtime has ended.
     pub(crate) fn watch(self: &Arc<Self>) {
         if self.watched.swap(true, Ordering::Relaxed) {
             return;
