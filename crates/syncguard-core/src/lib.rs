@@ -44,10 +44,11 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::contract::{
     AcquireRequest, AcquireResult, Acquired, AcquisitionEnd, AcquisitionObserved,
-    BackendCapabilities, CleanUp, ClientState, DynBackend, ErrorCode, ExtendRequest, ExtendResult,
-    HoldObserved, IsLockedRequest, LockBackend, LockError, LockInfo, LockInfoDebug, LockObserver,
-    LookupBy, LookupRequest, NotHeld, Observation, ReleaseErrorContext, ReleaseErrorHandler,
-    ReleaseRequest, ReleaseResult, ReleaseSource, TIME_TOLERANCE, TimeAuthority, is_live,
+    BackendCapabilities, Began, CleanUp, ClientState, DynBackend, ErrorCode, ExtendRequest,
+    ExtendResult, HoldObserved, IsLockedRequest, LockBackend, LockError, LockInfo, LockInfoDebug,
+    LockObserver, LookupBy, LookupRequest, NotHeld, Observation, ReleaseErrorContext,
+    ReleaseErrorHandler, ReleaseRequest, ReleaseResult, ReleaseSource, TIME_TOLERANCE,
+    TimeAuthority, is_live,
 };
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use syncguard_core::{
     AcquireRequest, AcquireResult, AcquisitionEnd, BackendCapabilities, ClientState, ExtendRequest,
     ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LockObserver,
-    LookupRequest, LossReason, Observation, ReleaseRequest, ReleaseResult, lock, try_lock,
+    LookupRequest, LossReason, Observation, ReleaseRequest, ReleaseResult, acquire, lock, try_lock,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -18,9 +18,17 @@ async fn both_of_two_observers_hear_of_wait_and_hold() {
     lock(&backend, "key", async |_| tokio::time::sleep(SECOND).await).await.unwrap();
     for heard in [first, second] {
         let all = heard.take();
-        let [Observation::Acquisition(wait), Observation::Hold(hold)] = &all[..] else {
+        let [
+            Observation::AcquisitionBegan(waiting),
+            Observation::HoldBegan(holding),
+            Observation::Acquisition(wait),
+            Observation::Hold(hold),
+        ] = &all[..]
+        else {
             panic!("{all:?}")
         };
+        assert_eq!((waiting.key.expose(), holding.key.expose()), ("key", "key"));
+        assert_eq!((waiting.lock_id, holding.lock_id), (wait.lock_id, hold.lock_id));
         assert_eq!((wait.end, wait.attempts), (AcquisitionEnd::Acquired, 1));
         assert_eq!((hold.reason, hold.held), (LossReason::Released, SECOND));
         assert_eq!((wait.key.expose(), hold.key.expose()), ("key", "key"));
@@ -36,7 +44,7 @@ async fn a_panic_in_an_observer_breaks_neither_the_lock_nor_the_other_observer()
         let backend = Observed::new(observer);
         let guard = try_lock(&backend, "key").await.unwrap().unwrap();
         assert!(guard.release().await.unwrap().is_released());
-        assert_eq!(heard.take().len(), 2);
+        assert_eq!(heard.take().len(), 4);
     }
 }
 
@@ -50,7 +58,7 @@ async fn a_panic_whose_payload_panics_breaks_nothing_either() {
         let guard = try_lock(&backend, "key").await.unwrap().unwrap();
         assert!(guard.release().await.unwrap().is_released());
         let worked = lock(&backend, "key", async |_| 7).await.unwrap();
-        assert_eq!((worked, heard.take().len()), (7, 4));
+        assert_eq!((worked, heard.take().len()), (7, 8));
     }
 }
 
@@ -62,6 +70,39 @@ fn nobody_and_somebody_is_somebody() {
     assert!(!LockObserver::none().and(heard.observer()).is_none());
     assert!(!heard.observer().and(LockObserver::none()).is_none());
     assert!(ClientState::default().observer.is_none());
+}
+
+/// What begins also ends, whatever becomes of the one who wanted it.
+#[tokio::test(start_paused = true)]
+async fn every_beginning_has_its_end() {
+    let heard = Heard::default();
+    let backend = Observed::new(heard.observer());
+    let guard = acquire(&backend, "key").await.unwrap();
+    assert!(try_lock(&backend, "key").await.unwrap().is_none());
+    let waiting = tokio::time::timeout(SECOND, acquire(&backend, "key"));
+    assert!(waiting.await.is_err());
+    acquire(&backend, "").await.unwrap_err();
+    drop(guard);
+    let (mut waits, mut holds) = ((0, 0), (0, 0));
+    for observation in heard.take() {
+        match observation {
+            Observation::AcquisitionBegan(_) => waits.0 += 1,
+            Observation::Acquisition(_) => waits.1 += 1,
+            Observation::HoldBegan(_) => holds.0 += 1,
+            Observation::Hold(_) => holds.1 += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((waits, holds), ((3, 3), (1, 1)));
+}
+
+#[test]
+fn two_observers_log_if_one_does() {
+    let silent = || LockObserver::new(|_| ());
+    assert!(!silent().logs() && !silent().and(silent()).logs());
+    assert!(silent().that_logs().and(silent()).logs());
+    assert!(silent().and(silent().that_logs()).logs());
+    assert!(!LockObserver::none().that_logs().logs());
 }
 
 /// Dropping it panics, and while that unwinds its field does: caught or not, that would end the process.

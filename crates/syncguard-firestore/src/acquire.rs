@@ -16,9 +16,9 @@ use crate::retry::Attempt;
 /// One read and one commit; the commit's preconditions cover everything the decision was based on.
 ///
 /// After a commit that lost against another writer, the next read tells why. If somebody else got the
-/// lock meanwhile, that is contention, whether or not he still holds it. The read that told is paid
-/// for, so if the key is free again it is tried for a few times more; but whoever wants to wait does so
-/// outside, with his own patience, and never sees an error because others were faster.
+/// lock meanwhile, that is contention, also if it is free again. That read is paid for, so a key that
+/// is free again is tried a few times more. Longer waiting is up to the caller, who never gets an error
+/// because others were faster.
 ///
 /// Once the `caller` has gone, no commit is sent any more: what is not taken need not be given back.
 pub(crate) async fn acquire(

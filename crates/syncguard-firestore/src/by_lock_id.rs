@@ -30,7 +30,8 @@ pub(crate) async fn find(inner: &Inner, lock_id: LockId, attempt: &Attempt) -> R
 }
 
 fn choose(mut records: Vec<Record>, lock_id: LockId, now: Timestamp) -> Result<Held, LockError> {
-    // The query says so already; whoever releases what is not his had better make two mistakes.
+    // The query asks for this id alone. It is checked again, because a lock of somebody else must never be
+    // released.
     records.retain(|record| record.lock_id == lock_id);
     let found = records.len();
     let (mut live, expired): (Vec<_>, Vec<_>) =

@@ -59,7 +59,7 @@ impl Cache {
         known.map(|known| known.version.name.clone())
     }
 
-    /// What is known, which is not known any more from now on: whoever asks is about to change it.
+    /// Takes out what is known of a lock: whoever asks is about to change it.
     pub(crate) fn take(&self, lock_id: LockId) -> Option<Known> {
         self.locks().remove(lock_id)
     }

@@ -246,7 +246,7 @@ mod tests {
         assert!(!format!("{error} {error:?}").contains("example.com"), "{error:?}");
     }
 
-    /// Nobody is there, and there is no time.
+    /// No server listens there, and the time limit is zero.
     #[tokio::test]
     async fn connecting_waits_for_nobody() {
         let url = "firestore://p?emulator=127.0.0.1:1&connect_timeout_ms=1";

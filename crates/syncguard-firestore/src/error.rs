@@ -44,7 +44,7 @@ pub(crate) enum Again {
     Disconnected,
 }
 
-/// Whatever is found out without the server.
+/// An error that needed no answer of the server.
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Self {
         Self { error, again: Again::No }

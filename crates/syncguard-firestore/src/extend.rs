@@ -43,7 +43,7 @@ async fn once(
     };
     if !is_expected(request, &found) {
         let expires_at = found.expires_at;
-        // Whoever is told may well extend it next.
+        // The caller hears the expiry, and probably extends again.
         inner.cache.remember(request.lock_id, found);
         return Ok(ExtendResult::Mismatch { expires_at });
     }

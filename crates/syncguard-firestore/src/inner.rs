@@ -102,7 +102,7 @@ impl Inner {
         }
     }
 
-    /// Where a lock of ours is, if it is live as far as we know. It is not known any more from now on.
+    /// Where a lock of ours is, if it is live as far as we know. The cache forgets it.
     pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Known>, LockError> {
         let now = self.now()?;
         let known = self.cache.take(lock_id);

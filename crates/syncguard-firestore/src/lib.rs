@@ -105,8 +105,8 @@
 //! # Beside the TypeScript library
 //!
 //! Documents and fields are those of SyncGuard 2.5 for TypeScript; both may share a database, and a
-//! fleet. To a transaction our commits are ordinary writes: Firestore serialises the two, whoever
-//! comes second reads again. Under contention the transactions set the pace: while one has a document
+//! fleet. To a transaction our commits are ordinary writes: Firestore serialises the two, and the
+//! second one reads again. Under contention the transactions set the pace: while one has a document
 //! locked, our commit on it waits, up to the request timeout.
 //!
 //! A key is its document's id. Keys that cannot be one (with a slash, `.`, `..`, `__…__`) get the
@@ -116,8 +116,8 @@
 //!
 //! Lock ids are found by query, without a limit. Should several documents carry one lock id, that is
 //! warned about; release and extend delete the expired ones, and while two are live, operations by
-//! that id answer `Internal` and touch neither. A backend that remembers where its own lock is asks
-//! nobody: it ends or extends that one, and no other.
+//! that id answer `Internal` and touch neither. A backend that remembers where its own lock is ends or
+//! extends that one without a look-up.
 //!
 //! A lock id must never be used for a second key. The backend that took the first lock refuses that with
 //! `InvalidArgument` while the lock is live and remembered; another one would need a query to tell, and

@@ -1,7 +1,7 @@
 //! Ending an acquire that nobody wants and whose outcome nobody knows.
 //!
 //! Its commits may still arrive. Each of them stated the versions of lock and counter that it had read,
-//! and there will be no more. So there are two cases, and a deadline in neither:
+//! and there will be no more. So there are two cases, and neither needs a deadline:
 //!
 //! - One of them was carried out: the lock is there under our id, and the counter has moved. It is
 //!   deleted. One that had read it expired, and would take it again, stated its version.

@@ -8,8 +8,8 @@ use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Fence, LockError};
 use crate::error::in_doubt;
 use crate::inner::Inner;
 use crate::names;
+use crate::pool::{Answer, Lane, Param};
 use crate::record::{Record, check_counter, column, written_time};
-use crate::session::{Answer, Lane, Param};
 
 /// One acquire. Sent a second time only if another session came in between.
 pub(crate) async fn acquire(
@@ -17,7 +17,7 @@ pub(crate) async fn acquire(
     request: AcquireRequest,
     caller: Caller,
 ) -> Result<AcquireResult, LockError> {
-    /// Someone else was at this key each time: what is that but contention?
+    /// Someone else was at this key each time. That is contention.
     const TRIES: u32 = 3;
     inner.refuse_forgetful_database().await?;
     let storage_key = names::lock_name(&request.key)?;
@@ -33,7 +33,7 @@ pub(crate) async fn acquire(
     let mut tries = 0;
     let (result, deadline) = loop {
         let mut answer = inner
-            .session
+            .pool
             .query(Lane::Contender, &caller, &inner.statements.acquire, &parameters)
             .await
             .map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
@@ -50,7 +50,7 @@ pub(crate) async fn acquire(
             acquired.fence.warn_near_limit("postgres", &request.key);
             if let (Some(_), Some(deadline)) = (lost, deadline) {
                 // An earlier sending may still arrive, also after the release.
-                let bound = inner.session.statement_timeout();
+                let bound = inner.pool.statement_timeout();
                 inner.doubtful.note(Unsettled::new(&request, deadline, bound));
             }
             Ok(result)
@@ -81,7 +81,7 @@ fn decide(
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
     }
     if let Some(held) = Record::from_row(row, 4)?.filter(Record::is_live) {
-        inner.session.clock().learn(answer.sent, held.now);
+        inner.pool.clock().learn(answer.sent, held.now);
         // The same id again: the first answer was lost on its way.
         return Ok(if held.lock_id == request.lock_id {
             acquired(Acquired::new(held.lock_id, held.expires_at, held.fence))

@@ -24,9 +24,9 @@ use crate::extend::extend;
 use crate::inner::Inner;
 use crate::is_locked::is_locked;
 use crate::lookup::lookup;
+use crate::pool::StatementPool;
 use crate::release::release;
 use crate::schema::set_up;
-use crate::session::Session;
 use crate::settings::Settings;
 use crate::statements::Statements;
 use crate::url::{self, Parsed};
@@ -60,7 +60,7 @@ impl PostgresBackend {
 
     fn over(pool: Pool, settings: Settings) -> Self {
         Self(Arc::new(Inner {
-            session: Session::new(pool, &settings),
+            pool: StatementPool::new(pool, &settings),
             statements: Statements::new(&settings),
             settings,
             checked: OnceCell::new(),
@@ -184,7 +184,7 @@ impl PostgresBackend {
     /// `lock_timeout` and a `statement_timeout`.
     #[must_use]
     pub fn pool(&self) -> &Pool {
-        self.0.session.pool()
+        self.0.pool.pool()
     }
 
     /// Ties a transaction of your own, in the same database, to a lock: it can commit its work only

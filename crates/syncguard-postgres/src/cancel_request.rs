@@ -39,7 +39,7 @@ pub(crate) struct CancelRequests {
 
 type Sending = Pin<Box<dyn Future<Output = Delivery> + Send>>;
 
-/// How far a request has come. What the server makes of it, it does not say.
+/// How far a request has come. The server does not say what it did with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Delivery {
     /// There was no connection to be had.

@@ -6,8 +6,8 @@ use tokio_postgres::types::Type;
 
 use crate::error::{Phase, classify};
 use crate::inner::Inner;
+use crate::pool::Param;
 use crate::record::Record;
-use crate::session::Param;
 
 /// Why a transaction must not go on.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -11,8 +11,8 @@ use syncguard_core::authoring::cancel::Unsettled;
 pub(crate) struct Doubtful(Mutex<HashMap<LockId, Unsettled>>);
 
 impl Doubtful {
-    /// More than a pool can lose connections while one lock is held. Beyond it the oldest doubts are as
-    /// good as any to drop.
+    /// A pool does not lose more connections than this while one lock is held. Beyond it the oldest entries
+    /// are dropped.
     const LIMIT: usize = 10_000;
 
     pub(crate) fn note(&self, acquire: Unsettled) {

@@ -34,7 +34,7 @@ const LONGEST_ASIDE: Duration = Duration::from_secs(5 * 60);
 
 /// Cancels statements, and waits for their answers.
 pub(crate) struct Drain {
-    /// `None`: nobody can, and the server ends them when it does.
+    /// `None`: statements cannot be cancelled, and end when the server has done them.
     cancel: Option<CancelRequests>,
     aside: Arc<Semaphore>,
     /// Connections that have a place in the pool and wait for an answer.
@@ -60,7 +60,7 @@ impl Drain {
         }
     }
 
-    /// A place outside of the pool, for a connection that has been waited for long enough.
+    /// A place outside of the pool, for a connection that has not answered for too long.
     async fn place(&self) -> OwnedSemaphorePermit {
         sleep(PATIENCE).await;
         match Arc::clone(&self.aside).acquire_owned().await {

@@ -7,8 +7,8 @@ use syncguard_core::authoring::cancel::Caller;
 use tokio_postgres::types::Type;
 
 use crate::inner::Inner;
+use crate::pool::{Lane, Param};
 use crate::record::column;
-use crate::session::{Lane, Param};
 use crate::statements::Statement;
 
 /// What was found that can make the database forget a lock it has granted, or a fence: after that,
@@ -84,7 +84,7 @@ impl Inner {
         let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
         let parameters = [Param::Text(&locks), Param::Text(&fences)];
         let answer = self
-            .session
+            .pool
             .query(Lane::Contender, &Caller::new(None), &inspection(), &parameters)
             .await?;
         let row =

@@ -95,7 +95,7 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
         "57P01" | "57P02" | "57P05" if ended => Remedy::Reconnect { from_pool: false },
         _ => Remedy::Report,
     };
-    // A connection that was handed out in the middle of a transaction had better go.
+    // Class 25: the pool handed the connection out in the middle of a transaction.
     let connection = if ended || sqlstate.starts_with("25") {
         ConnectionState::Broken
     } else {

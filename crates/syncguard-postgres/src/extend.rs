@@ -7,8 +7,8 @@ use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
 use tokio_postgres::Row;
 
 use crate::inner::Inner;
+use crate::pool::{Lane, Param};
 use crate::record::{Record, column, written_time};
-use crate::session::{Lane, Param};
 
 /// One extend. If its connection was lost and it was sent again, the second answer holds whatever
 /// became of the first; one that expected an expiry then may find the expiry that the first has set.
@@ -21,7 +21,7 @@ pub(crate) async fn extend(
     let parameters =
         [Param::Text(request.lock_id.expose()), Param::from(request.ttl), Param::expiry(expected)];
     let answer = inner
-        .session
+        .pool
         .query(Lane::Holder, &caller, &inner.statements.extend, &parameters)
         .await
         .map_err(|error| error.with_lock_id(request.lock_id))?;

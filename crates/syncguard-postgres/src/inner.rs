@@ -4,13 +4,13 @@ use syncguard_core::LockError;
 use tokio::sync::OnceCell;
 
 use crate::doubtful::Doubtful;
-use crate::session::Session;
+use crate::pool::StatementPool;
 use crate::settings::Settings;
 use crate::statements::Statements;
 
 /// What the clones of a backend share.
 pub(crate) struct Inner {
-    pub(crate) session: Session,
+    pub(crate) pool: StatementPool,
     pub(crate) statements: Statements,
     pub(crate) settings: Settings,
     /// Set once the database was found good enough for strict mode.

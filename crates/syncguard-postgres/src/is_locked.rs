@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use crate::inner::Inner;
 use crate::lookup;
 use crate::names;
+use crate::pool::{Lane, Param};
 use crate::record::Record;
-use crate::session::{Lane, Param};
 
 /// One question.
 pub(crate) async fn is_locked(
@@ -35,8 +35,7 @@ async fn clean_up(inner: Arc<Inner>, key: Key) {
     };
     let cleanup = &inner.statements.cleanup;
     let parameters = [Param::Text(storage_key.expose())];
-    let result =
-        inner.session.query(Lane::Contender, &Caller::new(None), cleanup, &parameters).await;
+    let result = inner.pool.query(Lane::Contender, &Caller::new(None), cleanup, &parameters).await;
     if let Err(error) = result {
         tracing::debug!(%error, key_hash = %key.hash_id(), "an expired lock was not cleared away");
     }

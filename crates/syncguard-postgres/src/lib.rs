@@ -62,9 +62,9 @@
 //! # Beside the TypeScript library
 //!
 //! Tables, rows and advisory locks are those of SyncGuard 2.5 for TypeScript; both may share a
-//! database, and a fleet. Two holders or a repeated fence cannot come of that. What remains is the
-//! other library's own: it takes the time at its transaction's start, so a lock that it had to wait
-//! for is born shorter than its TTL.
+//! database, and a fleet. Fences never repeat. What remains is the other library's own: it takes the time at its transaction's start, so a lock that it had to wait
+//! for is born shorter than its TTL. And if one of its clients extends a lock in the last moment, also one
+//! that was taken here, another one of them can overwrite that lock. Extends of this crate are safe.
 //!
 //! # Behind PgBouncer
 //!
@@ -136,12 +136,13 @@ mod inner;
 mod is_locked;
 mod lookup;
 mod names;
+mod pool;
 mod record;
 mod release;
 mod schema;
-mod session;
 mod settings;
 mod settle;
+mod sql_fence;
 mod statements;
 #[cfg(feature = "tls")]
 mod tls;
@@ -156,6 +157,7 @@ pub use self::check_fence::CheckFenceError;
 pub use self::config::PostgresOptions;
 pub use self::durability::{DurabilityReport, DurabilityRisk};
 pub use self::schema::{schema_sql, setup_schema};
+pub use self::sql_fence::SqlFence;
 
 // So that what people see first compiles.
 #[cfg(doctest)]

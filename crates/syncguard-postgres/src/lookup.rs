@@ -7,8 +7,8 @@ use syncguard_core::{Key, LockError, LockId, LockInfo, LookupBy, LookupRequest};
 
 use crate::inner::Inner;
 use crate::names;
+use crate::pool::{Lane, Param};
 use crate::record::Record;
-use crate::session::{Lane, Param};
 
 /// One look-up.
 pub(crate) async fn lookup(
@@ -31,7 +31,7 @@ pub(crate) async fn by_key(
 ) -> Result<Option<Record>, LockError> {
     let storage_key = names::lock_name(key)?;
     let answer = inner
-        .session
+        .pool
         .query(
             Lane::Contender,
             caller,
@@ -49,7 +49,7 @@ async fn by_lock_id(
     caller: &Caller,
 ) -> Result<Option<Record>, LockError> {
     let answer = inner
-        .session
+        .pool
         .query(
             Lane::Contender,
             caller,

@@ -7,8 +7,8 @@ use syncguard_core::{LockError, NotHeld, ReleaseRequest, ReleaseResult};
 use tokio_postgres::Row;
 
 use crate::inner::Inner;
+use crate::pool::{Lane, Param};
 use crate::record::{Record, column};
-use crate::session::{Lane, Param};
 
 /// One release.
 pub(crate) async fn release(
@@ -18,7 +18,7 @@ pub(crate) async fn release(
     let caller = Caller::new(request.cancellation.as_ref());
     let parameters = [Param::Text(request.lock_id.expose())];
     let answer = inner
-        .session
+        .pool
         .query(Lane::Holder, &caller, &inner.statements.release, &parameters)
         .await
         .map_err(|error| error.with_lock_id(request.lock_id))?;

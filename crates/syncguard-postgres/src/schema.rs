@@ -11,8 +11,8 @@ use tokio_postgres::types::Type;
 
 use crate::config::PostgresOptions;
 use crate::error::{self, Phase, classify};
+use crate::pool::StatementPool;
 use crate::record::column;
-use crate::session::Session;
 use crate::settings::Settings;
 use crate::statements::render;
 
@@ -82,8 +82,8 @@ const SETUP_LOCK: i64 = 0x5379_6e63_4775_6172;
 const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn run(pool: Pool, settings: &Settings) -> Result<(), LockError> {
-    let session = Session::new(pool, settings);
-    let connection = session.connection(Instant::now() + settings.pool_wait, None).await?;
+    let pool = StatementPool::new(pool, settings);
+    let connection = pool.connection(Instant::now() + settings.pool_wait, None).await?;
     let done = timeout(SETUP_TIMEOUT, make(connection.client()?, settings)).await;
     match done {
         Ok(Ok(())) => connection.give_back(),

@@ -7,8 +7,8 @@ use syncguard_core::{LockError, Timestamp};
 
 use crate::inner::Inner;
 use crate::names;
+use crate::pool::{Lane, Param};
 use crate::record::{column, written_time};
-use crate::session::{Lane, Param};
 
 impl Inner {
     /// Releases the lock if it is there, and says whether it can still come.
@@ -26,7 +26,7 @@ impl Inner {
             return Ok(Settled::NotYet(BUSY));
         }
         if first.at <= deadline {
-            return Ok(Settled::NotYet(self.session.clock().passes_in(deadline)));
+            return Ok(Settled::NotYet(self.pool.clock().passes_in(deadline)));
         }
         self.look(acquire).await?;
         Ok(Settled::Done)
@@ -36,7 +36,7 @@ impl Inner {
         let storage_key = names::lock_name(&acquire.key)?;
         let parameters = [Param::Text(acquire.lock_id.expose()), Param::Text(storage_key.expose())];
         let answer = self
-            .session
+            .pool
             .query(Lane::Holder, &Caller::new(None), &self.statements.settle, &parameters)
             .await
             .map_err(|error| error.with_key(&acquire.key).with_lock_id(acquire.lock_id))?;
@@ -45,12 +45,12 @@ impl Inner {
             .as_ref()
             .ok_or_else(|| LockError::internal("PostgreSQL did not answer a clean-up"))?;
         let at = written_time(column(row, 2)?)?;
-        self.session.clock().learn(answer.sent, at);
+        self.pool.clock().learn(answer.sent, at);
         Ok(Look { alone: column(row, 0)?, at })
     }
 }
 
-/// While somebody is at the key.
+/// How long to wait while somebody acquires the key.
 const BUSY: Duration = Duration::from_millis(250);
 
 struct Look {

@@ -10,9 +10,9 @@ use tokio::sync::broadcast::error::TryRecvError;
 
 /// Counts the nodes that came and went.
 ///
-/// fred sends a command for a second time in two cases. After `MOVED`, which ran nothing. And where it
-/// drops the connection on which the answer was to come, because the node has left the cluster or the
-/// connection is broken; then it has said before that a node was removed, or added again.
+/// fred sends a command for a second time in two cases. The first is `MOVED`: nothing was run then. The
+/// second is that it drops the connection on which the answer was to come, because the node has left the
+/// cluster or the connection is broken. Before that it says that a node was removed, or added again.
 pub(crate) struct Changes(Mutex<Seen>);
 
 struct Seen {

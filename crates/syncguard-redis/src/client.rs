@@ -20,15 +20,15 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::changes::Changes;
 use crate::config::{RedisOptions, WaitReplicas};
+use crate::early_timer::EarlyTimer;
 use crate::error::{self, Stage};
-use crate::heartbeat::Heartbeat;
 
 /// The connections of a backend.
 pub(crate) struct Connections {
     all: Box<[Connection]>,
     next: AtomicUsize,
     command_timeout: Duration,
-    heartbeat: Heartbeat,
+    early_timer: EarlyTimer,
     /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
     may_interrupt: bool,
     /// The tasks of connections this library opened; they end with it.
@@ -104,7 +104,7 @@ impl Connections {
             all: clients.iter().map(connection).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
-            heartbeat: Heartbeat::before(command_timeout),
+            early_timer: EarlyTimer::before(command_timeout),
             may_interrupt: clients
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
@@ -210,7 +210,7 @@ impl Connections {
         let connection = self.pick();
         let client = &connection.client;
         let changes = connection.changes();
-        self.heartbeat.note_call();
+        self.early_timer.note_call();
         let answers = connection.answers.load(Ordering::Relaxed);
         let mut at = Instant::now();
         let (until, exactly) = match bound {

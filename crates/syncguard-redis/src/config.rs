@@ -120,8 +120,8 @@ impl RedisOptions {
     /// Lets `is_locked` clear away a lock that has been over for three seconds. Default: off.
     ///
     /// Redis does that by itself; only records without a TTL, which this library never writes, stay.
-    /// With it on, `is_locked` is no longer a pure read, and fails on a replica's user without
-    /// write access no more than before: clearing that fails is ignored.
+    /// With it on, `is_locked` also writes. Where it may not, it still answers: a clearing that fails is
+    /// ignored.
     pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
         self.cleanup_in_is_locked = cleanup;
         self

@@ -38,8 +38,8 @@ pub(crate) struct Answer {
 impl Answer {
     /// The answer, if it is the last word.
     ///
-    /// On a cluster, the driver sends what was under way to a node that goes away to another one. What
-    /// the first one was sent may then still be carried out after the answer of the second.
+    /// On a cluster, the driver sends a command again to another node if the first node goes away before it
+    /// answers. The first node may still carry it out after the second one has answered.
     pub(crate) fn settled(self) -> Result<Self, LockError> {
         if self.may_run_again { Err(sent_twice()) } else { Ok(self) }
     }
@@ -92,8 +92,8 @@ impl Inner {
 
     /// Runs a script that writes, with a deadline after which the server refuses it.
     ///
-    /// `sends` is told of the deadline before each sending, and of how long the answer is waited for. A
-    /// server that refuses has another clock than we knew: then the script is sent once more.
+    /// `sends` is told of the deadline before each sending, and of how long the answer is waited for. If
+    /// the server refuses, its clock was set since we last heard of it, and the script is sent once more.
     pub(crate) async fn write<const K: usize, const A: usize>(
         &self,
         call: impl Fn(Value) -> Result<Call<K, A>, LockError>,

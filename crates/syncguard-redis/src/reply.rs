@@ -149,7 +149,7 @@ fn timestamp(millis: &str) -> Option<Timestamp> {
 fn refusal(answer: Value) -> LockError {
     let Value::Array(parts) = answer else { return unintelligible() };
     let [Value::Integer(problem), name] = parts.as_slice() else { return unintelligible() };
-    // A name that is not UTF-8 was not given by this library; its hash is that of nothing.
+    // This library never gives a name that is not UTF-8. The hash of an empty text stands for it.
     let name = name.as_str().unwrap_or_default();
     match problem {
         -1 => corrupt_record(&name, "it is not a string"),

@@ -12,8 +12,7 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
     let (result, time) = release::attempt(inner, acquire.lock_id).await?;
     let is_certain = if result.is_released() {
-        // It was sent once, so this was all there is of it; but not on a cluster, where a second copy
-        // may be on its way.
+        // It was sent once, so nothing else of it can come. On a cluster a second copy may be on its way.
         !inner.connections.is_clustered()
     } else {
         time.is_some_and(|time| time > deadline)

@@ -1,4 +1,4 @@
-//! What a server speaks that does not answer as expected.
+//! Whether a server that does not answer as expected speaks TLS or plain text.
 //!
 //! A client that speaks TLS to Redis without it waits in vain, because Redis waits for the end of the line;
 //! one that speaks plain text to a TLS port is cut off without a word. Either would look like a server
@@ -76,7 +76,8 @@ async fn answers(server: &Server, tls: bool) -> io::Result<bool> {
     })
 }
 
-/// The smallest one that every server answers, be it by an alert: TLS 1.2, two ciphers, no extensions.
+/// The smallest greeting that every server answers, at least with an alert: TLS 1.2, two ciphers, no
+/// extensions.
 fn client_hello() -> Vec<u8> {
     const RANDOM: [u8; 32] = [0; 32];
     // A record of a handshake with 47 bytes; a ClientHello with 43 bytes; the version.

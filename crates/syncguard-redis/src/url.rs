@@ -49,7 +49,7 @@ impl Scheme {
             "" => Topology::Single,
             "-cluster" => Topology::Cluster,
             "-sentinel" => Topology::Sentinel,
-            // There is nobody between the two ends to hide from.
+            // A Unix socket does not leave the machine: TLS protects nothing there.
             "+unix" if !tls => Topology::UnixSocket,
             _ => return None,
         };

@@ -9,10 +9,10 @@ use syncguard_core::{
     ReleaseRequest, ReleaseResult,
 };
 
-use crate::operation::{Answer, Pending};
+use crate::event::{Operation, Outcome};
+use crate::operation::Pending;
 use crate::queue::Queue;
-use crate::record::Record;
-use crate::{EventKind, Reason, TelemetryOptions};
+use crate::{Reason, TelemetryOptions};
 
 /// Wraps a backend so that everything it does becomes an event. TypeScript: `withTelemetry`.
 ///
@@ -38,12 +38,10 @@ pub fn with_telemetry<B: LockBackend>(backend: B, options: TelemetryOptions) -> 
 }
 
 fn observer(queue: &Arc<Queue>) -> LockObserver {
+    let logs = queue.logs();
     let queue = Arc::clone(queue);
-    LockObserver::new(move |observation| {
-        if let Some(record) = Record::observed(queue.backend(), observation) {
-            queue.push(record);
-        }
-    })
+    let observer = LockObserver::new(move |observation| queue.observe(observation));
+    if logs { observer.that_logs() } else { observer }
 }
 
 /// A backend that tells what it does: see [`with_telemetry`].
@@ -90,37 +88,37 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
         let (key, lock_id) = (Some(&request.key), Some(request.lock_id));
-        let pending = Pending::start(&self.queue, EventKind::Acquire, key, lock_id);
+        let pending = Pending::start(&self.queue, Operation::Acquire, key, lock_id);
         pending.end(self.inner.acquire(request).await, |result| match result {
-            AcquireResult::Acquired(_) => Answer::OK,
-            AcquireResult::Locked => Answer::fail(Some(Reason::Locked)),
+            AcquireResult::Acquired(_) => Outcome::Ok,
+            AcquireResult::Locked => Outcome::No(Some(Reason::Locked)),
         })
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let lock_id = Some(request.lock_id);
-        let pending = Pending::start(&self.queue, EventKind::Release, None, lock_id);
+        let pending = Pending::start(&self.queue, Operation::Release, None, lock_id);
         pending.end(self.inner.release(request).await, |result| match result {
-            ReleaseResult::NotHeld(why) => Answer::fail(Reason::of(*why)),
-            _ => Answer::OK,
+            ReleaseResult::NotHeld(why) => Outcome::No(Reason::of(*why)),
+            _ => Outcome::Ok,
         })
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         let lock_id = Some(request.lock_id);
-        let pending = Pending::start(&self.queue, EventKind::Extend, None, lock_id);
+        let pending = Pending::start(&self.queue, Operation::Extend, None, lock_id);
         pending.end(self.inner.extend(request).await, |result| match result {
-            ExtendResult::Extended { .. } => Answer::OK,
-            ExtendResult::NotHeld(why) => Answer::fail(Reason::of(*why)),
+            ExtendResult::Extended { .. } => Outcome::Ok,
+            ExtendResult::NotHeld(why) => Outcome::No(Reason::of(*why)),
             // The lock is held, only its expiry is not what was thought.
-            _ => Answer::fail(None),
+            _ => Outcome::No(None),
         })
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
         let key = Some(&request.key);
-        let pending = Pending::start(&self.queue, EventKind::IsLocked, key, None);
-        pending.end(self.inner.is_locked(request).await, |locked| Answer::yes_or_no(*locked))
+        let pending = Pending::start(&self.queue, Operation::IsLocked, key, None);
+        pending.end(self.inner.is_locked(request).await, |locked| Outcome::yes_or_no(*locked))
     }
 
     async fn lookup(
@@ -131,8 +129,8 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
             LookupBy::Key(key) => (Some(key), None),
             LookupBy::LockId(lock_id) => (None, Some(*lock_id)),
         };
-        let pending = Pending::start(&self.queue, EventKind::Lookup, key, lock_id);
-        pending.end(self.inner.lookup(request).await, |found| Answer::yes_or_no(found.is_some()))
+        let pending = Pending::start(&self.queue, Operation::Lookup, key, lock_id);
+        pending.end(self.inner.lookup(request).await, |found| Outcome::yes_or_no(found.is_some()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

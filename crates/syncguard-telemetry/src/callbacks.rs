@@ -1,11 +1,15 @@
 //! Those who want to hear of events, and how they are told.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use syncguard_core::authoring::contain;
+use syncguard_core::{Key, Observation};
+
 use crate::LockEvent;
+use crate::now::Change;
 use crate::options::{IncludeRaw, TelemetryOptions};
 use crate::record::{Record, Scope};
-use syncguard_core::authoring::contain;
 
 /// The sinks, the predicate for raw values, and how often one of them panicked.
 pub(crate) struct Callbacks {
@@ -32,6 +36,7 @@ impl Callbacks {
             let Record { mut event, key, lock_id, scope } = record;
             event.key_hash = key.as_ref().map(Into::into);
             event.lock_id_hash = lock_id.as_ref().map(Into::into);
+            event.key_family = key.as_ref().and_then(|key| self.family(key));
             if self.may_include_raw(&event) {
                 (event.key, event.lock_id) = (key, lock_id);
             }
@@ -44,6 +49,24 @@ impl Callbacks {
                 }
             }
         });
+    }
+
+    /// Keeps count of who waits and who holds. Called where it happens, so that no full queue makes the
+    /// counts wrong.
+    pub(crate) fn count(&self, backend: &'static str, observation: &Observation) {
+        if self.options.counters.is_empty() {
+            return;
+        }
+        let Some((key, what, by)) = Change::of(observation) else { return };
+        let change = Change { backend, key_family: self.family(key), what, by };
+        for counter in &self.options.counters {
+            self.contain(|| counter(&change));
+        }
+    }
+
+    fn family(&self, key: &Key) -> Option<Arc<str>> {
+        let families = self.options.families.as_ref()?;
+        Some(self.contain(|| families.of(key)).unwrap_or_else(|| families.other()))
     }
 
     fn may_include_raw(&self, event: &LockEvent) -> bool {

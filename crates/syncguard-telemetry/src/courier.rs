@@ -49,7 +49,7 @@ impl Courier {
             self.errand.callbacks.deliver(record);
             delivered = 1;
         }
-        // Where nobody else has the callbacks any more they end here, and they are foreign to their end.
+        // This may be the last owner of the callbacks. Their drop is foreign code and can panic.
         contain(move || drop(self));
     }
 

@@ -1,6 +1,7 @@
 //! What an observer of locks is told.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::{ErrorCode, HashId, Key, LockId, LossReason, NotHeld};
@@ -9,38 +10,158 @@ use syncguard_core::{ErrorCode, HashId, Key, LockId, LossReason, NotHeld};
 ///
 /// `Debug` never shows a key or a lock id, also where the event carries them.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct LockEvent {
+    pub(crate) backend: &'static str,
+    pub(crate) what: What,
+    pub(crate) duration: Duration,
+    pub(crate) key_family: Option<Arc<str>>,
+    pub(crate) key_hash: Option<HashId>,
+    pub(crate) lock_id_hash: Option<HashId>,
+    pub(crate) key: Option<Key>,
+    pub(crate) lock_id: Option<LockId>,
+}
+
+/// What happened, and how it ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Operation(Operation, Outcome),
+    Wait(u32, Outcome),
+    /// With why it was lost, if it was.
+    Hold(Option<LossReason>),
+}
+
+/// The five operations of a backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    Acquire,
+    Release,
+    Extend,
+    IsLocked,
+    Lookup,
+}
+
+/// How an operation or a wait ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome {
+    Ok,
+    /// An answer, but not the one that was wanted.
+    No(Option<Reason>),
+    Error(ErrorCode),
+}
+
+impl LockEvent {
     /// The short name of the backend, as its
     /// [capabilities](syncguard_core::BackendCapabilities::backend) say.
-    pub backend: &'static str,
+    #[must_use]
+    pub const fn backend(&self) -> &'static str {
+        self.backend
+    }
+
     /// What was done. TypeScript: `type`.
-    pub kind: EventKind,
+    #[must_use]
+    pub const fn kind(&self) -> EventKind {
+        match self.what {
+            What::Operation(Operation::Acquire, _) => EventKind::Acquire,
+            What::Operation(Operation::Release, _) => EventKind::Release,
+            What::Operation(Operation::Extend, _) => EventKind::Extend,
+            What::Operation(Operation::IsLocked, _) => EventKind::IsLocked,
+            What::Operation(Operation::Lookup, _) => EventKind::Lookup,
+            What::Wait(..) => EventKind::Wait,
+            What::Hold(_) => EventKind::Hold,
+        }
+    }
+
     /// How it went.
-    pub result: EventResult,
-    /// Why it failed, if that is an answer and no error.
-    pub reason: Option<Reason>,
+    #[must_use]
+    pub const fn result(&self) -> EventResult {
+        match self.what {
+            What::Operation(_, Outcome::Ok) | What::Wait(_, Outcome::Ok) | What::Hold(None) => {
+                EventResult::Ok
+            }
+            _ => EventResult::Fail,
+        }
+    }
+
+    /// Why it failed, if that is an answer and no error. A wait that ran out of time has both.
+    #[must_use]
+    pub const fn reason(&self) -> Option<Reason> {
+        match self.what {
+            What::Operation(_, Outcome::No(reason)) | What::Wait(_, Outcome::No(reason)) => reason,
+            What::Wait(_, Outcome::Error(ErrorCode::AcquisitionTimeout)) => Some(Reason::Locked),
+            _ => None,
+        }
+    }
+
     /// What kind of error it ended with.
-    pub error_code: Option<ErrorCode>,
+    #[must_use]
+    pub const fn error_code(&self) -> Option<ErrorCode> {
+        match self.what {
+            What::Operation(_, Outcome::Error(code)) | What::Wait(_, Outcome::Error(code)) => {
+                Some(code)
+            }
+            _ => None,
+        }
+    }
+
     /// How long it took: the operation, the wait, or the hold.
-    pub duration: Duration,
+    #[must_use]
+    pub const fn duration(&self) -> Duration {
+        self.duration
+    }
+
     /// How many acquires the wait took; for [`EventKind::Wait`] alone.
-    pub attempts: Option<u32>,
+    #[must_use]
+    pub const fn attempts(&self) -> Option<u32> {
+        match self.what {
+            What::Wait(attempts, _) => Some(attempts),
+            _ => None,
+        }
+    }
+
     /// Why the lock was lost; for [`EventKind::Hold`] alone, and only if it failed.
-    pub loss: Option<LossReason>,
+    #[must_use]
+    pub const fn loss(&self) -> Option<LossReason> {
+        match self.what {
+            What::Hold(loss) => loss,
+            _ => None,
+        }
+    }
+
+    /// The family of the key, where a key is involved and the options
+    /// [name families](crate::TelemetryOptions::with_key_family).
+    #[must_use]
+    pub fn key_family(&self) -> Option<&str> {
+        self.key_family.as_deref()
+    }
+
     /// The hash of the key, where a key is involved.
     ///
     /// A release and an extend go by the lock id alone.
-    pub key_hash: Option<HashId>,
+    #[must_use]
+    pub const fn key_hash(&self) -> Option<HashId> {
+        self.key_hash
+    }
+
     /// The hash of the lock id, where one is involved.
     ///
     /// For an acquire and a wait it is the id they asked for, granted or not: it ties the attempts
     /// of one call together, and says nothing of who holds the lock.
-    pub lock_id_hash: Option<HashId>,
+    #[must_use]
+    pub const fn lock_id_hash(&self) -> Option<HashId> {
+        self.lock_id_hash
+    }
+
     /// The key itself, if the options allow it.
-    pub key: Option<Key>,
+    #[must_use]
+    pub const fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
     /// The lock id itself, if the options allow it.
-    pub lock_id: Option<LockId>,
+    #[must_use]
+    pub const fn lock_id(&self) -> Option<LockId> {
+        self.lock_id
+    }
 }
 
 /// What an event is about: one of the five operations, or what [`lock`](syncguard_core::lock()) and

@@ -76,7 +76,7 @@ impl Inbox {
         }
     }
 
-    /// Whoever sleeps may go; whoever works ends that first.
+    /// A courier that sleeps ends now; one that delivers ends when it is done.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;

@@ -11,7 +11,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), syncguard_memory::LockError> {
 //! let options = TelemetryOptions::new().with_on_event(|event| {
-//!     println!("{} {} in {:?}", event.kind, event.result, event.duration);
+//!     println!("{} {} in {:?}", event.kind(), event.result(), event.duration());
 //! });
 //! let backend = with_telemetry(MemoryBackend::new(), options);
 //! lock(&backend, "payment:123", async |_held| { /* … */ }).await?;
@@ -51,7 +51,7 @@
 //!
 //! The operation pays for two readings of the clock and a place in a bounded queue. Hashing,
 //! callbacks and sinks run on a thread of the telemetry's own, so that a callback may block, and
-//! delays no operation. When it does not keep up, events are dropped and
+//! delays no operation. Only the metrics of who waits and who holds right now are counted at once. When it does not keep up, events are dropped and
 //! [counted](Telemetry::dropped_events). A panic in it is contained, and counted as well. A backend
 //! that is not wrapped computes nothing of all this.
 //!
@@ -72,7 +72,8 @@
 //! # Features
 //!
 //! - `tracing`: [`TelemetryOptions::with_tracing`] logs every event, with a level by its outcome.
-//! - `opentelemetry`: [`TelemetryOptions::with_opentelemetry`] keeps metrics.
+//! - `opentelemetry`: [`TelemetryOptions::with_opentelemetry`] keeps metrics. It needs version 0.33 of the
+//!   crate `opentelemetry`, and of `opentelemetry_sdk`.
 
 // On docs.rs, each item says which feature it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -83,7 +84,9 @@ mod backend;
 mod callbacks;
 mod courier;
 mod event;
+mod families;
 mod inbox;
+mod now;
 mod operation;
 mod options;
 mod queue;

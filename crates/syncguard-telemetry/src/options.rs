@@ -1,9 +1,15 @@
 //! What is done with events.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use crate::LockEvent;
+use syncguard_core::Key;
 
+use crate::LockEvent;
+use crate::families::Families;
+use crate::now::Change;
+
+pub(crate) type Counter = Box<dyn Fn(&Change) + Send + Sync>;
 pub(crate) type Sink = Box<dyn Fn(&LockEvent) + Send + Sync>;
 pub(crate) type Predicate = Box<dyn Fn(&LockEvent) -> bool + Send + Sync>;
 
@@ -14,15 +20,18 @@ pub(crate) type Predicate = Box<dyn Fn(&LockEvent) -> bool + Send + Sync>;
 ///
 /// let options = TelemetryOptions::new()
 ///     .with_on_event(|event| println!("{event:?}"))
-///     .with_include_raw_if(|event| event.kind == EventKind::Hold);
+///     .with_include_raw_if(|event| event.kind() == EventKind::Hold);
 /// ```
 #[must_use]
 pub struct TelemetryOptions {
     pub(crate) sinks: Vec<Sink>,
     pub(crate) include_raw: IncludeRaw,
     pub(crate) capacity: usize,
-    /// Whether a sink wants to know where the caller was, by `tracing`.
-    pub(crate) wants_scope: bool,
+    /// Whether a sink logs through `tracing`. It wants to know where the caller was.
+    pub(crate) logs: bool,
+    /// What counts who waits and who holds.
+    pub(crate) counters: Vec<Counter>,
+    pub(crate) families: Option<Families>,
 }
 
 pub(crate) enum IncludeRaw {
@@ -41,7 +50,9 @@ impl TelemetryOptions {
             sinks: Vec::new(),
             include_raw: IncludeRaw::Never,
             capacity: Self::QUEUE_CAPACITY,
-            wants_scope: false,
+            logs: false,
+            counters: Vec::new(),
+            families: None,
         }
     }
 
@@ -77,6 +88,35 @@ impl TelemetryOptions {
         self
     }
 
+    /// Names the family of each key, for [events](LockEvent::key_family), log lines and metrics. Default:
+    /// no families.
+    ///
+    /// Keys are no label for a metric: there are too many, and they name users. A family is what many of
+    /// them have in common. At most 100 names are kept; keys with another name are in the family
+    /// `other`. A panic counts as `other`, too.
+    ///
+    /// Names are not hashed, so let them tell nothing of whom a key is about. The function must be quick and
+    /// give one key the same name each time: it is also called where locks are taken.
+    ///
+    /// ```
+    /// use syncguard_telemetry::TelemetryOptions;
+    ///
+    /// let options = TelemetryOptions::new().with_key_family(|key| {
+    ///     match key.expose().split(':').next() {
+    ///         Some("payment") => "payment",
+    ///         Some("job") => "job",
+    ///         _ => "other",
+    ///     }
+    /// });
+    /// ```
+    pub fn with_key_family<F: Into<Cow<'static, str>>>(
+        mut self,
+        family: impl Fn(&Key) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.families = Some(Families::new(move |key| family(key).into()));
+        self
+    }
+
     /// How many events may wait for their callbacks; those beyond are dropped and counted. Default:
     /// 4096, of some 150 bytes each. Zero counts as one.
     pub fn with_queue_capacity(mut self, events: usize) -> Self {
@@ -101,6 +141,7 @@ impl fmt::Debug for TelemetryOptions {
         f.debug_struct("TelemetryOptions")
             .field("sinks", &self.sinks.len())
             .field("include_raw", &include_raw)
+            .field("key_families", &self.families.is_some())
             .field("queue_capacity", &self.capacity)
             .finish()
     }

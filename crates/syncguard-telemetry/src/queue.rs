@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use syncguard_core::Observation;
 use tokio::runtime::Handle;
 
 use crate::callbacks::Callbacks;
@@ -14,6 +15,15 @@ use crate::courier::Courier;
 use crate::inbox::{Duty, Errand, Inbox, State};
 use crate::options::TelemetryOptions;
 use crate::record::{Record, Scope};
+
+/// How many events found no place, in all queues of the process: for metrics, whose instruments all queues
+/// share.
+static DROPPED_BY_ALL: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(feature = "opentelemetry")]
+pub(crate) fn dropped_by_all() -> u64 {
+    DROPPED_BY_ALL.load(Ordering::Relaxed)
+}
 
 pub(crate) struct Queue {
     backend: &'static str,
@@ -44,9 +54,22 @@ impl Queue {
         self.callbacks.panics()
     }
 
+    /// Whether every loss is logged by a sink.
+    pub(crate) fn logs(&self) -> bool {
+        self.options().logs
+    }
+
+    /// Hears what happens around locks: counts who waits and holds, and tells of the ends.
+    pub(crate) fn observe(&self, observation: &Observation) {
+        self.callbacks.count(self.backend, observation);
+        if let Some(record) = Record::observed(self.backend, observation) {
+            self.push(record);
+        }
+    }
+
     /// Takes a record in, or drops it if the queue is full. Never waits for a callback.
     pub(crate) fn push(&self, mut record: Record) {
-        if self.options().wants_scope {
+        if self.options().logs {
             record.scope = Some(Scope::current());
         }
         let mut state = self.inbox.lock();
@@ -55,6 +78,7 @@ impl Queue {
             state.taken += 1;
         } else {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            DROPPED_BY_ALL.fetch_add(1, Ordering::Relaxed);
         }
         let courier = self.call_courier(&mut state);
         drop(state);

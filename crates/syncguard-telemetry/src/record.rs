@@ -8,7 +8,7 @@ use syncguard_core::{
 };
 use tracing::{Dispatch, Span};
 
-use crate::{EventKind, EventResult, LockEvent, Reason};
+use crate::event::{LockEvent, Outcome, Reason, What};
 
 /// An event without its hashes, and what they are made of.
 pub(crate) struct Record {
@@ -34,19 +34,15 @@ impl Scope {
 impl Record {
     pub(crate) fn new(
         backend: &'static str,
-        kind: EventKind,
-        key: Option<Key>,
-        lock_id: Option<LockId>,
+        what: What,
+        duration: Duration,
+        (key, lock_id): (Option<Key>, Option<LockId>),
     ) -> Self {
         let event = LockEvent {
             backend,
-            kind,
-            result: EventResult::Fail,
-            reason: None,
-            error_code: None,
-            duration: Duration::ZERO,
-            attempts: None,
-            loss: None,
+            what,
+            duration,
+            key_family: None,
             key_hash: None,
             lock_id_hash: None,
             key: None,
@@ -55,7 +51,7 @@ impl Record {
         Self { event, key, lock_id, scope: None }
     }
 
-    /// `None` for what a later version of the core may tell.
+    /// `None` for a beginning, and for what a later version of the core may tell.
     pub(crate) fn observed(backend: &'static str, observation: &Observation) -> Option<Self> {
         match observation {
             Observation::Acquisition(acquisition) => Some(Self::wait(backend, acquisition)),
@@ -65,32 +61,22 @@ impl Record {
     }
 
     fn wait(backend: &'static str, observed: &AcquisitionObserved) -> Self {
-        let (key, lock_id) = (Some(observed.key.clone()), Some(observed.lock_id));
-        let mut record = Self::new(backend, EventKind::Wait, key, lock_id);
-        let event = &mut record.event;
-        event.duration = observed.waited;
-        event.attempts = Some(observed.attempts);
-        match observed.end {
-            AcquisitionEnd::Acquired => event.result = EventResult::Ok,
-            AcquisitionEnd::Locked => event.reason = Some(Reason::Locked),
-            AcquisitionEnd::Failed(code) => {
-                event.error_code = Some(code);
-                event.reason = (code == ErrorCode::AcquisitionTimeout).then_some(Reason::Locked);
-            }
-            _ => event.error_code = Some(ErrorCode::Aborted),
-        }
-        record
+        let outcome = match observed.end {
+            AcquisitionEnd::Acquired => Outcome::Ok,
+            AcquisitionEnd::Locked => Outcome::No(Some(Reason::Locked)),
+            AcquisitionEnd::Failed(code) => Outcome::Error(code),
+            _ => Outcome::Error(ErrorCode::Aborted),
+        };
+        let of = (Some(observed.key.clone()), Some(observed.lock_id));
+        Self::new(backend, What::Wait(observed.attempts, outcome), observed.waited, of)
     }
 
     fn hold(backend: &'static str, observed: &HoldObserved) -> Self {
-        let (key, lock_id) = (Some(observed.key.clone()), Some(observed.lock_id));
-        let mut record = Self::new(backend, EventKind::Hold, key, lock_id);
-        let event = &mut record.event;
-        event.duration = observed.held;
-        match observed.reason {
-            LossReason::Released => event.result = EventResult::Ok,
-            reason => event.loss = Some(reason),
-        }
-        record
+        let loss = match observed.reason {
+            LossReason::Released => None,
+            reason => Some(reason),
+        };
+        let of = (Some(observed.key.clone()), Some(observed.lock_id));
+        Self::new(backend, What::Hold(loss), observed.held, of)
     }
 }

@@ -178,7 +178,7 @@ async fn a_queue_that_is_dropped_at_any_moment_loses_no_event() {
     for round in 0..3000 {
         let (told, events) = channel();
         let options =
-            TelemetryOptions::new().with_on_event(move |event| told.send(event.kind).unwrap());
+            TelemetryOptions::new().with_on_event(move |event| told.send(event.kind()).unwrap());
         let backend = with_telemetry(MemoryBackend::new(), options);
         ask(&backend).await;
         for _ in 0..round % 60 {
@@ -198,7 +198,7 @@ async fn a_queue_that_is_dropped_at_any_moment_loses_no_event() {
 async fn a_callback_can_use_the_runtime_of_the_operation() {
     let (told, spawned) = channel();
     let options = TelemetryOptions::new().with_on_event(move |event| {
-        let (told, kind) = (told.clone(), event.kind);
+        let (told, kind) = (told.clone(), event.kind());
         tokio::spawn(async move { told.send(kind).unwrap() });
     });
     let backend = with_telemetry(MemoryBackend::new(), options);
@@ -222,7 +222,7 @@ async fn events_keep_their_order() {
         cycle(&backend).await;
     }
     let lines: Vec<_> =
-        seen.events(&handle).await.iter().map(|event| event.kind.as_str()).collect();
+        seen.events(&handle).await.iter().map(|event| event.kind().as_str()).collect();
     let expected: Vec<_> = (0..2000).map(|n| ["acquire", "release"][n % 2]).collect();
     assert_eq!(lines, expected);
 }
@@ -231,7 +231,7 @@ async fn events_keep_their_order() {
 async fn dropping_the_backend_loses_no_event() {
     let (told, events) = channel();
     let (gate, options) = Gate::new(TelemetryOptions::new());
-    let options = options.with_on_event(move |event| told.send(event.kind.as_str()).unwrap());
+    let options = options.with_on_event(move |event| told.send(event.kind().as_str()).unwrap());
     let backend = with_telemetry(MemoryBackend::new(), options);
     cycle(&backend).await;
     gate.called.recv().unwrap();
@@ -260,7 +260,7 @@ fn a_backend_outlives_its_runtime() {
 fn no_runtime_is_needed() {
     let (told, events) = channel();
     let options =
-        TelemetryOptions::new().with_on_event(move |event| told.send(event.kind).unwrap());
+        TelemetryOptions::new().with_on_event(move |event| told.send(event.kind()).unwrap());
     let backend = with_telemetry(MemoryBackend::new(), options);
     // A future that never waits for anything.
     let mut asking = pin!(ask(&backend));

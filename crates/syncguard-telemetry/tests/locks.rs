@@ -10,7 +10,7 @@ use syncguard_memory::{
     LockBackend, LockConfig, LossReason, MemoryBackend, ReleaseRequest, acquire, hash_key, lock,
     try_lock,
 };
-use syncguard_telemetry::{EventKind, TelemetryHandle, with_telemetry};
+use syncguard_telemetry::{EventKind, LockEvent, TelemetryHandle, with_telemetry};
 use tokio::time::{advance, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ async fn lock_tells_wait_and_hold() {
     let lines: Vec<_> = events.iter().map(common::line).collect();
     assert_eq!(lines, ["acquire ok", "wait ok attempts=1", "hold ok 3000ms", "release ok"]);
     // All of one call name the same lock.
-    assert!(events.iter().all(|event| event.lock_id_hash == events[0].lock_id_hash));
-    assert!(events[..3].iter().all(|event| event.key_hash == Some(hash_key(KEY))));
+    assert!(events.iter().all(|event| event.lock_id_hash() == events[0].lock_id_hash()));
+    assert!(events[..3].iter().all(|event| event.key_hash() == Some(hash_key(KEY))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,7 +222,7 @@ async fn two_decorators_hear_of_everything_each() {
     lock(&outer, KEY, async |_| ()).await.unwrap();
     for (seen, handle) in [(&inner_seen, inner_handle), (&outer_seen, outer.telemetry())] {
         let events = seen.events(&handle).await;
-        let mut kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
+        let mut kinds: Vec<_> = events.iter().map(LockEvent::kind).collect();
         kinds.sort_by_key(|kind| kind.as_str());
         let all = [EventKind::Acquire, EventKind::Hold, EventKind::Release, EventKind::Wait];
         assert_eq!(kinds, all);

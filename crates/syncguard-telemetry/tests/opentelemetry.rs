@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{KEY, Store, TTL, take};
@@ -13,18 +15,19 @@ use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, ErrorCode, IsLockedRequest, Jitter, LockBackend,
     LockConfig, ReleaseRequest, acquire, lock,
 };
-use syncguard_telemetry::opentelemetry::KeyValue;
 use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
+use syncguard_telemetry::opentelemetry::{KeyValue, global};
 use syncguard_telemetry::{TelemetryOptions, with_telemetry};
 use tokio::time::sleep;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::Registry;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn metrics_add_up() {
-    let exporter = InMemoryMetricExporter::default();
-    let reader = PeriodicReader::builder(exporter.clone()).build();
-    let provider = SdkMeterProvider::builder().with_reader(reader).build();
+    let (exporter, provider) = exported();
     let store = Store::slow(Duration::from_millis(20));
     let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
     let backend = with_telemetry(store.clone(), options);
@@ -90,6 +93,117 @@ async fn metrics_add_up() {
     assert_eq!(all, 6 + count("extend", &[fail, error]), "{operations:?}");
 }
 
+fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
+    let exporter = InMemoryMetricExporter::default();
+    let reader = PeriodicReader::builder(exporter.clone()).build();
+    let provider = SdkMeterProvider::builder().with_reader(reader).build();
+    (exporter, provider)
+}
+
+/// How many wait and hold, by family, whatever becomes of the events.
+#[tokio::test(start_paused = true)]
+async fn who_waits_and_who_holds_right_now() {
+    let (exporter, provider) = exported();
+    let options = TelemetryOptions::new()
+        .with_opentelemetry(&provider.meter("syncguard"))
+        .with_key_family(|key| key.expose().split(':').next().unwrap_or_default().to_owned())
+        .with_queue_capacity(1);
+    let backend = with_telemetry(Store::default(), options);
+    let now = |name: &str, unit: &str| {
+        provider.force_flush().unwrap();
+        let metrics = Metrics::of(&exporter);
+        exporter.reset();
+        metrics.now(name, unit)
+    };
+    let families = |payment: i64, job: i64| {
+        let of =
+            |family| sorted(&[("syncguard.backend", "memory"), ("syncguard.key_family", family)]);
+        vec![(of("job"), job), (of("payment"), payment)]
+    };
+
+    let payments = [acquire(&backend, "payment:1").await, acquire(&backend, "payment:2").await];
+    let job = acquire(&backend, "job:1").await.unwrap();
+    let waiting = tokio::spawn({
+        let backend = backend.clone();
+        async move { acquire(&backend, "payment:1").await.map(drop) }
+    });
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(now("syncguard.lock.held", "{lock}"), families(2, 1));
+    assert_eq!(now("syncguard.lock.waiting", "{caller}"), families(1, 0));
+
+    // One is given up, one is given back, one is lost.
+    waiting.abort();
+    waiting.await.unwrap_err();
+    drop(job);
+    let [lost, kept] = payments;
+    let stolen = ReleaseRequest::new(lost.as_ref().unwrap().lock_id());
+    assert!(backend.inner().release(stolen).await.unwrap().is_released());
+    assert!(!lost.unwrap().extend(TTL).await.unwrap().is_extended());
+    assert_eq!(now("syncguard.lock.held", "{lock}"), families(1, 0));
+    assert_eq!(now("syncguard.lock.waiting", "{caller}"), families(0, 0));
+    drop(kept);
+    assert_eq!(now("syncguard.lock.held", "{lock}"), families(0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_family_of_a_key_is_on_everything_that_knows_the_key() {
+    let (exporter, provider) = exported();
+    let options = TelemetryOptions::new()
+        .with_opentelemetry(&provider.meter("syncguard"))
+        .with_key_family(|key| {
+            assert!(key.expose() == KEY, "as the test wants it");
+            "payment"
+        });
+    let backend = with_telemetry(Store::default(), options);
+    for key in [KEY, "one for which the function panics"] {
+        lock(&backend, key, async |_| ()).await.unwrap();
+    }
+    backend.telemetry().flush().await;
+    provider.force_flush().unwrap();
+    let metrics = Metrics::of(&exporter);
+    for name in ["syncguard.lock.wait_time", "syncguard.lock.hold_time"] {
+        let found = metrics.histogram(name, "s");
+        let families: Vec<_> = found.iter().map(|(attributes, ..)| family_in(attributes)).collect();
+        assert_eq!(families, [Some("other"), Some("payment")], "{name}");
+    }
+    for (attributes, ..) in metrics.histogram("syncguard.operation.duration", "s") {
+        let is_acquire = attributes.contains(&("syncguard.operation".into(), "acquire".into()));
+        assert_eq!(family_in(&attributes).is_some(), is_acquire, "{attributes:?}");
+    }
+}
+
+fn family_in(attributes: &Attributes) -> Option<&str> {
+    let family = attributes.iter().find(|(name, _)| name == "syncguard.key_family");
+    family.map(|(_, family)| family.as_str())
+}
+
+/// A meter that was made before its provider keeps nothing. That is said once, not once a backend.
+#[test]
+fn a_meter_of_a_provider_that_nobody_set_is_noticed() {
+    let warnings = Warnings::default();
+    let _subscriber = tracing::subscriber::set_default(Registry::default().with(warnings.clone()));
+    let (_exporter, provider) = exported();
+    let _options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
+    assert_eq!(warnings.0.load(Ordering::Relaxed), 0);
+    for _ in 0..3 {
+        let meter = global::meter("syncguard");
+        let _options = TelemetryOptions::new().with_opentelemetry(&meter);
+        assert_eq!(warnings.0.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl<S: Subscriber> Layer<S> for Warnings {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        if metadata.target().starts_with("syncguard") && *metadata.level() == Level::WARN {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 type Attributes = Vec<(String, String)>;
 
 fn sorted(attributes: &[(&str, &str)]) -> Attributes {
@@ -103,6 +217,7 @@ struct Metrics(Vec<(String, String, Data)>);
 
 enum Data {
     Counter(Vec<(Attributes, u64)>),
+    UpDown(Vec<(Attributes, i64)>),
     Histogram(Vec<(Attributes, u64, f64)>),
 }
 
@@ -136,6 +251,11 @@ impl Metrics {
         let Data::Counter(points) = self.find(name, unit) else { panic!("{name}") };
         points.clone()
     }
+
+    fn now(&self, name: &str, unit: &str) -> Vec<(Attributes, i64)> {
+        let Data::UpDown(points) = self.find(name, unit) else { panic!("{name}") };
+        points.clone()
+    }
 }
 
 impl Data {
@@ -155,6 +275,14 @@ impl Data {
                     points.map(|point| (texts(point.attributes()), point.value())).collect();
                 points.sort();
                 Self::Counter(points)
+            }
+            AggregatedMetrics::I64(MetricData::Sum(sum)) => {
+                assert!(!sum.is_monotonic());
+                let points = sum.data_points();
+                let mut points: Vec<_> =
+                    points.map(|point| (texts(point.attributes()), point.value())).collect();
+                points.sort();
+                Self::UpDown(points)
             }
             other => panic!("{other:?}"),
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use common::{KEY, Store, TTL, request, take};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, ErrorCode, IsLockedRequest, LockBackend, LockConfig,
-    ReleaseRequest, acquire, hash_key,
+    ReleaseRequest, acquire, hash_key, lock,
 };
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tracing::field::{Field, Visit};
@@ -88,13 +88,47 @@ async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
     }
 }
 
+/// What telemetry logs, the guard does not log a second time.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_logged_once() {
+    let log = Log::all();
+    let (backend, _subscriber) = logged(&log, Store::default());
+    let losses = async || {
+        let lines = log.lines(&backend).await;
+        lines.into_iter().filter(|line| line.text.contains("lost")).count()
+    };
+    let kept = LockConfig::new(KEY).with_ttl(TTL).with_auto_extend(AutoExtend::new());
+    let guard = acquire(&backend, kept.clone()).await.unwrap();
+    let stolen = ReleaseRequest::new(guard.lock_id());
+    assert!(backend.inner().inner.release(stolen).await.unwrap().is_released());
+    guard.lost().await;
+    assert_eq!(losses().await, 1);
+    drop(guard);
+
+    let short = LockConfig::new(KEY).with_ttl(TTL);
+    lock(&backend, short, async |_| tokio::time::sleep(TTL * 2).await).await.unwrap();
+    assert_eq!(losses().await, 1);
+
+    // Without telemetry the guard says it itself.
+    let store = backend.inner().clone();
+    let guard = acquire(&store, kept).await.unwrap();
+    assert!(store.inner.release(ReleaseRequest::new(guard.lock_id())).await.unwrap().is_released());
+    guard.lost().await;
+    tokio::task::yield_now().await;
+    assert_eq!(losses().await, 1);
+}
+
 fn logged(log: &Log, store: Store) -> (Telemetry<Store>, impl Sized) {
     let subscriber = tracing::subscriber::set_default(Registry::default().with(log.clone()));
     (with_telemetry(store, TelemetryOptions::new().with_tracing()), subscriber)
 }
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Line>>>);
+struct Log {
+    lines: Arc<Mutex<Vec<Line>>>,
+    /// Not only those of telemetry.
+    all: bool,
+}
 
 #[derive(Debug)]
 struct Line {
@@ -104,22 +138,26 @@ struct Line {
 }
 
 impl Log {
+    fn all() -> Self {
+        Self { all: true, ..Self::default() }
+    }
+
     async fn lines(&self, backend: &Telemetry<Store>) -> Vec<Line> {
         backend.telemetry().flush().await;
-        std::mem::take(&mut *self.0.lock().unwrap())
+        std::mem::take(&mut *self.lines.lock().unwrap())
     }
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        if event.metadata().target() != "syncguard::telemetry" {
+        if !self.all && event.metadata().target() != "syncguard::telemetry" {
             return;
         }
         let mut text = Text::default();
         event.record(&mut text);
         let span = context.event_span(event).map(|span| span.name());
         let line = Line { level: *event.metadata().level(), span, text: text.0 };
-        self.0.lock().unwrap().push(line);
+        self.lines.lock().unwrap().push(line);
     }
 }
 

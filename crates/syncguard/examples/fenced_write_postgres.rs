@@ -13,8 +13,8 @@
 use std::env;
 use std::time::Duration;
 
-use syncguard::postgres::PostgresBackend;
 use syncguard::postgres::tokio_postgres::{self, Client, NoTls};
+use syncguard::postgres::{PostgresBackend, SqlFence};
 use syncguard::{Fence, Held, LockConfig, acquire, lock};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -26,8 +26,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 /// write more than once, and no two holders have the same fence.
 async fn set_balance(db: &Client, account: i64, balance: i64, fence: Fence) -> Result<bool> {
     let sql = "UPDATE accounts SET balance = $2, fence = $3 WHERE id = $1 AND fence <= $3";
-    let fence = fence.get().cast_signed(); // 15 digits fit
-    let written = db.execute(sql, &[&account, &balance, &fence]).await?;
+    let written = db.execute(sql, &[&account, &balance, &SqlFence(fence)]).await?;
     Ok(written == 1)
 }
 

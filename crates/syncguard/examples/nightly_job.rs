@@ -17,8 +17,8 @@
 use std::time::Duration;
 use std::{env, io, process};
 
-use syncguard::postgres::PostgresBackend;
 use syncguard::postgres::tokio_postgres::{self, Client, NoTls};
+use syncguard::postgres::{PostgresBackend, SqlFence};
 use syncguard::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, Held, LockConfig, lock,
 };
@@ -77,7 +77,7 @@ async fn work(backend: &PostgresBackend, db: &mut Client, night: &str, held: &He
         return Ok(());
     }
     println!("{me} runs {night} under fence {}", held.fence());
-    let fence = held.fence().get().cast_signed(); // 15 digits fit
+    let fence = SqlFence(held.fence());
     loop {
         // Short transactions, each of which commits only while the lock is held: what is done stays
         // done, and a machine that was away for too long adds nothing.

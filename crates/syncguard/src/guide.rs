@@ -35,6 +35,9 @@ pub mod errors {}
 #[doc = include_str!("guide/cancellation.md")]
 pub mod cancellation {}
 
+#[doc = include_str!("guide/runtimes.md")]
+pub mod runtimes {}
+
 #[doc = include_str!("guide/choosing.md")]
 pub mod choosing {}
 

@@ -52,6 +52,13 @@ fn every_row_links_to_a_counterpart_or_says_why_there_is_none() {
 }
 
 #[test]
+fn the_page_names_the_unicode_version_of_keys() {
+    let (major, minor, _) = syncguard::Key::UNICODE_VERSION;
+    let named = format!("here Unicode {major}.{minor} ");
+    assert!(PAGE.contains(&named), "the page does not say {named:?}");
+}
+
+#[test]
 fn tables_are_told_from_text() {
     let page =
         "| a | b |\n|---|---|\n| TypeScript | Rust |\n|---|---|\n| `x` | [`X`] |\n\n| `y` | z |\n";

@@ -104,7 +104,7 @@ async fn late_acquires_behind_a_pooler_are_a_few_warnings() -> Result<()> {
     let backend = PostgresBackend::connect_with(&pooler.url(), options).await?;
     backend.setup_schema().await?;
     // The server's time is known from now on.
-    drop(take(&backend, "first").await);
+    let _first = take(&backend, "first").await;
     let before = warnings.count();
 
     server.pause()?;

@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use syncguard_core::backend_url::BackendUrl;
+//! use syncguard_core::authoring::backend_url::BackendUrl;
 //!
 //! let url = BackendUrl::parse("etcd://host:2379?lease_timeout_ms=1500&tls=require")?;
 //! url.expect_only(&[&["lease_timeout_ms", "key_prefix"], &["tls"]])?;

@@ -15,7 +15,8 @@ use crate::{Timestamp, Ttl};
 ///
 /// ```
 /// use std::time::Duration;
-/// use syncguard_core::{StoreClock, Timestamp};
+/// use syncguard_core::Timestamp;
+/// use syncguard_core::authoring::StoreClock;
 /// use tokio::time::Instant;
 ///
 /// let clock = StoreClock::new();

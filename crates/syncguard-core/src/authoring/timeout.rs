@@ -11,7 +11,7 @@ use crate::{LockError, Ttl};
 ///
 /// ```
 /// use std::time::Duration;
-/// use syncguard_core::checked_timeout;
+/// use syncguard_core::authoring::checked_timeout;
 ///
 /// assert!(checked_timeout("request timeout", Duration::from_secs(5)).is_ok());
 /// let refused = checked_timeout("request timeout", Duration::MAX).unwrap_err();

@@ -23,7 +23,7 @@ pub use self::error::{ErrorCode, LockError};
 pub use self::info::{LockInfo, LockInfoDebug};
 pub use self::liveness::{TIME_TOLERANCE, is_live};
 pub use self::observer::{
-    AcquisitionEnd, AcquisitionObserved, HoldObserved, LockObserver, Observation,
+    AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
 };
 pub use self::release_error::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 pub use self::request::{

@@ -29,7 +29,10 @@ use crate::{ErrorCode, Key, LockId, LossReason};
 /// let defaults = ClientState::default().with_observer(observer);
 /// ```
 #[derive(Clone, Default)]
-pub struct LockObserver(Option<Arc<Observe>>);
+pub struct LockObserver {
+    listener: Option<Arc<Observe>>,
+    logs: bool,
+}
 
 type Observe = dyn Fn(&Observation) + Send + Sync;
 
@@ -37,10 +40,24 @@ type Observe = dyn Fn(&Observation) + Send + Sync;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Observation {
+    /// Somebody began to try for a lock. An [`Acquisition`](Self::Acquisition) follows.
+    AcquisitionBegan(Began),
+    /// A guard was made. A [`Hold`](Self::Hold) follows, unless the guard is forgotten.
+    HoldBegan(Began),
     /// Somebody stopped trying for a lock, with or without success.
     Acquisition(AcquisitionObserved),
     /// A lock that a guard held is over.
     Hold(HoldObserved),
+}
+
+/// The beginning of a call that wants a lock, or of a hold.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Began {
+    /// What is to be locked, or is locked.
+    pub key: Key,
+    /// The lock id of the first attempt, or of the lock.
+    pub lock_id: LockId,
 }
 
 /// The end of one call of [`acquire`](crate::acquire()), [`try_lock`](crate::try_lock()) or
@@ -97,36 +114,51 @@ pub struct HoldObserved {
 impl LockObserver {
     /// An observer from a closure.
     pub fn new(observe: impl Fn(&Observation) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(observe)))
+        Self { listener: Some(Arc::new(observe)), logs: false }
+    }
+
+    /// Says that this observer logs every loss it hears of. The guards then do not log it a second time.
+    #[must_use]
+    pub fn that_logs(mut self) -> Self {
+        self.logs = self.listener.is_some();
+        self
     }
 
     /// No observer; the default.
     #[must_use]
     pub const fn none() -> Self {
-        Self(None)
+        Self { listener: None, logs: false }
     }
 
     /// Whether nobody listens.
     #[must_use]
     pub const fn is_none(&self) -> bool {
-        self.0.is_none()
+        self.listener.is_none()
     }
 
-    /// Both observers, this one first.
+    /// Whether this observer logs every loss: see [`that_logs`](Self::that_logs).
+    #[must_use]
+    pub const fn logs(&self) -> bool {
+        self.logs
+    }
+
+    /// Both observers, this one first. Together they log every loss if one of them does.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        match (self.0, other.0) {
-            (Some(first), Some(second)) => Self::new(move |observation| {
+        let logs = self.logs || other.logs;
+        let listener: Option<Arc<Observe>> = match (self.listener, other.listener) {
+            (Some(first), Some(second)) => Some(Arc::new(move |observation: &Observation| {
                 // The second one is told even if the first one panics.
                 observe(&*first, observation);
                 second(observation);
-            }),
-            (one, other) => Self(one.or(other)),
-        }
+            })),
+            (one, other) => one.or(other),
+        };
+        Self { listener, logs }
     }
 
     pub(crate) fn report(&self, observation: impl FnOnce() -> Observation) {
-        if let Some(listener) = &self.0 {
+        if let Some(listener) = &self.listener {
             observe(&**listener, &observation());
         }
     }

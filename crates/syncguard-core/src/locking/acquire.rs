@@ -205,7 +205,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         if answers.is_open && !answers.last_is_contention {
             return self.unanswered(pauses);
         }
-        // Also where it was held since: by the lock that is being given back, for all we know.
+        // Also if the last answer was "locked": that can be our own lock, which is being given back.
         if answers.was_late {
             return self.late();
         }

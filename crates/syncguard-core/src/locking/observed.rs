@@ -2,7 +2,7 @@
 
 use crate::rt::Instant;
 use crate::{
-    AcquisitionEnd, AcquisitionObserved, HoldObserved, Key, LockError, LockId, LockObserver,
+    AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, Key, LockError, LockId, LockObserver,
     LossReason, Observation,
 };
 
@@ -18,6 +18,7 @@ pub(crate) struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     pub(crate) fn start(observer: &'a LockObserver, key: &'a Key, lock_id: LockId) -> Self {
         let observed = (!observer.is_none()).then(|| (observer, Instant::now()));
+        observer.report(|| Observation::AcquisitionBegan(Began { key: key.clone(), lock_id }));
         Self { observed, key, lock_id, attempts: 0 }
     }
 
@@ -76,10 +77,16 @@ impl Holding {
             return None;
         }
         let (observer, key) = (observer.clone(), key.clone());
+        observer.report(|| Observation::HoldBegan(Began { key: key.clone(), lock_id }));
         Some(Box::new(Self { observer, key, lock_id, since: Instant::now() }))
     }
 
-    /// The lock is over; without having ended, it would have been so at `until`.
+    /// Whether a loss is logged by whoever hears of it.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.observer.logs()
+    }
+
+    /// The lock is over. It would have ended by itself at `until`.
     pub(crate) fn end(
         &self,
         reason: LossReason,

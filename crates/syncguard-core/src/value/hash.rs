@@ -17,7 +17,8 @@ pub struct HashId([u8; 12]);
 
 /// The hash of any text: the first 12 bytes of the SHA-256 of its NFC form.
 ///
-/// TypeScript: `hashKey`. Never fails, and allocates only for text that is not ASCII.
+/// TypeScript: `hashKey`. Never fails, and allocates only for text that is not ASCII. At a shell, for a key
+/// in NFC: `printf %s KEY | sha256sum | cut -c1-24`.
 ///
 /// ```
 /// assert_eq!(syncguard_core::hash_key("resource:123").to_string(), "f52f328d6111ae89dbcfcb99");

@@ -19,6 +19,9 @@ use crate::{HashId, LockError};
 /// let key = Key::new("cafe\u{301}")?;
 /// assert_eq!(key.expose(), "caf\u{e9}");
 /// assert_eq!(format!("{key:?}"), "Key(#850f7dc43910ff890f8879c0)");
+///
+/// // To print it on purpose, where people may read it:
+/// assert_eq!(format!("the key is {}", key.expose()), "the key is caf\u{e9}");
 /// # Ok::<(), syncguard_core::LockError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,6 +30,12 @@ pub struct Key(Arc<str>);
 impl Key {
     /// The longest key, in bytes of UTF-8 after normalisation. TypeScript: `MAX_KEY_LENGTH_BYTES`.
     pub const MAX_LENGTH_BYTES: usize = 512;
+
+    /// The version of Unicode by which keys are normalised: major, minor, update.
+    ///
+    /// Programs with different versions can spell a key differently that has characters which only one of
+    /// them knows. They then lock two different keys.
+    pub const UNICODE_VERSION: (u8, u8, u8) = unicode_normalization::UNICODE_VERSION;
 
     /// No text longer than this can normalise to a legal key, so it is refused unread.
     ///

@@ -1,4 +1,4 @@
-//! One address of a server.
+//! One address of a server, and a connection to it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 
 use super::stream::Socket;
 
-/// Where it listens.
+/// Where a server listens.
 #[derive(Clone)]
 pub(super) enum Address {
     Tcp(SocketAddr),

@@ -87,7 +87,7 @@ mod tests {
 
     use super::{is_of_a_server, session};
 
-    /// What a server says that asks for nothing and gives the session this number.
+    /// The greeting of a server that asks for no password and gives the session this number.
     fn greeting(number: i32) -> Vec<u8> {
         let mut said = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c".to_vec();
         said.extend(number.to_be_bytes());
@@ -106,7 +106,7 @@ mod tests {
             (0, false),
             (-1, false),
         ];
-        // The driver asks a server for TLS first, and not at all.
+        // With `Prefer` the driver asks for TLS first, with `Disable` it does not.
         for mode in [SslMode::Prefer, SslMode::Disable] {
             for (number, expected) in cases {
                 let (ours, mut theirs) = duplex(1024);

@@ -16,7 +16,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 /// The connection that a cancel request goes over, which a TLS connector encrypts: see
 /// [`with_cancel_requests`](crate::PostgresOptions::with_cancel_requests).
 ///
-/// The end of it is the server's to say: `poll_shutdown` waits for that.
+/// `poll_shutdown` waits until the server closes it.
 pub struct CancelStream {
     socket: Socket,
     sent: Sent,

@@ -2,7 +2,7 @@
 --
 -- A lock is the JSON text {"key","lockId","fence","acquiredAtMs","expiresAtMs"}, in any order. What
 -- cannot be one is never taken for a free lock and never deleted: the script answers
--- { problem, name of the record }, and the client puts the problem into words (wire.rs).
+-- { problem, name of the record }, and the client puts the problem into words (reply.rs).
 local WRONG_TYPE, NOT_JSON, BAD_FIELD, ABSURD_NUMBER = -1, -2, -3, -4
 local MAX_MILLIS = 9007199254740991 -- 2^53 - 1: what Lua and JavaScript count exactly
 local TOLERANCE = 1000

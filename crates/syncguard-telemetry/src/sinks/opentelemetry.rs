@@ -1,13 +1,22 @@
 //! Events as metrics.
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Histogram, Meter};
+use std::sync::{Arc, Once};
 
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
+
+use crate::now::{Change, Counted};
+use crate::queue::dropped_by_all;
 use crate::{EventKind, LockEvent, Reason, TelemetryOptions};
 
 impl TelemetryOptions {
-    /// Keeps metrics with this OpenTelemetry meter: `opentelemetry::global::meter("syncguard")`, or
-    /// one of a `MeterProvider` of the program's own.
+    /// Keeps metrics with this OpenTelemetry meter, of **version 0.33** of the crate `opentelemetry`: that is
+    /// the one [re-exported](crate::opentelemetry) here. A meter of another version does not compile, and
+    /// the global provider of another version is not seen.
+    ///
+    /// Best pass a meter of the program's own provider. `opentelemetry::global::meter("syncguard")` will do
+    /// too, if the provider was set before: a meter that was made earlier keeps nothing, for ever.
+    /// Such a meter is noticed, and logged as a warning once.
     ///
     /// | instrument | kind, unit | what | attributes beside `syncguard.backend` |
     /// |---|---|---|---|
@@ -16,23 +25,57 @@ impl TelemetryOptions {
     /// | `syncguard.lock.attempts` | histogram, `{attempt}` | the attempts of each of these calls | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.hold_time` | histogram, `s` | how long guards held their locks | `syncguard.result`, `syncguard.loss` |
     /// | `syncguard.lock.contentions` | counter, `{contention}` | attempts that found the lock held by someone else | |
+    /// | `syncguard.lock.waiting` | up-down counter, `{caller}` | calls that try for a lock right now | |
+    /// | `syncguard.lock.held` | up-down counter, `{lock}` | guards that hold a lock right now | |
+    /// | `syncguard.telemetry.dropped_events` | counter, `{event}` | [events dropped](crate::TelemetryHandle::dropped_events), by all backends of the process; no attribute | |
     /// | `syncguard.lock.lost` | counter, `{lock}` | locks that were lost while a guard held them | `syncguard.loss` |
     ///
     /// Errors are counted by the durations that carry an `error.type`, as the semantic conventions
     /// want it: it is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are
-    /// never an attribute. The crate needs the API of OpenTelemetry only; it is
-    /// [re-exported](crate::opentelemetry).
+    /// never an attribute. With [`with_key_family`](Self::with_key_family), everything that knows its key
+    /// carries `syncguard.key_family`; a release and an extend know only the lock id.
+    ///
+    /// What waits and holds right now is counted where it happens, without the queue, so the counts stay
+    /// right when events are dropped. A loss that nobody has noticed yet still counts as held.
     ///
     /// ```
-    /// use syncguard_telemetry::{TelemetryOptions, opentelemetry};
+    /// use opentelemetry_sdk::metrics::SdkMeterProvider;
+    /// use syncguard_telemetry::TelemetryOptions;
+    /// use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
     ///
-    /// let options =
-    ///     TelemetryOptions::new().with_opentelemetry(&opentelemetry::global::meter("syncguard"));
+    /// # let exporter = opentelemetry_sdk::metrics::InMemoryMetricExporter::default();
+    /// let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter).build();
+    /// let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
     /// ```
-    pub fn with_opentelemetry(self, meter: &Meter) -> Self {
-        let metrics = Metrics::new(meter);
+    pub fn with_opentelemetry(mut self, meter: &Meter) -> Self {
+        if !keeps_anything(meter) {
+            static SAID: Once = Once::new();
+            SAID.call_once(|| {
+                tracing::warn!(
+                    "this OpenTelemetry meter keeps no metrics; make the meter provider first, and pass a meter of it"
+                );
+            });
+        }
+        let metrics = Arc::new(Metrics::new(meter));
+        let counts = Arc::clone(&metrics);
+        self.counters.push(Box::new(move |change| counts.count(change)));
         self.with_on_event(move |event| metrics.record(event))
     }
+}
+
+/// Registers the counter of dropped events, and says whether the meter will ever ask for it.
+///
+/// A meter of a provider that nobody set drops at once what it is to ask.
+fn keeps_anything(meter: &Meter) -> bool {
+    let ask: Arc<fn() -> u64> = Arc::new(dropped_by_all);
+    let kept = Arc::downgrade(&ask);
+    let _counter = meter
+        .u64_observable_counter("syncguard.telemetry.dropped_events")
+        .with_unit("{event}")
+        .with_description("Events that were dropped because the callbacks did not keep up")
+        .with_callback(move |observer| observer.observe(ask(), &[]))
+        .build();
+    kept.strong_count() > 0
 }
 
 struct Metrics {
@@ -42,6 +85,8 @@ struct Metrics {
     hold_time: Histogram<f64>,
     contentions: Counter<u64>,
     lost: Counter<u64>,
+    waiting: UpDownCounter<i64>,
+    held: UpDownCounter<i64>,
 }
 
 /// Seconds. The defaults of OpenTelemetry are made for milliseconds.
@@ -58,6 +103,9 @@ impl Metrics {
         };
         let counter = |name, unit, description| {
             meter.u64_counter(name).with_unit(unit).with_description(description).build()
+        };
+        let up_down = |name, unit, description| {
+            meter.i64_up_down_counter(name).with_unit(unit).with_description(description).build()
         };
         Self {
             operation_duration: seconds(
@@ -91,41 +139,67 @@ impl Metrics {
                 "{lock}",
                 "Locks that were lost while they were held",
             ),
+            waiting: up_down(
+                "syncguard.lock.waiting",
+                "{caller}",
+                "Calls that try for a lock right now",
+            ),
+            held: up_down("syncguard.lock.held", "{lock}", "Guards that hold a lock right now"),
+        }
+    }
+
+    fn count(&self, change: &Change) {
+        let counter = match change.what {
+            Counted::Waiting => &self.waiting,
+            Counted::Holding => &self.held,
+        };
+        match change.key_family.clone() {
+            None => counter.add(change.by, &[backend(change.backend)]),
+            Some(name) => counter.add(change.by, &[backend(change.backend), family(name)]),
         }
     }
 
     fn record(&self, event: &LockEvent) {
-        let seconds = event.duration.as_secs_f64();
-        let backend = KeyValue::new("syncguard.backend", event.backend);
-        let mut attributes = Vec::with_capacity(5);
-        attributes.push(backend.clone());
-        attributes.push(KeyValue::new("syncguard.result", event.result.as_str()));
-        if let Some(reason) = event.reason {
+        let seconds = event.duration().as_secs_f64();
+        let mut of_lock = vec![backend(event.backend())];
+        of_lock.extend(event.key_family.clone().map(family));
+        let mut attributes = of_lock.clone();
+        attributes.push(KeyValue::new("syncguard.result", event.result().as_str()));
+        if let Some(reason) = event.reason() {
             attributes.push(KeyValue::new("syncguard.reason", reason.as_str()));
         }
-        if let Some(code) = event.error_code {
+        if let Some(code) = event.error_code() {
             attributes.push(KeyValue::new("error.type", code.as_str()));
         }
-        match event.kind {
+        match event.kind() {
             EventKind::Wait => {
                 self.wait_time.record(seconds, &attributes);
-                self.attempts.record(event.attempts.unwrap_or_default().into(), &attributes);
+                self.attempts.record(event.attempts().unwrap_or_default().into(), &attributes);
             }
             EventKind::Hold => {
-                if let Some(loss) = event.loss {
+                if let Some(loss) = event.loss() {
                     let loss = KeyValue::new("syncguard.loss", loss.as_str());
                     attributes.push(loss.clone());
-                    self.lost.add(1, &[backend, loss]);
+                    of_lock.push(loss);
+                    self.lost.add(1, &of_lock);
                 }
                 self.hold_time.record(seconds, &attributes);
             }
             kind => {
                 attributes.push(KeyValue::new("syncguard.operation", kind.as_str()));
                 self.operation_duration.record(seconds, &attributes);
-                if event.reason == Some(Reason::Locked) {
-                    self.contentions.add(1, &[backend]);
+                if event.reason() == Some(Reason::Locked) {
+                    self.contentions.add(1, &of_lock);
                 }
             }
         }
     }
+}
+
+fn backend(name: &'static str) -> KeyValue {
+    KeyValue::new("syncguard.backend", name)
+}
+
+fn family(name: Arc<str>) -> KeyValue {
+    KeyValue::new("syncguard.key_family", name)
 }

@@ -20,8 +20,10 @@ impl TelemetryOptions {
     /// fractions. Raw keys and lock ids are never among them, whatever else the options say. Each
     /// line goes to the subscriber and into the span that were current where the event happened,
     /// which stay alive until then.
+    ///
+    /// A guard whose backend has this does not log its loss a second time.
     pub fn with_tracing(mut self) -> Self {
-        self.wants_scope = true;
+        self.logs = true;
         self.with_on_event(log)
     }
 }
@@ -33,16 +35,17 @@ fn log(event: &LockEvent) {
             tracing::event!(
                 target: "syncguard::telemetry",
                 $level,
-                backend = event.backend,
-                operation = event.kind.as_str(),
-                result = event.result.as_str(),
-                reason = event.reason.map(crate::Reason::as_str),
-                error_code = event.error_code.map(ErrorCode::as_str),
-                loss = event.loss.map(syncguard_core::LossReason::as_str),
-                attempts = event.attempts,
-                duration_ms = event.duration.as_secs_f64() * 1e3,
-                key_hash = event.key_hash.map(tracing::field::display),
-                lock_id_hash = event.lock_id_hash.map(tracing::field::display),
+                backend = event.backend(),
+                operation = event.kind().as_str(),
+                result = event.result().as_str(),
+                reason = event.reason().map(crate::Reason::as_str),
+                error_code = event.error_code().map(ErrorCode::as_str),
+                loss = event.loss().map(syncguard_core::LossReason::as_str),
+                attempts = event.attempts(),
+                duration_ms = event.duration().as_secs_f64() * 1e3,
+                key_family = event.key_family(),
+                key_hash = event.key_hash().map(tracing::field::display),
+                lock_id_hash = event.lock_id_hash().map(tracing::field::display),
                 "{}", message(event),
             )
         };
@@ -57,20 +60,20 @@ fn log(event: &LockEvent) {
 }
 
 fn level(event: &LockEvent) -> Level {
-    match (event.kind, event.error_code) {
+    match (event.kind(), event.error_code()) {
         (_, Some(ErrorCode::Aborted)) => Level::DEBUG,
         (_, Some(ErrorCode::AcquisitionTimeout)) => Level::INFO,
         (_, Some(code)) if code.is_retryable() => Level::WARN,
         (_, Some(_)) => Level::ERROR,
-        (EventKind::Hold, None) if event.loss.is_some() => Level::ERROR,
-        (EventKind::Release | EventKind::Extend, None) if event.reason.is_some() => Level::WARN,
+        (EventKind::Hold, None) if event.loss().is_some() => Level::ERROR,
+        (EventKind::Release | EventKind::Extend, None) if event.reason().is_some() => Level::WARN,
         (EventKind::IsLocked | EventKind::Lookup, None) => Level::TRACE,
         _ => Level::DEBUG,
     }
 }
 
 fn message(event: &LockEvent) -> &'static str {
-    match (event.kind, event.error_code.is_some(), event.result) {
+    match (event.kind(), event.error_code().is_some(), event.result()) {
         (EventKind::Hold, _, crate::EventResult::Fail) => "a lock was lost",
         (EventKind::Hold, _, crate::EventResult::Ok) => "a lock was given back",
         (EventKind::Wait, _, crate::EventResult::Ok) => "a lock was waited for",

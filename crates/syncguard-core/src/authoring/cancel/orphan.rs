@@ -88,7 +88,7 @@ impl<B: Settle> Job for Settling<B> {
     }
 
     fn over(&self) -> Instant {
-        // Whatever was granted at the very last moment.
+        // A lock that was granted at the last moment ends then.
         self.acquire.given_up + self.acquire.ttl.as_duration() + TIME_TOLERANCE + CLOCKS
     }
 
@@ -97,7 +97,7 @@ impl<B: Settle> Job for Settling<B> {
     }
 }
 
-/// What the store's clock may be off from what is known of it.
+/// How wrong our idea of the store's clock may be.
 const CLOCKS: Duration = Duration::from_secs(2);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 

@@ -19,7 +19,7 @@ pub trait Settle: LockBackend {
     ///
     /// # Cancel safety
     ///
-    /// It is dropped with the runtime at the worst, and then called again in another one.
+    /// If its runtime ends, it is dropped, and called again in another runtime.
     fn settle(
         &self,
         acquire: &Unsettled,

@@ -205,7 +205,9 @@ impl<B: LockBackend> Renewer<B> {
     }
 
     fn say_lost(&self) {
-        if let Err(reason) = self.validity.check() {
+        if let Err(reason) = self.validity.check()
+            && !self.validity.logs_loss()
+        {
             tracing::warn!(key_hash = %self.key.hash_id(), ?reason, "a lock that was kept alive is lost");
         }
     }

@@ -9,30 +9,30 @@ use std::thread;
 
 use crate::rt::{Instant, LOOK_AGAIN};
 
+/// Something that ends when its time comes.
+pub(super) trait Ends: Send + Sync {
+    /// Ends it if its time has come; says when it will, if it has not ended.
+    fn ends_at(&self) -> Option<Instant>;
+}
+
 static WATCHED: Mutex<Watched> =
     Mutex::new(Watched { locks: BTreeMap::new(), next: 0, has_thread: false });
 static CHANGED: Condvar = Condvar::new();
 
-/// What is over when its time has come.
-pub(super) trait Expires: Send + Sync {
-    /// Ends it if its time has come; else says when that will be.
-    fn end_in_time(&self) -> Option<Instant>;
-}
-
 struct Watched {
     /// By the time of the next look; the number tells those apart that end together.
-    locks: BTreeMap<(Instant, u64), Weak<dyn Expires>>,
+    locks: BTreeMap<(Instant, u64), Weak<dyn Ends>>,
     next: u64,
     has_thread: bool,
 }
 
 impl Watched {
-    fn insert(&mut self, at: Instant, lock: &Arc<dyn Expires>) {
+    fn insert(&mut self, at: Instant, lock: &Arc<dyn Ends>) {
         self.next += 1;
         self.locks.insert((at, self.next), Arc::downgrade(lock));
     }
 
-    fn due(&mut self) -> Vec<Weak<dyn Expires>> {
+    fn due(&mut self) -> Vec<Weak<dyn Ends>> {
         let now = Instant::now();
         let mut due = Vec::new();
         while let Some(first) = self.locks.first_entry().filter(|first| first.key().0 <= now) {
@@ -43,10 +43,10 @@ impl Watched {
 }
 
 /// Makes sure that everyone hears of the end of this lock when its time comes.
-pub(super) fn watch(validity: &Arc<dyn Expires>) {
-    let Some(until) = validity.end_in_time() else { return };
-    let mut watched = lock();
-    watched.insert(until, validity);
+pub(super) fn watch(lock: &Arc<dyn Ends>) {
+    let Some(until) = lock.ends_at() else { return };
+    let mut watched = watched_locks();
+    watched.insert(until, lock);
     CHANGED.notify_one();
     if !watched.has_thread {
         let thread = thread::Builder::new().name("syncguard-expiry".to_owned()).spawn(run);
@@ -58,7 +58,7 @@ pub(super) fn watch(validity: &Arc<dyn Expires>) {
 }
 
 fn run() {
-    let mut watched = lock();
+    let mut watched = watched_locks();
     loop {
         let due = watched.due();
         if due.is_empty() {
@@ -72,19 +72,19 @@ fn run() {
         }
         drop(watched);
         let renewed = still_held(due);
-        watched = lock();
-        for (until, validity) in renewed {
-            watched.insert(until, &validity);
+        watched = watched_locks();
+        for (until, lock) in renewed {
+            watched.insert(until, &lock);
         }
     }
 }
 
 /// Ends the locks whose time has come, and gives back those that were renewed meanwhile.
-fn still_held(due: Vec<Weak<dyn Expires>>) -> Vec<(Instant, Arc<dyn Expires>)> {
-    let alive = due.into_iter().filter_map(|validity| validity.upgrade());
-    alive.filter_map(|validity| Some((validity.end_in_time()?, validity))).collect()
+fn still_held(due: Vec<Weak<dyn Ends>>) -> Vec<(Instant, Arc<dyn Ends>)> {
+    let alive = due.into_iter().filter_map(|lock| lock.upgrade());
+    alive.filter_map(|lock| Some((lock.ends_at()?, lock))).collect()
 }
 
-fn lock() -> MutexGuard<'static, Watched> {
+fn watched_locks() -> MutexGuard<'static, Watched> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -191,7 +191,8 @@ impl<B: LockBackend> LockGuard<B> {
         let was_valid = self.held.validity.check().is_ok();
         self.held.validity.end(LossReason::Released);
         let result = self.give_back().await;
-        if was_valid && matches!(result, Ok(ReleaseResult::NotHeld(_))) {
+        let is_news = was_valid && !self.held.validity.logs_loss();
+        if is_news && matches!(result, Ok(ReleaseResult::NotHeld(_))) {
             tracing::warn!(
                 "a lock was not held any more when it was released, although its TTL was not over"
             );
@@ -217,7 +218,9 @@ impl<B: LockBackend> LockGuard<B> {
 
     /// Releases the lock after the work of [`lock`](crate::lock()), whose result matters more than an error here.
     pub(crate) async fn finish(mut self) {
-        if let Err(reason) = self.held.validity.check() {
+        if let Err(reason) = self.held.validity.check()
+            && !self.held.validity.logs_loss()
+        {
             tracing::warn!(?reason, "a lock was lost before its work had ended");
         }
         self.held.validity.end(LossReason::Released);

@@ -19,8 +19,8 @@ use crate::rt::model::{self, Instant, Spawner, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, Acquired, AutoExtend, BackendCapabilities, ClientState,
     ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError,
-    LockId, LockInfo, LockObserver, LookupRequest, LossReason, NotHeld, ReleaseRequest,
-    ReleaseResult, TimeAuthority, Timestamp, Ttl,
+    LockId, LockInfo, LockObserver, LookupRequest, LossReason, NotHeld, Observation,
+    ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, Ttl,
 };
 
 const TTL: Duration = Duration::from_millis(900);
@@ -220,7 +220,11 @@ impl Store {
         let lock_id = LockId::new("AAAAAAAAAAAAAAAAAAAAAA").unwrap();
         let observer = {
             let store = self.clone();
-            LockObserver::new(move |_| store.0.lock().unwrap().ends_observed += 1)
+            LockObserver::new(move |observation| {
+                if matches!(observation, Observation::Hold(_)) {
+                    store.0.lock().unwrap().ends_observed += 1;
+                }
+            })
         };
         let lease = Lease::new(
             self.clone(),

@@ -135,6 +135,11 @@ impl Validity {
         }
     }
 
+    /// Whether whoever hears of a loss logs it.
+    pub(crate) fn logs_loss(&self) -> bool {
+        self.holding.as_ref().is_some_and(|holding| holding.is_logged())
+    }
+
     /// Why a lock ends that ends at this time: the last TTL before the cap is cut to whole milliseconds.
     fn why_it_ends(&self, until: Instant) -> LossReason {
         match self.cap {
@@ -145,7 +150,7 @@ impl Validity {
         }
     }
 
-    /// Makes sure that `over` fires in time, whoever asks, from wherever, and whatever ends.
+    /// Makes sure that `over` fires in time, also outside of a runtime, and after a runtime has ended.
     pub(crate) fn watch(self: &Arc<Self>) {
         if self.watched.swap(true, Ordering::Relaxed) {
             return;
@@ -174,7 +179,7 @@ impl Validity {
 
     #[cfg(not(test))]
     fn watch_without_runtime(self: &Arc<Self>) {
-        let lock: Arc<dyn expiry::Expires> = Arc::<Self>::clone(self);
+        let lock: Arc<dyn expiry::Ends> = Arc::clone(self) as _;
         expiry::watch(&lock);
     }
 
@@ -220,8 +225,8 @@ impl Validity {
 }
 
 #[cfg(not(test))]
-impl expiry::Expires for Validity {
-    fn end_in_time(&self) -> Option<Instant> {
+impl expiry::Ends for Validity {
+    fn ends_at(&self) -> Option<Instant> {
         self.check().ok()
     }
 }

@@ -1,4 +1,4 @@
-//! One statement on a connection of the pool, with every wait bounded.
+//! The pool of connections: one statement on one of them, with every wait bounded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::statements::{Statement, render};
 
 /// The pool, and the rules for using it.
-pub(crate) struct Session {
+pub(crate) struct StatementPool {
     pool: Pool,
     /// Connections that contenders may take. They queue here, not at the pool, and leave one
     /// connection to those who hold a lock and want to extend or release it.
@@ -57,7 +57,7 @@ pub(crate) struct Answer {
     pub(crate) deadline: Option<Timestamp>,
 }
 
-impl Session {
+impl StatementPool {
     pub(crate) fn new(pool: Pool, settings: &Settings) -> Self {
         let connections = pool.status().max_size;
         let contenders = connections.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS);

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 /// worker sleeps no longer than that. A timeout in an otherwise idle program is such a timer: 20 µs
 /// of processor time a call, a third of what it costs. With a nearer one already there, none is.
 #[derive(Debug)]
-pub(crate) struct Heartbeat {
+pub(crate) struct EarlyTimer {
     shared: Arc<Shared>,
     period: Duration,
 }
@@ -20,31 +20,31 @@ pub(crate) struct Heartbeat {
 #[derive(Debug, Default)]
 struct Shared {
     calls: AtomicU64,
-    beats: AtomicBool,
+    runs: AtomicBool,
 }
 
-impl Heartbeat {
+impl EarlyTimer {
     /// For calls with this timeout.
     pub(crate) fn before(timeout: Duration) -> Self {
         Self { shared: Arc::default(), period: timeout / 2 }
     }
 
-    /// A call is made. Without a tokio runtime nothing beats.
+    /// A call is made. Without a tokio runtime there is no timer.
     pub(crate) fn note_call(&self) {
         let shared = &self.shared;
         shared.calls.fetch_add(1, Ordering::Relaxed);
-        if !shared.beats.load(Ordering::Relaxed)
+        if !shared.runs.load(Ordering::Relaxed)
             && let Ok(runtime) = Handle::try_current()
-            && !shared.beats.swap(true, Ordering::Relaxed)
+            && !shared.runs.swap(true, Ordering::Relaxed)
         {
-            runtime.spawn(beat(Beating(Arc::clone(shared)), self.period));
+            runtime.spawn(keep(Running(Arc::clone(shared)), self.period));
         }
     }
 }
 
 /// Until a period without a call.
-async fn beat(beating: Beating, period: Duration) {
-    let calls = &beating.0.calls;
+async fn keep(running: Running, period: Duration) {
+    let calls = &running.0.calls;
     let mut seen = calls.load(Ordering::Relaxed);
     loop {
         tokio::time::sleep(period).await;
@@ -56,11 +56,11 @@ async fn beat(beating: Beating, period: Duration) {
 }
 
 /// Ends with its task, also where the runtime ends first, so that the next call starts another.
-struct Beating(Arc<Shared>);
+struct Running(Arc<Shared>);
 
-impl Drop for Beating {
+impl Drop for Running {
     fn drop(&mut self) {
-        self.0.beats.store(false, Ordering::Relaxed);
+        self.0.runs.store(false, Ordering::Relaxed);
     }
 }
 
@@ -75,27 +75,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_beats_while_calls_are_made_and_not_longer() {
-        let heartbeat = Heartbeat::before(TIMEOUT);
+    async fn it_runs_while_calls_are_made_and_not_longer() {
+        let timer = EarlyTimer::before(TIMEOUT);
         assert_eq!(tasks(), 0);
         for _ in 0..10 {
-            heartbeat.note_call();
+            timer.note_call();
             assert_eq!(tasks(), 1);
             tokio::time::sleep(TIMEOUT / 4).await;
         }
         tokio::time::sleep(TIMEOUT * 2).await;
         assert_eq!(tasks(), 0);
-        heartbeat.note_call();
+        timer.note_call();
         assert_eq!(tasks(), 1);
     }
 
     #[test]
-    fn it_beats_again_after_its_runtime_ended() {
-        let heartbeat = Heartbeat::before(TIMEOUT);
+    fn it_runs_again_after_its_runtime_ended() {
+        let timer = EarlyTimer::before(TIMEOUT);
         for _ in 0..2 {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             runtime.unwrap().block_on(async {
-                heartbeat.note_call();
+                timer.note_call();
                 assert_eq!(tasks(), 1);
             });
         }
