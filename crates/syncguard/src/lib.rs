@@ -33,7 +33,7 @@
 //! - `postgres`: PostgreSQL 13 or later.
 //! - `firestore`: Cloud Firestore.
 //! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
-//! - `opentelemetry`: metrics of the same.
+//! - `opentelemetry`: metrics of the same, for version 0.33 of the crate `opentelemetry`.
 //! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.
 //! - `unix-sockets`: `redis+unix://` URLs.
 //! - `serde`: the types that are safe to print can be serialised.
