@@ -82,8 +82,8 @@ impl Inner {
         if self.strict_durability {
             let check = async || {
                 let report = durability::report(&self.connections).await?;
-                report.log(self.wait_replicas);
-                report.enforce(self.wait_replicas)
+                // What is refused is said by the error alone.
+                report.enforce(self.wait_replicas).inspect(|()| report.log(self.wait_replicas))
             };
             self.checked.get_or_try_init(check).await?;
         }
