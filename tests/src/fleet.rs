@@ -10,6 +10,7 @@ use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::postgres::deadpool_postgres::Pool;
 use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
+use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 
 pub use work::{Plan, key, longest_ttl, work};
 
@@ -30,7 +31,7 @@ impl Connected {
     }
 }
 
-/// Connects to `redis://…`, `postgres://…`, or the emulator at `firestore://HOST:PORT/PROJECT`.
+/// Connects to `redis://…`, `postgres://…`, `sqlite:FILE`, or the emulator at `firestore://HOST:PORT/PROJECT`.
 ///
 /// # Errors
 ///
@@ -50,6 +51,10 @@ pub async fn connect(url: &str) -> Result<Connected> {
             let backend = PostgresBackend::connect_with(url, options).await?;
             let pool = backend.pool().clone();
             (DynBackend::new(backend), Some(pool))
+        }
+        "sqlite" => {
+            let options = SqliteOptions::new().with_operation_timeout(bound);
+            (DynBackend::new(SqliteBackend::connect_with(url, options).await?), None)
         }
         _ => {
             let Emulated { host_port, project } = Emulated::parse(url)?;

@@ -2,7 +2,7 @@
 //!
 //! Each process writes its part as it goes, one line of JSON an event, so that a SIGKILL loses
 //! nothing but the call that was under way. [`History`] puts the parts together; [`check`] holds them
-//! against the eight invariants. A run in which nothing went wrong proves little: [`Floors`] says
+//! against the ten invariants. A run in which nothing went wrong proves little: [`Floors`] says
 //! how much must have happened.
 
 mod check;

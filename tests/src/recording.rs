@@ -2,8 +2,8 @@
 
 use syncguard::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, Timestamp,
+    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
 };
 
 use crate::history::{Answer, Call, Recorder};
@@ -41,7 +41,7 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
                 fence: lock.fence.get(),
                 expires_at: lock.expires_at.as_millis(),
             },
-            Ok(AcquireResult::Locked) => Answer::Locked,
+            Ok(AcquireResult::Locked(_)) => Answer::Locked,
             Err(error) => failed(error),
         });
         result
@@ -105,6 +105,10 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
             Err(error) => failed(error),
         });
         result
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.inner.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -8,6 +8,7 @@
 mod firestore;
 mod postgres;
 mod redis;
+mod sqlite;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +46,7 @@ enum Store {
     Redis(redis::Redis),
     Postgres(postgres::Postgres),
     Firestore(Box<firestore::Firestore>),
+    Sqlite(sqlite::Sqlite),
 }
 
 impl std::fmt::Debug for Registers {
@@ -70,6 +72,7 @@ impl Registers {
         let store = match scheme {
             "redis" => Store::Redis(redis::Redis::connect(url).await?),
             "postgres" => Store::Postgres(postgres::Postgres::connect(url).await?),
+            "sqlite" => Store::Sqlite(sqlite::Sqlite::open(url)?),
             _ => Store::Firestore(Box::new(firestore::Firestore::connect(url)?)),
         };
         Ok(Self { store, recorder })
@@ -95,6 +98,7 @@ impl Registers {
                 Store::Redis(store) => store.claim(register, fence.get()).await,
                 Store::Postgres(store) => store.claim(register, fence.get()).await,
                 Store::Firestore(store) => store.claim(register, fence.get()).await,
+                Store::Sqlite(store) => store.claim(register, fence.get()).await,
             }
         });
         let result = result.await;
@@ -120,6 +124,7 @@ impl Registers {
                 Store::Redis(store) => store.write(register, fence.get(), value).await,
                 Store::Postgres(store) => store.write(register, fence.get(), value).await,
                 Store::Firestore(store) => store.write(register, fence.get(), value).await,
+                Store::Sqlite(store) => store.write(register, fence.get(), value).await,
             }
         });
         let result = result.await;
@@ -142,6 +147,7 @@ impl Registers {
             Store::Redis(store) => store.state(register).await?,
             Store::Postgres(store) => store.state(register).await?,
             Store::Firestore(store) => store.state(register).await?,
+            Store::Sqlite(store) => store.state(register).await?,
         };
         let State { value, writes, .. } = state;
         self.recorder.note(Entry::Register { register: register.to_owned(), value, writes });

@@ -9,7 +9,7 @@ proptest! {
     /// The last parameter is one that no store knows, so nothing is ever connected to.
     #[test]
     fn no_url_panics_or_shows_its_password(
-        scheme in "memory|redis|rediss|redis-cluster|redis-sentinel|postgres|postgresql|firestore|[a-z]{0,5}",
+        scheme in "memory|redis|rediss|redis-cluster|redis-sentinel|postgres|postgresql|firestore|sqlite|[a-z]{0,5}",
         around in "[ -~]{0,3}|\\PC{0,2}",
         rest in "[ -~]{0,12}|\\PC{0,5}",
     ) {

@@ -22,12 +22,18 @@ enum Name {
     Core,
     /// A backend without telemetry, with it, and with each of its sinks
     Telemetry,
+    /// Permits, sets and terms beside plain locks, and what waiting for a permit costs
+    Recipes,
     /// The Redis backend beside raw drivers, redis-benchmark and another crate
     Redis,
     /// The PostgreSQL backend beside pgbench and a transaction that awaits every statement
     Postgres,
     /// The Firestore backend beside transactions and the bare calls
     Firestore,
+    /// Many that want one key, in one process and in several, on each store and beside other locks
+    Waiting,
+    /// The SQLite backend beside the same SQL on a bare connection, flock and a mutex
+    Sqlite,
 }
 
 impl Name {
@@ -58,15 +64,28 @@ impl Name {
                 "--",
             ])],
             // Workspaces of their own: what they compare with is no part of the library's tree.
+            Self::Recipes => vec![in_workspace("tests/bench-recipes/Cargo.toml")],
             Self::Redis => vec![in_workspace("tests/bench-redis/Cargo.toml")],
             Self::Postgres => vec![in_workspace("tests/bench-postgres/Cargo.toml")],
             Self::Firestore => vec![in_workspace("tests/bench-firestore/Cargo.toml")],
+            Self::Waiting => vec![waiting()],
+            Self::Sqlite => vec![in_workspace("tests/bench-sqlite/Cargo.toml")],
         }
     }
 }
 
 fn in_workspace(manifest: &str) -> Command {
     cargo(["run", "--release", "--manifest-path", manifest, "--"])
+}
+
+/// etcd's client is built where both etcd and protoc, which it needs for that, are installed.
+fn waiting() -> Command {
+    let manifest = "tests/bench-waiting/Cargo.toml";
+    let is_installed = |program| Command::new(program).arg("--version").output().is_ok();
+    if !is_installed("etcd") || !is_installed("protoc") {
+        return in_workspace(manifest);
+    }
+    cargo(["run", "--release", "--manifest-path", manifest, "--features", "etcd", "--"])
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {

@@ -105,6 +105,7 @@ struct Stores {
     redis: Option<RedisServer>,
     postgres: Option<PostgresServer>,
     firestore: Option<FirestoreEmulator>,
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Stores {
@@ -119,6 +120,10 @@ impl Stores {
             Store::Firestore => {
                 let emulator = get_or_start(&mut self.firestore, FirestoreEmulator::start)?;
                 format!("firestore://fresh?emulator={}", emulator.host_port())
+            }
+            Store::Sqlite => {
+                let folder = get_or_start(&mut self.folder, || Ok(tempfile::tempdir()?))?;
+                format!("sqlite:{}", folder.path().join("locks.db").display())
             }
         })
     }

@@ -35,6 +35,10 @@ impl<B: LockBackend> LockBackend for Counting<B> {
     ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
         self.inner.lookup(request).await
     }
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.inner.watch(request).await
+    }
+
     fn capabilities(&self) -> BackendCapabilities {
         self.inner.capabilities()
     }

@@ -19,7 +19,7 @@ use syncguard_core::*;
 type Store = (HashMap<Key, Fence>, Vec<LockInfoDebug>);
 
 #[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<Store>>);
+struct Shelf(Arc<Mutex<Store>>, ClientState);
 
 impl Shelf {
     /// The store with its live locks alone, and the time.
@@ -41,8 +41,8 @@ impl LockBackend for Shelf {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         let (mut shelf, now) = self.live(request.cancellation.as_ref())?;
         let held = shelf.1.iter().find(|lock| lock.key == request.key);
-        if held.is_some_and(|lock| lock.lock_id != request.lock_id) {
-            return Ok(AcquireResult::Locked);
+        if let Some(lock) = held.filter(|lock| lock.lock_id != request.lock_id) {
+            return Ok(AcquireResult::Locked(Contention::until(lock.info.expires_at, now)));
         }
         let info = match held {
             Some(same) => same.info.clone(),
@@ -97,7 +97,7 @@ impl LockBackend for Shelf {
     }
 
     fn client_state(&self) -> &ClientState {
-        ClientState::shared()
+        &self.1
     }
 }
 

@@ -34,6 +34,8 @@ pub enum Group {
     Concurrency,
     /// What is left of locks that are over.
     Cleanup,
+    /// Hearing of releases. Does not apply to a backend that cannot tell.
+    Signals,
     /// Requests that arrive late. Does not apply where the harness cannot hold requests back.
     Late,
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, Fence, FenceToken, HashId,
-    IsLockedRequest, Key, LockBackend, LockId, LockInfo, LookupRequest, NotHeld, ReleaseRequest,
-    ReleaseResult, Timestamp,
+    AcquireRequest, AcquireResult, Contention, ExtendRequest, ExtendResult, Fence, FenceToken,
+    HashId, IsLockedRequest, Key, LockBackend, LockId, LockInfo, LookupRequest, NotHeld,
+    ReleaseRequest, ReleaseResult, Timestamp,
 };
 
 use crate::outcome::Unexpected;
@@ -75,7 +75,7 @@ impl<B: LockBackend> Client<B> {
     ) -> Result<Option<Granted>, Unexpected> {
         let lock_id = request.lock_id;
         match self.0.acquire(request).await.map_err(|error| Unexpected::error("acquire", &error))? {
-            AcquireResult::Locked => Ok(None),
+            AcquireResult::Locked(_) => Ok(None),
             AcquireResult::Acquired(acquired) if acquired.lock_id != lock_id => {
                 Err(Unexpected::new("acquire granted another lock id than the request carries"))
             }
@@ -105,6 +105,25 @@ impl<B: LockBackend> Client<B> {
         match self.acquire(key, ttl).await? {
             None => Ok(()),
             Some(_) => Err(Unexpected::new("acquire granted a key that someone else holds")),
+        }
+    }
+
+    /// Tries for a key that must be held, and says after how long it is free at the latest.
+    pub(crate) async fn refused_for(
+        &self,
+        key: &Key,
+        ttl: Duration,
+    ) -> Result<Duration, Unexpected> {
+        let request = AcquireRequest::new(key, ttl)?;
+        let answer = self.0.acquire(request).await;
+        match answer.map_err(|error| Unexpected::error("acquire", &error))? {
+            AcquireResult::Locked(Contention { free_within: Some(left), .. }) => Ok(left),
+            AcquireResult::Locked(_) => {
+                Err(Unexpected::new("a refusal did not say after how long the key is free"))
+            }
+            AcquireResult::Acquired(_) => {
+                Err(Unexpected::new("acquire granted a key that someone else holds"))
+            }
         }
     }
 

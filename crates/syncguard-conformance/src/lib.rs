@@ -122,6 +122,7 @@ mod late;
 mod list;
 mod logs;
 mod macros;
+mod other_process;
 mod outcome;
 mod report;
 mod run;

@@ -75,6 +75,10 @@ macro_rules! __for_each_case {
                     "While a key is held, an acquire under another lock id answers Locked; contention is no error.",
                 every_connection_is_refused:
                     "A key held through one connection is refused on every other.",
+                a_refusal_says_how_long_at_most:
+                    "The answer to an acquire of a held key says after how long the key is free at the latest: what is left of the TTL, and the tolerance.",
+                a_key_is_free_when_the_refusal_said:
+                    "After the time that a refusal gave, the key can be taken if its holder has not extended the lock.",
                 a_refusal_changes_nothing:
                     "A refused acquire writes nothing: holder, expiry and fence stay as they are, whatever TTL was asked for.",
                 fifty_refusals_change_nothing:
@@ -287,6 +291,18 @@ macro_rules! __for_each_case {
                     "Clearing an expired lock away on is_locked never touches the lock that follows it.",
                 expired_locks_do_not_disturb_live_ones:
                     "However many locks expire and are cleared away, live ones stay as they are.",
+            }
+            signals Signals {
+                a_release_by_another_client_is_heard:
+                    "A watch that was handed out hears of the next release by any client.",
+                a_release_by_the_same_client_is_heard:
+                    "A watch hears of releases by the client that made it, too.",
+                a_watch_does_not_take_a_free_key_for_locked:
+                    "A watch says that the lock is live only if it was, when the store was asked after it began to listen.",
+                a_release_of_another_key_says_nothing_of_this_one:
+                    "Releases of other keys do not keep a watch from hearing that of its own.",
+                no_release_is_lost_between_a_refusal_and_the_wait:
+                    "Whoever is refused, begins to listen and looks again hears of every release, at whatever moment it comes.",
             }
             late Late {
                 a_request_that_is_a_little_late_is_served:

@@ -3,8 +3,8 @@
 use syncguard_conformance::{Decorated, Erased, Harness, Shared, Suite, conformance_tests};
 use syncguard_memory::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest, MemoryBackend,
-    ReleaseRequest, ReleaseResult,
+    Fence, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
+    MemoryBackend, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 conformance_tests!(bare, Memory::<true>::default());
@@ -64,6 +64,10 @@ impl<B: LockBackend> LockBackend for PassThrough<B> {
         request: LookupRequest,
     ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
         self.0.lookup(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.0.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -3,8 +3,8 @@
 use syncguard_conformance::{Erased, Group, Harness, Suite, Verdict, conformance_tests};
 use syncguard_core::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupRequest,
-    NoFence, ReleaseRequest, ReleaseResult, TimeAuthority,
+    ExtendResult, Fence, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo,
+    LookupRequest, NoFence, ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -46,7 +46,7 @@ impl LockBackend for Unfenced {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<NoFence>, LockError> {
         Ok(match self.0.acquire(request).await? {
-            AcquireResult::Locked => AcquireResult::Locked,
+            AcquireResult::Locked(held) => AcquireResult::Locked(held),
             AcquireResult::Acquired(Acquired { lock_id, expires_at, .. }) => {
                 AcquireResult::Acquired(Acquired::new(lock_id, expires_at, NoFence))
             }
@@ -71,6 +71,10 @@ impl LockBackend for Unfenced {
             let raw = info.expose();
             LockInfo::new(raw.key, raw.lock_id, acquired_at, expires_at, NoFence)
         }))
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.0.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

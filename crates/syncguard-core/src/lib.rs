@@ -44,16 +44,16 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::contract::{
     AcquireRequest, AcquireResult, Acquired, AcquisitionEnd, AcquisitionObserved,
-    BackendCapabilities, Began, CleanUp, ClientState, DynBackend, ErrorCode, ExtendRequest,
-    ExtendResult, HoldObserved, IsLockedRequest, LockBackend, LockError, LockInfo, LockInfoDebug,
-    LockObserver, LookupBy, LookupRequest, NotHeld, Observation, ReleaseErrorContext,
-    ReleaseErrorHandler, ReleaseRequest, ReleaseResult, ReleaseSource, TIME_TOLERANCE,
-    TimeAuthority, is_live,
+    BackendCapabilities, Began, CleanUp, ClientState, Contention, DynBackend, ErrorCode,
+    ExtendRequest, ExtendResult, HoldObserved, IsLockedRequest, KeySignal, KeyWatch, LockBackend,
+    LockError, LockInfo, LockInfoDebug, LockObserver, LookupBy, LookupRequest, NotHeld,
+    Observation, ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult,
+    ReleaseSource, SignalStatus, TIME_TOLERANCE, TimeAuthority, WatchRequest, is_live,
 };
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,
     LossReason, acquire, get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, lock, lock_flat,
-    lock_send, owns, try_lock,
+    lock_send, owns, try_lock, try_lock_or,
 };
 pub use self::value::{
     Fence, FenceToken, HashId, Key, LockId, NoFence, Timestamp, Ttl, hash_key, hash_key_triple32,

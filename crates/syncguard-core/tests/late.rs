@@ -218,7 +218,7 @@ fn a_late_loss_is_heard_whoever_asked_first_and_from_wherever() {
 
     // On a runtime without timers, and by a future that no runtime polls.
     let line = Line::new();
-    let guard = first.block_on(acquire(&line, config(300))).unwrap();
+    let guard = first.block_on(acquire(&line, config(1_500))).unwrap();
     let token =
         Builder::new_current_thread().build().unwrap().block_on(async { guard.lost_token() });
     let mut lost = Box::pin(guard.lost());

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::lock_id_in_use;
-use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Fence, LockError, Timestamp};
+use syncguard_core::{
+    AcquireRequest, AcquireResult, Acquired, Contention, Fence, LockError, Timestamp,
+};
 
 use crate::cache::Known;
 use crate::document::{Counter, Record, last_fence, put};
@@ -50,7 +52,7 @@ pub(crate) async fn acquire(
         // If a commit of ours may have been carried out, nobody knows whose fences these are.
         let bound = if last_word.is_some() { 1 } else { Races::BOUND };
         if races.lost >= bound && attempts.attempt().lost.is_none() {
-            return Ok(AcquireResult::Locked);
+            return Ok(AcquireResult::Locked(Contention::unknown()));
         }
         if let Some(error) = last_word {
             return Err(error);
@@ -138,7 +140,7 @@ async fn look(
             return Ok(Look::Decided(granted(inner, request, held)));
         }
         inner.check_clock()?;
-        return Ok(Look::Decided(AcquireResult::Locked));
+        return Ok(Look::Decided(AcquireResult::Locked(Contention::until(held.expires_at, now))));
     }
     // What cannot be read is no lock of ours.
     let other = other.and_then(|other| Record::read(other).ok());

@@ -8,8 +8,8 @@ use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest, ReleaseRequest,
-    ReleaseResult, TimeAuthority,
+    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
 };
 
 use crate::config::FirestoreOptions;
@@ -112,6 +112,12 @@ impl FirestoreBackend {
         self.0.client.gauge().drift()
     }
 
+    /// Whether those who wait hear of releases. Meant for health checks.
+    #[must_use]
+    pub fn signals(&self) -> SignalStatus {
+        self.0.listener.status()
+    }
+
     fn over(
         client: FirestoreClient<GoogleAuthMiddleware>,
         layout: Layout,
@@ -152,6 +158,12 @@ impl LockBackend for FirestoreBackend {
         let token = request.cancellation.clone();
         let read = Box::pin(lookup::lookup(Arc::clone(&self.0), request));
         cancel::read(token.as_ref(), read).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let inner = &self.0;
+        let names = inner.layout.names(&request.key).ok()?;
+        inner.listener.watch(&names.lock, || inner.now().ok()).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -14,6 +14,7 @@ use crate::clock::{self, Clock};
 use crate::config::FirestoreOptions;
 use crate::document::Version;
 use crate::error::Fault;
+use crate::listen::Listener;
 use crate::names::Layout;
 use crate::retry::{Attempt, Attempts};
 
@@ -29,6 +30,7 @@ pub(crate) struct Inner {
     request_timeout: Duration,
     operation_timeout: Duration,
     pub(crate) client_state: ClientState,
+    pub(crate) listener: Listener,
 }
 
 impl Inner {
@@ -38,6 +40,8 @@ impl Inner {
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
         let client_state = options.client_state()?;
+        let database = layout.database().to_owned();
+        let listener = Listener::new(client.clone(), database, options.request_timeout);
         Ok(Self {
             client: Client::new(client, Arc::clone(&options.clock)),
             layout,
@@ -49,6 +53,7 @@ impl Inner {
             request_timeout: options.request_timeout,
             operation_timeout: options.operation_timeout,
             client_state,
+            listener,
         })
     }
 

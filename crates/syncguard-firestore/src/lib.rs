@@ -175,6 +175,7 @@ mod error;
 mod extend;
 mod inner;
 mod is_locked;
+mod listen;
 mod lookup;
 mod names;
 mod release;

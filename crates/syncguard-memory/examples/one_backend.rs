@@ -30,7 +30,7 @@ async fn main() -> Result<(), LockError> {
             let released = backend.release(ReleaseRequest::new(held.lock_id)).await?;
             println!("released: {}", released.is_released());
         }
-        AcquireResult::Locked => println!("someone else is charging"),
+        AcquireResult::Locked(_) => println!("someone else is charging"),
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, Key, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp,
+    Fence, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, WatchRequest,
 };
 
 use crate::clock::Clock;
@@ -38,6 +38,7 @@ impl MemoryBackend {
     /// An empty store whose guards use these defaults.
     #[must_use]
     pub fn with_client_state(guards: ClientState) -> Self {
+        let guards = guards.with_lines_of_one_process();
         Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), guards }))
     }
 
@@ -136,6 +137,10 @@ impl LockBackend for MemoryBackend {
                 LookupBy::LockId(lock_id) => store.by_lock_id(*lock_id, now),
             })
         })
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.with(|store| Some(store.watch(request.key, self.now().ok()?)))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
 use syncguard_core::{
-    AcquireResult, Acquired, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld,
-    ReleaseResult, Timestamp, Ttl, is_live,
+    AcquireResult, Acquired, Contention, ExtendResult, Fence, Key, KeySignal, KeyWatch, LockError,
+    LockId, LockInfo, NotHeld, ReleaseResult, Timestamp, Ttl, is_live,
 };
 
 #[derive(Debug, Default)]
@@ -13,6 +13,7 @@ pub(crate) struct Store {
     locks: HashMap<Key, Record>,
     keys: HashMap<LockId, Key>,
     fences: HashMap<Key, Fence>,
+    watches: HashMap<Key, Vec<KeySignal>>,
     /// The number of locks at which the expired ones are cleared away next.
     sweep_at: usize,
 }
@@ -49,7 +50,7 @@ impl Store {
             return Ok(if held.lock_id == lock_id {
                 AcquireResult::Acquired(Acquired::new(lock_id, held.expires_at, held.fence))
             } else {
-                AcquireResult::Locked
+                AcquireResult::Locked(Contention::until(held.expires_at, now))
             });
         }
         // Everything that can fail comes before the first change.
@@ -74,6 +75,8 @@ impl Store {
             Ok(_) => {
                 if let Some(key) = self.keys.remove(&lock_id) {
                     self.locks.remove(&key);
+                    // Dropped, each of them signals.
+                    self.watches.remove(&key);
                 }
                 ReleaseResult::Released
             }
@@ -98,6 +101,18 @@ impl Store {
                 ExtendResult::Extended { expires_at }
             }
         })
+    }
+
+    /// Signals once, at the next release of the key.
+    pub(crate) fn watch(&mut self, key: Key, now: Timestamp) -> KeyWatch {
+        let (signal, watch) = KeyWatch::new();
+        if self.by_key(&key, now).is_none() {
+            return watch;
+        }
+        let watches = self.watches.entry(key).or_default();
+        watches.retain(|signal| !signal.is_unheard());
+        watches.push(signal);
+        watch.that_is_locked()
     }
 
     pub(crate) fn by_key(&self, key: &Key, now: Timestamp) -> Option<LockInfo> {

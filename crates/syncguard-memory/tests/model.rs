@@ -192,7 +192,7 @@ impl Subject {
                             fence: lock.fence.get(),
                         }
                     }
-                    AcquireResult::Locked => Answer::Locked,
+                    AcquireResult::Locked(_) => Answer::Locked,
                 }
             }
             Step::Release { id } => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
-use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Fence, LockError};
+use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Contention, Fence, LockError};
 
 use crate::error::in_doubt;
 use crate::inner::Inner;
@@ -41,7 +41,9 @@ pub(crate) async fn acquire(
         tries += 1;
         match decide(&inner, &answer, &request, storage_key.expose())? {
             Verdict::Answer(result) => break (result, answer.deadline),
-            Verdict::Overtaken if tries == TRIES => break (AcquireResult::Locked, None),
+            Verdict::Overtaken if tries == TRIES => {
+                break (AcquireResult::Locked(Contention::unknown()), None);
+            }
             Verdict::Overtaken => {}
         }
     };
@@ -56,8 +58,8 @@ pub(crate) async fn acquire(
             Ok(result)
         }
         // The first sending may still take the lock: only its id could have told.
-        (AcquireResult::Locked, Some(lost)) => Err(lost.with_key(&request.key)),
-        (AcquireResult::Locked, None) => Ok(result),
+        (AcquireResult::Locked(_), Some(lost)) => Err(lost.with_key(&request.key)),
+        (AcquireResult::Locked(_), None) => Ok(result),
     }
 }
 
@@ -86,14 +88,18 @@ fn decide(
         return Ok(if held.lock_id == request.lock_id {
             acquired(Acquired::new(held.lock_id, held.expires_at, held.fence))
         } else {
-            Verdict::Answer(AcquireResult::Locked)
+            locked(Contention::until(held.expires_at, held.now))
         });
     }
     if let Some(counter) = column::<Option<i64>>(row, 2)? {
         check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;
     }
     let pinned = column::<Option<bool>>(row, 3)?.unwrap_or(false);
-    Ok(if pinned { Verdict::Answer(AcquireResult::Locked) } else { Verdict::Overtaken })
+    Ok(if pinned { locked(Contention::unknown()) } else { Verdict::Overtaken })
+}
+
+fn locked(contention: Contention) -> Verdict {
+    Verdict::Answer(AcquireResult::Locked(contention))
 }
 
 fn acquired(acquired: Acquired) -> Verdict {

@@ -8,8 +8,8 @@ use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, LockBackend, LockError, LockId, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority,
+    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
 };
 use tokio::sync::OnceCell;
 use tokio_postgres::Transaction;
@@ -24,10 +24,12 @@ use crate::extend::extend;
 use crate::inner::Inner;
 use crate::is_locked::is_locked;
 use crate::lookup::lookup;
+use crate::names;
 use crate::pool::StatementPool;
 use crate::release::release;
 use crate::schema::set_up;
 use crate::settings::Settings;
+use crate::signals::Signals;
 use crate::statements::Statements;
 use crate::url::{self, Parsed};
 
@@ -50,7 +52,9 @@ impl PostgresBackend {
     /// waits for a locked table are to end before the
     /// [statement timeout](PostgresOptions::with_statement_timeout). To have statements cancelled over
     /// encrypted connections or through a pooler, say how:
-    /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests).
+    /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests). To have waiters hear of releases by
+    /// other processes, say how the pool connects: [`with_signals_over`](PostgresOptions::with_signals_over).
+    ///
     /// # Errors
     ///
     /// `InvalidArgument` for an option that is out of range.
@@ -62,6 +66,7 @@ impl PostgresBackend {
         Self(Arc::new(Inner {
             pool: StatementPool::new(pool, &settings),
             statements: Statements::new(&settings),
+            signals: Signals::new(&settings),
             settings,
             checked: OnceCell::new(),
             doubtful: Doubtful::default(),
@@ -88,6 +93,7 @@ impl PostgresBackend {
     /// | `pool_wait_timeout_ms` | the longest to wait for a connection of the pool | 5000 |
     /// | `statement_timeout_ms` | the longest to wait for the answer to a statement | 5000 |
     /// | `unprepared_statements` | sends statements as PgBouncer's transaction mode needs them | `false` |
+    /// | `signals` | lets waiters hear of releases by other processes: [`with_signals`](PostgresOptions::with_signals) | `true` |
     /// | `strict_durability` | refuses a database that may forget a lock | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
@@ -100,7 +106,8 @@ impl PostgresBackend {
     /// `load_balance_hosts`, `options`, `password`, `port`, `sslnegotiation`, `target_session_attrs`,
     /// `tcp_user_timeout`, `user`.
     ///
-    /// Not in a URL: [`with_on_release_error`](PostgresOptions::with_on_release_error), which is code.
+    /// Not in a URL: [`with_on_release_error`](PostgresOptions::with_on_release_error) and
+    /// [`with_signals_over`](PostgresOptions::with_signals_over), which are code.
     ///
     /// # TLS
     ///
@@ -140,8 +147,7 @@ impl PostgresBackend {
         let Parsed { config, options, setup_schema } = url::parse(url, options)?;
         let mut settings = Settings::new(options.clone())?;
         let strict = settings.strict;
-        let (pool, cancel) = make_pool(config, &options, &settings)?;
-        settings.cancel = Some(cancel);
+        let pool = make_pool(config, &options, &mut settings)?;
         let backend = Self::over(pool, settings);
         if setup_schema {
             backend.setup_schema().await?;
@@ -274,6 +280,15 @@ impl LockBackend for PostgresBackend {
         let token = request.cancellation.clone();
         let read = |caller| lookup(Arc::clone(&self.0), request, caller);
         cancel::finish_read(token.as_ref(), read).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let inner = Arc::clone(&self.0);
+        let watch = async move {
+            let storage_key = names::lock_name(&request.key)?;
+            Ok(inner.signals.watch(storage_key.expose()).await)
+        };
+        cancel::finish_read(None, |_| watch).await.ok().flatten()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{CancelToken, Config, Error, NoTls};
 
+pub(crate) use self::identity::process_of;
 pub use self::stream::CancelStream;
 use self::target::Targets;
 use crate::error::io_cause;

@@ -4,10 +4,13 @@ use syncguard_core::{Fence, LockError, LockId, NotHeld};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
+use crate::PostgresOptions;
 use crate::error::{Phase, classify};
 use crate::inner::Inner;
 use crate::pool::Param;
 use crate::record::Record;
+use crate::settings::Settings;
+use crate::statements::render;
 
 /// Why a transaction must not go on.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -19,6 +22,39 @@ pub enum CheckFenceError {
     /// The check itself failed.
     #[error(transparent)]
     Failed(#[from] LockError),
+}
+
+/// The statement by which a transaction of another driver commits only under a lock: for sqlx, diesel and
+/// others, in the same database as the locks. With tokio-postgres there is
+/// [`check_fence`](crate::PostgresBackend::check_fence).
+///
+/// | parameter | type | value |
+/// |---|---|---|
+/// | `$1` | `text` | the lock id: [`LockId::expose`] |
+/// | `$2` | `text` | the fence in 15 digits: its `Display` |
+///
+/// Run it in the transaction of the work, before the commit, and look at the rows: **one row** if the lock is
+/// held, and then nobody else gets it before the transaction ends; **no row** if it is not, and then the
+/// transaction is to be rolled back. The one column, `fence`, is `$2` again.
+///
+/// The row is locked for that long (`FOR KEY SHARE`): a release and a takeover wait, extends do not. So keep the
+/// transaction short. In `REPEATABLE READ` and `SERIALIZABLE` it can fail with SQLSTATE 40001, when
+/// the lock has changed hands since the transaction began.
+///
+/// ```
+/// use syncguard_postgres::{PostgresOptions, check_fence_sql};
+///
+/// let sql = check_fence_sql(&PostgresOptions::new())?;
+/// assert!(sql.ends_with("FOR KEY SHARE"));
+/// # Ok::<(), syncguard_postgres::LockError>(())
+/// ```
+///
+/// # Errors
+///
+/// `InvalidArgument` for options that are out of range.
+pub fn check_fence_sql(options: &PostgresOptions) -> Result<String, LockError> {
+    let settings = Settings::new(options.clone())?;
+    Ok(render(include_str!("sql/check_fence_elsewhere.sql"), &settings).trim_end().to_owned())
 }
 
 impl Inner {

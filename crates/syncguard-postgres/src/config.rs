@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use syncguard_core::{ClientState, ReleaseErrorHandler};
-use tokio_postgres::Config;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, Socket};
 
 use crate::cancel_request::{CancelRequests, CancelStream};
+use crate::signals::{Route, SignalOptions};
 
 /// Options of a [`PostgresBackend`](crate::PostgresBackend). TypeScript: `PostgresBackendOptions`.
 ///
@@ -35,6 +36,7 @@ pub struct PostgresOptions {
     pub(crate) unprepared_statements: bool,
     pub(crate) strict_durability: bool,
     pub(crate) cancel: Option<CancelRequests>,
+    pub(crate) signals: SignalOptions,
     /// In DER; the system's if there are none.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
@@ -74,6 +76,7 @@ impl PostgresOptions {
             unprepared_statements: false,
             strict_durability: false,
             cancel: None,
+            signals: SignalOptions { are_on: true, route: None },
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
@@ -200,6 +203,45 @@ impl PostgresOptions {
         <T::TlsConnect as TlsConnect<CancelStream>>::Future: Send,
     {
         self.cancel = Some(CancelRequests::to(config, tls));
+        self
+    }
+
+    /// Whether waiters hear of releases by other processes, and releases tell those of other processes.
+    /// Default: yes.
+    ///
+    /// While somebody of this process waits, it takes one connection beside the pool, and for each key an
+    /// advisory lock in the session of that connection: see
+    /// [the crate's front page](crate#waiting). Without it, waiters poll.
+    pub fn with_signals(mut self, signals: bool) -> Self {
+        self.signals.are_on = signals;
+        self
+    }
+
+    /// Where and how to open the connection on which releases by other processes are heard: the
+    /// configuration that the pool connects with, and its TLS connector, or `NoTls`.
+    ///
+    /// Needed over a pool of your own, which does not say how it connects. Without it its waiters poll, and
+    /// its releases are heard by others all the same. And where the pool leads to a pooler such as
+    /// PgBouncer: a way past it, to the database itself.
+    ///
+    /// It must be the same database. The role needs no privileges on the tables.
+    ///
+    /// ```
+    /// use syncguard_postgres::PostgresOptions;
+    /// use syncguard_postgres::tokio_postgres::{Config, NoTls};
+    ///
+    /// let config: Config = "host=/run/postgresql user=app".parse()?; // the pool's
+    /// let options = PostgresOptions::new().with_signals_over(&config, NoTls);
+    /// # Ok::<(), syncguard_postgres::tokio_postgres::Error>(())
+    /// ```
+    pub fn with_signals_over<T>(mut self, config: &Config, tls: T) -> Self
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        self.signals.route = Some(Route::new(config.clone(), tls));
         self
     }
 }

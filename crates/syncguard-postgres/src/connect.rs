@@ -7,38 +7,47 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts,
 };
 use syncguard_core::LockError;
-use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::{Config, NoTls};
 
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
-use crate::settings::Settings;
+use crate::settings::{Sessions, Settings};
+use crate::signals::Route;
 use crate::statements::render;
 
-/// A pool, which opens no connection yet, and what cancels statements in its sessions.
+/// A pool, which opens no connection yet. The settings learn how it connects.
 pub(crate) fn make_pool(
     mut config: Config,
     options: &PostgresOptions,
-    settings: &Settings,
-) -> Result<(Pool, CancelRequests), LockError> {
+    settings: &mut Settings,
+) -> Result<Pool, LockError> {
     set_defaults(&mut config, options);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect_timeout);
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
     let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
+    // The driver's own timeout ends with the TCP handshake; TLS and the log-in come on top.
+    let create = connect.saturating_mul(2).saturating_mul(hosts);
     let timeouts = Timeouts {
         // The backend bounds the wait for a connection itself.
         wait: None,
-        // The driver's own timeout ends with the TCP handshake; TLS and the log-in come on top.
-        create: Some(connect.saturating_mul(2).saturating_mul(hosts)),
+        create: Some(create),
         recycle: Some(connect),
     };
-    let (manager, cancel) = manager(config, options)?;
+    let Ways { manager, cancel, signals } = ways(config, options)?;
+    settings.cancel = Some(cancel);
+    if settings.signals.route.is_none() {
+        // Whoever needs unprepared statements has a pooler there.
+        settings.signals.route = Some(signals).filter(|_| !settings.unprepared);
+        settings.connect = create;
+    }
     let mut pool = Pool::builder(manager)
         .max_size(options.pool_size)
         .timeouts(timeouts)
         .runtime(Runtime::Tokio1);
     // Behind a transaction pooler the session belongs to others too.
     if !settings.unprepared {
+        settings.sessions = Sessions::SetUp;
         let session: Arc<str> = render(include_str!("sql/session.sql"), settings).into();
         pool = pool.post_create(Hook::async_fn(move |client, _| {
             let session = Arc::clone(&session);
@@ -48,9 +57,7 @@ pub(crate) fn make_pool(
         }));
     }
     let pool = pool.build();
-    let pool =
-        pool.map_err(|error| LockError::internal("no pool could be made").with_source(&error))?;
-    Ok((pool, cancel))
+    pool.map_err(|error| LockError::internal("no pool could be made").with_source(&error))
 }
 
 fn set_defaults(config: &mut Config, options: &PostgresOptions) {
@@ -72,32 +79,42 @@ fn set_defaults(config: &mut Config, options: &PostgresOptions) {
     }
 }
 
+/// The ways to the servers of a pool.
+struct Ways {
+    manager: Manager,
+    cancel: CancelRequests,
+    signals: Route,
+}
+
 #[cfg(feature = "tls")]
-fn manager(
-    config: Config,
-    options: &PostgresOptions,
-) -> Result<(Manager, CancelRequests), LockError> {
+fn ways(config: Config, options: &PostgresOptions) -> Result<Ways, LockError> {
     if config.get_ssl_mode() == SslMode::Disable {
-        return Ok(plain_manager(config));
+        return Ok(plain_ways(config));
     }
     let tls = crate::tls::Rustls::new(&options.root_certificates)?;
-    let cancel = CancelRequests::to(&config, tls.clone());
-    Ok((Manager::from_config(config, tls, manager_config()), cancel))
+    Ok(Ways {
+        cancel: CancelRequests::to(&config, tls.clone()),
+        signals: Route::new(config.clone(), tls.clone()),
+        manager: Manager::from_config(config, tls, manager_config()),
+    })
 }
 
 #[cfg(not(feature = "tls"))]
-fn manager(config: Config, _: &PostgresOptions) -> Result<(Manager, CancelRequests), LockError> {
+fn ways(config: Config, _: &PostgresOptions) -> Result<Ways, LockError> {
     if config.get_ssl_mode() == SslMode::Require {
         return Err(LockError::invalid_argument(
             "sslmode=require needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",
         ));
     }
-    Ok(plain_manager(config))
+    Ok(plain_ways(config))
 }
 
-fn plain_manager(config: Config) -> (Manager, CancelRequests) {
-    let cancel = CancelRequests::to(&config, tokio_postgres::NoTls);
-    (Manager::from_config(config, tokio_postgres::NoTls, manager_config()), cancel)
+fn plain_ways(config: Config) -> Ways {
+    Ways {
+        cancel: CancelRequests::to(&config, NoTls),
+        signals: Route::new(config.clone(), NoTls),
+        manager: Manager::from_config(config, NoTls, manager_config()),
+    }
 }
 
 fn manager_config() -> ManagerConfig {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::{LockError, SignalStatus};
 use tokio_postgres::types::Type;
 
 use crate::inner::Inner;
@@ -25,6 +25,8 @@ use crate::statements::Statement;
 pub struct DurabilityReport {
     /// The findings; empty is good.
     pub risks: Vec<DurabilityRisk>,
+    /// Whether waiters hear of releases by other processes. No risk: without, they poll.
+    pub signals: SignalStatus,
 }
 
 /// One finding.
@@ -101,7 +103,7 @@ impl Inner {
             (off(2)?, DurabilityRisk::FullPageWritesOff),
         ];
         let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk)).collect();
-        Ok(DurabilityReport { risks })
+        Ok(DurabilityReport { risks, signals: self.signals.status() })
     }
 }
 

@@ -154,6 +154,16 @@ pub(crate) fn connect_timed_out() -> LockError {
     LockError::new(ErrorCode::NetworkTimeout, "no connection to PostgreSQL within the time limit")
 }
 
+/// The end of a connection that nobody has asked to end.
+pub(crate) fn connection_closed() -> LockError {
+    LockError::new(ErrorCode::ServiceUnavailable, "PostgreSQL has closed the connection")
+}
+
+/// The lock table of a session is not the one that it was.
+pub(crate) fn table_replaced() -> LockError {
+    LockError::new(ErrorCode::ServiceUnavailable, "the lock table was dropped and made again")
+}
+
 /// No answer to a statement.
 pub(crate) fn statement_timed_out(phase: Phase) -> LockError {
     let error = LockError::new(

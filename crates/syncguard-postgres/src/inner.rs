@@ -6,6 +6,7 @@ use tokio::sync::OnceCell;
 use crate::doubtful::Doubtful;
 use crate::pool::StatementPool;
 use crate::settings::Settings;
+use crate::signals::Signals;
 use crate::statements::Statements;
 
 /// What the clones of a backend share.
@@ -16,6 +17,7 @@ pub(crate) struct Inner {
     /// Set once the database was found good enough for strict mode.
     pub(crate) checked: OnceCell<()>,
     pub(crate) doubtful: Doubtful,
+    pub(crate) signals: Signals,
 }
 
 impl Inner {

@@ -51,13 +51,41 @@
 //! sessions do not pile up in a server that a locked table or an absent standby holds up. At most two
 //! connections at a time leave the pool unanswered, each for five minutes at most, so that some places
 //! are there again after two seconds where connections have died without a word. A pool of `n`
-//! connections therefore has at most `n + 2` sessions, for as long as statements can be cancelled or
+//! connections therefore has at most `n + 2` sessions, and one more [while somebody waits](#waiting), for as long as statements can be cancelled or
 //! five minutes otherwise; a server that is out of reach for half a minute is taken to have none left.
 //! While most of a pool waits like that, operations that find no connection fail with
 //! `ServiceUnavailable`.
 //!
 //! A commit that waits for a standby can only be cancelled, no setting ends its wait. What it wrote
 //! stays, as PostgreSQL warns in its log, and its caller is told that the outcome is unknown.
+//!
+//! # Waiting
+//!
+//! Whoever waits for a lock hears of its release by another process, and need not poll for it. While
+//! anybody of this process waits, one connection beside the pool listens (`LISTEN`). It is opened like
+//! those of the pool when the first one waits, and closed when nobody has for ten seconds.
+//!
+//! `NOTIFY` takes a lock of the whole server when it commits. So a release sends one only if somebody waits:
+//! the session that listens holds an advisory lock on each key that it waits for, shared, and the release
+//! tries the same one exclusively in passing. That costs a release nothing but about 3 % of its work
+//! in the server, and no round trip. A crash leaves nothing of it behind.
+//!
+//! - The advisory lock of a key is `hashtextextended(key, oid of the lock table)`, any number of 64 bits.
+//!   One of your own meets it by chance alone. Then a release sends a `NOTIFY` that nobody needs; and whoever
+//!   wants that number exclusively waits until the wait for the key is over.
+//! - The channel is `syncguard_` and the oid of the lock table. What is sent is that number, and nothing of the
+//!   key.
+//! - Nothing has to be granted for it. The functions `pg_notify`, `pg_try_advisory_xact_lock` and
+//!   `hashtextextended` are open to all, unless somebody has revoked them; then turn signals off.
+//! - A process listens for as many keys as a quarter of `max_locks_per_transaction × max_connections`
+//!   at most, 1600 with the defaults. Those who wait for others poll.
+//!
+//! A signal can be lost, and nothing but time with it: whoever waits also polls. So waiting goes on
+//! without signals while the connection is lost, refused or silent, for releases by the TypeScript library,
+//! behind PgBouncer, and over a [pool of your own](PostgresBackend::from_pool), which does not say how it
+//! connects. For the last two, [`with_signals_over`](PostgresOptions::with_signals_over) says where to listen.
+//! [`DurabilityReport::signals`] tells whether signals work, and the log when they do not.
+//! [`with_signals`](PostgresOptions::with_signals) turns them off.
 //!
 //! # Beside the TypeScript library
 //!
@@ -71,6 +99,10 @@
 //! In session mode everything works as it is. In transaction or statement mode turn on
 //! [`with_unprepared_statements`](PostgresOptions::with_unprepared_statements); nothing here needs
 //! more than one statement of a session. It costs the server the planning of each statement.
+//!
+//! In any mode nothing is listened for through PgBouncer: waiters poll, unless
+//! [`with_signals_over`](PostgresOptions::with_signals_over) shows a way past it. Releases through it are
+//! heard by others.
 //!
 //! In any mode, set PgBouncer's `server_login_retry` to 1 and its `query_wait_timeout` below the statement
 //! timeout. While the first is running PgBouncer refuses everybody after a failed log-in to the server,
@@ -142,6 +174,7 @@ mod release;
 mod schema;
 mod settings;
 mod settle;
+mod signals;
 mod sql_fence;
 mod statements;
 #[cfg(feature = "tls")]
@@ -153,7 +186,7 @@ pub use {deadpool_postgres, tokio_postgres};
 
 pub use self::backend::PostgresBackend;
 pub use self::cancel_request::CancelStream;
-pub use self::check_fence::CheckFenceError;
+pub use self::check_fence::{CheckFenceError, check_fence_sql};
 pub use self::config::PostgresOptions;
 pub use self::durability::{DurabilityReport, DurabilityRisk};
 pub use self::schema::{schema_sql, setup_schema};

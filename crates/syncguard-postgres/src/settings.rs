@@ -8,6 +8,16 @@ use syncguard_core::{ClientState, LockError};
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
 use crate::names::Tables;
+use crate::signals::SignalOptions;
+
+/// Whether the sessions of the pool are set up for locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sessions {
+    /// They are a program's, or a pooler's.
+    AsTheyCome,
+    /// By `session.sql`.
+    SetUp,
+}
 
 /// What the operations of a backend go by.
 #[derive(Clone, Debug)]
@@ -18,8 +28,13 @@ pub(crate) struct Settings {
     pub(crate) pool_wait: Duration,
     pub(crate) statement: Duration,
     pub(crate) unprepared: bool,
+    pub(crate) sessions: Sessions,
     pub(crate) strict: bool,
     pub(crate) cancel: Option<CancelRequests>,
+    pub(crate) signals: SignalOptions,
+    /// The longest that the opening of a connection for signals may take, where it is not one like the
+    /// pool's.
+    pub(crate) connect: Duration,
 }
 
 impl Settings {
@@ -27,7 +42,7 @@ impl Settings {
     ///
     /// `InvalidArgument` for what is out of range.
     pub(crate) fn new(options: PostgresOptions) -> Result<Self, LockError> {
-        checked_timeout("connect timeout", options.connect_timeout)?;
+        let connect = checked_timeout("connect timeout", options.connect_timeout)?;
         if !(1..=10_000).contains(&options.pool_size) {
             return Err(LockError::invalid_argument(format!(
                 "a pool of {} connections is asked for; 1 to 10000 are allowed",
@@ -44,10 +59,13 @@ impl Settings {
             pool_wait: checked_timeout("pool wait timeout", options.pool_wait_timeout)?,
             statement: checked_timeout("statement timeout", options.statement_timeout)?,
             unprepared,
+            sessions: Sessions::AsTheyCome,
             strict: options.strict_durability,
             // Over an unknown pool that has to do without prepared statements nothing is cancelled: it leads
             // to a pooler.
             cancel: options.cancel.or_else(|| (!unprepared).then(CancelRequests::by_driver)),
+            signals: options.signals,
+            connect,
         })
     }
 

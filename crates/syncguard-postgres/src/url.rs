@@ -18,6 +18,7 @@ const OPTIONS: &[&str] = &[
     "pool_size",
     "pool_wait_timeout_ms",
     "setup_schema",
+    "signals",
     "sslrootcert",
     "statement_timeout_ms",
     "strict_durability",
@@ -137,6 +138,9 @@ fn with_parameters(
     if let Some(strict) = url.flag("strict_durability")? {
         options = options.with_strict_durability(strict);
     }
+    if let Some(signals) = url.flag("signals")? {
+        options = options.with_signals(signals);
+    }
     if let Some(size) = url.number("pool_size", 1..=10_000)? {
         options = options.with_pool_size(size);
     }
@@ -202,7 +206,7 @@ mod tests {
     fn every_option_can_be_set() {
         let url = "postgres://u:p%40@h:1,i:2/d?cleanup_in_is_locked=true&connect_timeout_ms=10\
                    &dispose_timeout_ms=20&fence_table=ops.f&lock_table=ops.l&pool_size=3\
-                   &pool_wait_timeout_ms=30&setup_schema=true&statement_timeout_ms=40\
+                   &pool_wait_timeout_ms=30&setup_schema=true&signals=false&statement_timeout_ms=40\
                    &strict_durability=true&unprepared_statements=true";
         let Parsed { config, options, setup_schema } = read(url).unwrap();
         assert_eq!(config.get_password(), Some(b"p@".as_slice()));
@@ -216,6 +220,7 @@ mod tests {
             .with_connect_timeout(millis(10))
             .with_pool_wait_timeout(millis(30))
             .with_statement_timeout(millis(40))
+            .with_signals(false)
             .with_strict_durability(true)
             .with_unprepared_statements(true);
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));

@@ -1,11 +1,11 @@
 //! Taking a lock.
 
-use fred::types::Value;
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{AcquireRequest, AcquireResult, LockError, TIME_TOLERANCE, Ttl};
+use syncguard_core::{AcquireRequest, AcquireResult, LockError, TIME_TOLERANCE, Timestamp, Ttl};
 
 use crate::client::Call;
 use crate::inner::{Answer, Inner};
+use crate::words::Word;
 use crate::{names, release, reply, scripts};
 
 /// One acquire, bounded. It may outlive its caller.
@@ -45,29 +45,33 @@ async fn attempt(
     Ok(granted.result)
 }
 
-fn call(inner: &Inner, request: &AcquireRequest, deadline: Value) -> Result<Call<3, 5>, LockError> {
+fn call<'a>(
+    inner: &'a Inner,
+    request: &'a AcquireRequest,
+    deadline: Timestamp,
+) -> Result<Call<'a, 3, 5>, LockError> {
     let names = inner.layout.names(&request.key)?;
-    let index = inner.layout.index_name(request.lock_id)?;
+    let index = inner.layout.index_name(&request.lock_id)?;
     let [ttl, life] = lifetimes(request.ttl);
     Ok(Call {
         script: &scripts::ACQUIRE,
-        keys: [names.lock.into(), names.fence.into(), index.into()],
+        keys: [names.lock, names.fence, index],
         arguments: [
             request.lock_id.expose().into(),
             ttl,
             life,
             names::json_inside(request.key.expose()).into(),
-            deadline,
+            deadline.into(),
         ],
     })
 }
 
 /// The TTL, and how long the records live: both counted from the moment the script runs.
-pub(crate) fn lifetimes(ttl: Ttl) -> [Value; 2] {
+pub(crate) fn lifetimes(ttl: Ttl) -> [Word<'static>; 2] {
     // Redis would drop a lock at its expiry, and contenders would get in within the tolerance.
     let life = ttl.as_duration() + TIME_TOLERANCE;
     let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-    [ttl.as_millis(), life].map(|millis| i64::try_from(millis).unwrap_or(i64::MAX).into())
+    [ttl.as_millis(), life].map(Word::Number)
 }
 
 /// Releases a lock that too few replicas have. What fails here is tried again in the background.

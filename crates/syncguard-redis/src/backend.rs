@@ -8,8 +8,8 @@ use fred::interfaces::ClientLike;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority,
+    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
+    ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
 };
 use tokio::time::Instant;
 
@@ -147,7 +147,14 @@ impl RedisBackend {
     ///
     /// Safe: it only reads.
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
-        durability::report(&self.0.connections).await
+        let report = durability::report(&self.0.connections).await?;
+        Ok(DurabilityReport { signals: self.signals(), ..report })
+    }
+
+    /// Whether those who wait [hear of releases](crate#waiting). Meant for health checks; asks nobody.
+    #[must_use]
+    pub fn signals(&self) -> SignalStatus {
+        self.0.signals.status()
     }
 
     fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
@@ -223,6 +230,11 @@ impl LockBackend for RedisBackend {
                 result.map_err(|error| error.with_lock_id(*lock_id))
             }
         }
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let name = self.0.layout.lock_name(&request.key).ok()?;
+        self.0.signals.watch(&name).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fred::bytes_utils::Str;
 use fred::clients::{Client, Pipeline, WithOptions};
 use fred::error::{Error as DriverError, ErrorKind};
 use fred::interfaces::ClientLike;
@@ -22,12 +21,16 @@ use crate::changes::Changes;
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::early_timer::EarlyTimer;
 use crate::error::{self, Stage};
+use crate::signals::Signals;
+use crate::words::Word;
 
 /// The connections of a backend.
 pub(crate) struct Connections {
     all: Box<[Connection]>,
     next: AtomicUsize,
     command_timeout: Duration,
+    /// That of all records, on a cluster.
+    slot: Option<u16>,
     early_timer: EarlyTimer,
     /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
     may_interrupt: bool,
@@ -44,10 +47,10 @@ struct Connection {
 }
 
 /// A script with what it is given.
-pub(crate) struct Call<const K: usize, const A: usize> {
+pub(crate) struct Call<'a, const K: usize, const A: usize> {
     pub(crate) script: &'static Script,
-    pub(crate) keys: [Value; K],
-    pub(crate) arguments: [Value; A],
+    pub(crate) keys: [Word<'a>; K],
+    pub(crate) arguments: [Word<'a>; A],
 }
 
 /// Until when an answer is waited for.
@@ -104,6 +107,7 @@ impl Connections {
             all: clients.iter().map(connection).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
+            slot,
             early_timer: EarlyTimer::before(command_timeout),
             may_interrupt: clients
                 .iter()
@@ -149,6 +153,12 @@ impl Connections {
         self.all.len()
     }
 
+    /// How to hear of changes on the same server. `opening` is how long connecting may take.
+    pub(crate) fn signals(&self, opening: Duration) -> Signals {
+        let clients: Vec<Client> = self.all.iter().map(|one| Client::clone(&one.client)).collect();
+        Signals::new(&clients, self.slot, opening, self.command_timeout)
+    }
+
     /// Whether they were opened here.
     pub(crate) fn are_ours(&self) -> bool {
         !self.tasks.is_empty()
@@ -163,9 +173,9 @@ impl Connections {
     }
 
     /// Runs a script that reads: one EVALSHA, and one EVAL where the server does not have it.
-    pub(crate) async fn read<const K: usize, const A: usize>(
+    pub(crate) async fn read<'a, const K: usize, const A: usize>(
         &self,
-        call: impl Fn() -> Result<Call<K, A>, LockError>,
+        call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
     ) -> Result<Value, LockError> {
         let bound = Bound::Usual(Instant::now() + self.command_timeout);
         Ok(self.send(call, None, bound).await.result?.0)
@@ -180,7 +190,7 @@ impl Connections {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
         let answers = connection.answers.load(Ordering::Relaxed);
-        let answer = connection.client.custom::<Value, _>(plain(command), words).await;
+        let answer = custom(&connection.client, command, words).await;
         self.heard(connection, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
@@ -193,7 +203,7 @@ impl Connections {
     ) -> Result<Value, LockError> {
         let connection = self.pick();
         let answers = connection.answers.load(Ordering::Relaxed);
-        let answer = connection.client.custom::<Value, _>(plain(command), Vec::<Value>::new());
+        let answer = custom(&connection.client, command, Vec::new());
         let answer = timeout_at(until, answer).await.unwrap_or_else(late);
         self.heard(connection, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Asking))
@@ -201,9 +211,9 @@ impl Connections {
 
     /// Sends a script by its hash, and in full if the server does not know it. With replicas to wait
     /// for, also says whether enough of them have what it wrote.
-    pub(crate) async fn send<const K: usize, const A: usize>(
+    pub(crate) async fn send<'a, const K: usize, const A: usize>(
         &self,
-        call: impl Fn() -> Result<Call<K, A>, LockError>,
+        call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
         wait: Option<WaitReplicas>,
         bound: Bound,
     ) -> Sent {
@@ -311,24 +321,14 @@ impl Drop for Opened {
 /// fred has methods for these commands, but those pass the options of a connection over
 /// (`WithOptions` has no `LuaInterface` and dereferences to the bare client), so a script would be
 /// sent up to three times and wait for ever.
-impl<const K: usize, const A: usize> Call<K, A> {
+impl<const K: usize, const A: usize> Call<'_, K, A> {
     fn by_hash(self) -> Words {
-        let hash = self.script.sha1().clone();
-        ("EVALSHA", self.words(hash))
+        ("EVALSHA", Word::command(self.script.sha1(), &self.keys, &self.arguments))
     }
 
     fn in_full(self) -> Words {
-        let text = self.script.lua().cloned().unwrap_or_default();
-        ("EVAL", self.words(text))
-    }
-
-    fn words(self, script: Str) -> Vec<Value> {
-        let mut words = Vec::with_capacity(2 + K + A);
-        words.push(script.into());
-        words.push(i64::try_from(K).unwrap_or(i64::MAX).into());
-        words.extend(self.keys);
-        words.extend(self.arguments);
-        words
+        let text = self.script.lua().map_or("", |text| text);
+        ("EVAL", Word::command(text, &self.keys, &self.arguments))
     }
 }
 
@@ -337,7 +337,7 @@ impl<const K: usize, const A: usize> Call<K, A> {
 /// WAIT counts the writes of its own connection: on a new one, after a reconnection in between, it
 /// would find nothing to wait for.
 ///
-/// Boxed, because fred's future takes 5 KB, which would be copied from one future into the next.
+/// Boxed, as [`custom`] is.
 fn transmit(
     client: &WithOptions<Client>,
     (command, words): Words,
@@ -356,6 +356,18 @@ fn transmit(
         let value = next()?;
         Ok((value, confirmed(next(), wait)))
     })
+}
+
+/// Sends a command.
+///
+/// Boxed, because fred's future takes 5 KB. Every future that it is in would be as large, also where it is
+/// hardly ever used, and would be copied from one into the next.
+fn custom<'a>(
+    client: &'a WithOptions<Client>,
+    command: &'static str,
+    words: Vec<Value>,
+) -> Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send + 'a>> {
+    Box::pin(async move { client.custom(plain(command), words).await })
 }
 
 async fn within(

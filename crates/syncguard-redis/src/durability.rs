@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use fred::types::Value;
-use syncguard_core::{ErrorCode, LockError};
+use syncguard_core::{ErrorCode, LockError, SignalStatus};
 
 use crate::client::Connections;
 use crate::config::WaitReplicas;
@@ -20,6 +20,8 @@ pub struct DurabilityReport {
     pub eviction: Eviction,
     /// Master or replica.
     pub role: ServerRole,
+    /// Whether those who wait hear of releases. No risk: without, they look from time to time.
+    pub signals: SignalStatus,
 }
 
 /// What survives a crash of the server.
@@ -187,7 +189,7 @@ impl DurabilityReport {
     }
 }
 
-/// Asks the server. What it refuses to say is unverified.
+/// Asks the server. What it refuses to say is unverified. Of signals it knows nothing.
 pub(crate) async fn report(connections: &Connections) -> Result<DurabilityReport, LockError> {
     let info = allowed(connections.inspect("INFO", &[]).await)?;
     let sync = allowed(connections.inspect("CONFIG", &["GET", "appendfsync"]).await)?;
@@ -240,6 +242,7 @@ fn from_info(info: Option<&str>, sync: AppendSync) -> DurabilityReport {
             (Some(_), _) => ServerRole::Replica,
             (None, _) => ServerRole::Unverified,
         },
+        signals: SignalStatus::Unused,
     }
 }
 

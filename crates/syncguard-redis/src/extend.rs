@@ -1,10 +1,11 @@
 //! Letting a lock live longer.
 
-use syncguard_core::{ExtendRequest, ExtendResult, LockError};
+use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
 
 use crate::acquire::lifetimes;
 use crate::client::Call;
 use crate::inner::{Answer, Inner};
+use crate::words::Word;
 use crate::{reply, scripts};
 
 /// One extend, bounded. It may outlive its caller.
@@ -16,13 +17,13 @@ pub(crate) async fn extend(
 }
 
 async fn attempt(inner: &Inner, request: &ExtendRequest) -> Result<ExtendResult, LockError> {
-    let call = |deadline| {
+    let call = |deadline: Timestamp| {
         let [ttl, life] = lifetimes(request.ttl);
-        let expected = request.expected_expiry.map_or_else(|| "".into(), reply::millis);
+        let expected = request.expected_expiry.map_or(Word::EMPTY, Word::from);
         Ok(Call {
             script: &scripts::EXTEND,
-            keys: [inner.layout.index_name(request.lock_id)?.into()],
-            arguments: [request.lock_id.expose().into(), ttl, life, deadline, expected],
+            keys: [inner.layout.index_name(&request.lock_id)?],
+            arguments: [request.lock_id.expose().into(), ttl, life, deadline.into(), expected],
         })
     };
     let answer = inner.write(call, inner.wait_replicas, |_, _| Ok(())).await?.settled()?;

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::client::{Bound, Call, Connections};
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::names::Layout;
+use crate::signals::Signals;
 use crate::{durability, reply};
 
 pub(crate) struct Inner {
@@ -18,6 +19,7 @@ pub(crate) struct Inner {
     pub(crate) layout: Layout,
     pub(crate) clock: StoreClock,
     pub(crate) client_state: ClientState,
+    pub(crate) signals: Signals,
     pub(crate) wait_replicas: Option<WaitReplicas>,
     pub(crate) cleanup_in_is_locked: bool,
     strict_durability: bool,
@@ -52,6 +54,7 @@ impl Inner {
         options: RedisOptions,
     ) -> Result<Self, LockError> {
         Ok(Self {
+            signals: connections.signals(options.connect_timeout),
             connections,
             layout,
             clock: StoreClock::new(),
@@ -94,9 +97,9 @@ impl Inner {
     ///
     /// `sends` is told of the deadline before each sending, and of how long the answer is waited for. If
     /// the server refuses, its clock was set since we last heard of it, and the script is sent once more.
-    pub(crate) async fn write<const K: usize, const A: usize>(
+    pub(crate) async fn write<'a, const K: usize, const A: usize>(
         &self,
-        call: impl Fn(Value) -> Result<Call<K, A>, LockError>,
+        call: impl Fn(Timestamp) -> Result<Call<'a, K, A>, LockError>,
         wait: Option<WaitReplicas>,
         sends: impl Fn(Timestamp, Duration) -> Result<(), LockError>,
     ) -> Result<Answer, LockError> {
@@ -110,7 +113,7 @@ impl Inner {
         for _ in 0..2 {
             let deadline = self.clock.deadline(left).ok_or_else(reply::unintelligible)?;
             sends(deadline, left)?;
-            let call = || call(reply::millis(deadline));
+            let call = || call(deadline);
             let sent = self.connections.send(call, wait, bound).await;
             let may_run_again = sent.may_run_again;
             let (value, replicated) = sent.result.map_err(|error| {

@@ -51,6 +51,28 @@
 //! first write asks for it. Where the clock was set forward, the server refuses the next write, and it is
 //! sent once more. Where it was set back, a deadline is too late by as much until the next answer.
 //!
+//! # Waiting
+//!
+//! Whoever waits for a lock hears when it is released, extended or over, whoever did it: this library, the
+//! TypeScript library, `redis-cli`. The server tells by client-side caching (`CLIENT TRACKING`, Redis 6 and
+//! Valkey), so a release costs nothing for it, and whoever does not wait pays nothing.
+//!
+//! Signals come over **one more connection for each backend**, in RESP3, which is opened for the first one that
+//! waits, and closed ten seconds after the last one. It goes where the backend's own connections go, also over
+//! a client of the program: to the same server, to the master that the Sentinels name, to the node of a cluster
+//! that has the locks. It lives on the runtime of the one who waited first; when that ends, the next one
+//! opens another.
+//!
+//! Where there is no such connection, because the server or a proxy does not speak RESP3, because an access
+//! rule forbids it, or because it is lost, waiting goes on by looking from time to time. The log says so
+//! once, and once when it is over. It is tried again by whoever waits, with pauses of up to ten seconds. A
+//! connection that is silent is found out within 12 s. [`RedisBackend::signals`] and the durability report tell
+//! how it stands.
+//!
+//! The server remembers what a connection has asked for until it changes, in a table of its own
+//! (`tracking-table-max-keys`). A key that somebody has waited for stays there until it is locked or released
+//! the next time.
+//!
 //! # What the server must be
 //!
 //! Locks are as durable as the server. [`RedisBackend::durability_report`] says what it found, and
@@ -100,11 +122,11 @@
 //! ```text
 //! ACL SETUSER locks on >password resetkeys ~app:* resetchannels nocommands
 //!   +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping
-//!   +info +config|get
+//!   +info +config|get +client|tracking
 //! ```
 //!
 //! `INFO` and `CONFIG GET` are only for the durability report, which says "unverified" without
-//! them. `WAIT` is needed with replicas to wait for; `CLUSTER SLOTS` and `CLUSTER INFO` on a cluster;
+//! them. `CLIENT TRACKING` is for [signals](#waiting), and without it those who wait look from time to time. `WAIT` is needed with replicas to wait for; `CLUSTER SLOTS` and `CLUSTER INFO` on a cluster;
 //! `ROLE` behind Sentinel.
 //!
 //! # In logs
@@ -154,10 +176,12 @@ mod release;
 mod reply;
 mod scripts;
 mod settle;
+mod signals;
 mod speech;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
+mod words;
 
 pub use fred;
 pub use syncguard_core::*;

@@ -18,11 +18,11 @@ pub(crate) async fn by_lock_id(
     inner: &Inner,
     lock_id: LockId,
 ) -> Result<Option<LockInfo>, LockError> {
-    let name = inner.layout.index_name(lock_id)?;
+    let name = inner.layout.index_name(&lock_id)?.into_text();
     let call = || {
         Ok(Call {
             script: &scripts::LOOKUP_BY_ID,
-            keys: [name.as_str().into()],
+            keys: [name.as_ref().into()],
             arguments: [lock_id.expose().into()],
         })
     };

@@ -1,9 +1,12 @@
 //! Where records are stored, and which keys and prefixes would get in their way.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
 use syncguard_core::{Key, LockError, LockId};
+
+use crate::words::Word;
 
 /// Of 1000 bytes, 26 are kept free for `:id:` and a lock id. TypeScript: `BACKEND_LIMITS.REDIS` and
 /// `RESERVE_BYTES.REDIS`.
@@ -18,14 +21,20 @@ pub(crate) struct Layout {
     fence_lead: Option<Key>,
     /// What comes before the lock id in the name of an index entry. `None` where that is hashed.
     index_lead: Option<String>,
-    /// Whether there are keys some of whose names are hashed.
-    hashes: bool,
+    /// What comes before a user's key in the names of its records. `None` where some are hashed.
+    leads: Option<Leads>,
+}
+
+#[derive(Debug)]
+struct Leads {
+    lock: String,
+    fence: String,
 }
 
 /// The names of one lock's records.
-pub(crate) struct Names {
-    pub(crate) lock: String,
-    pub(crate) fence: String,
+pub(crate) struct Names<'a> {
+    pub(crate) lock: Word<'a>,
+    pub(crate) fence: Word<'a>,
 }
 
 impl Layout {
@@ -47,10 +56,20 @@ impl Layout {
         let longest = Key::new("k".repeat(Key::MAX_LENGTH_BYTES))?;
         let lock = make_storage_key(&prefix, &longest, LIMITS)?;
         let fence = make_fence_key(&prefix, &lock, LIMITS)?;
-        let hashes = !lock.expose().ends_with(longest.expose())
-            || !fence.expose().ends_with(lock.expose())
-            || index_lead.is_none();
-        Ok(Self { prefix, fence_lead, index_lead, hashes })
+        let lead =
+            |name: &StorageKey| name.expose().strip_suffix(longest.expose()).map(str::to_owned);
+        let leads = match (lead(&lock), lead(&fence)) {
+            (Some(lock_lead), Some(fence_lead)) if fence.expose().ends_with(lock.expose()) => {
+                Some(Leads { lock: lock_lead, fence: fence_lead })
+            }
+            _ => None,
+        };
+        Ok(Self { prefix, fence_lead, index_lead, leads })
+    }
+
+    /// Whether there are keys some of whose names are hashed.
+    fn hashes(&self) -> bool {
+        self.leads.is_none() || self.index_lead.is_none()
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -71,29 +90,30 @@ impl Layout {
     }
 
     /// The names for a user's key.
-    pub(crate) fn names(&self, key: &Key) -> Result<Names, LockError> {
-        let lock = self.stored(key)?;
-        let fence = make_fence_key(&self.prefix, &lock, LIMITS)?.into_exposed();
-        Ok(Names { lock: lock.into_exposed(), fence })
+    pub(crate) fn names<'a>(&'a self, key: &'a Key) -> Result<Names<'a>, LockError> {
+        self.refuse_reserved(key.expose())?;
+        if let Some(leads) = &self.leads {
+            let name = |lead| Word::Joined(lead, key.expose());
+            return Ok(Names { lock: name(&leads.lock), fence: name(&leads.fence) });
+        }
+        let lock = make_storage_key(&self.prefix, key, LIMITS)?;
+        let fence = make_fence_key(&self.prefix, &lock, LIMITS)?;
+        Ok(Names { lock: lock.into_exposed().into(), fence: fence.into_exposed().into() })
     }
 
     /// The name of a key's lock.
     pub(crate) fn lock_name(&self, key: &Key) -> Result<String, LockError> {
-        Ok(self.stored(key)?.into_exposed())
-    }
-
-    fn stored(&self, key: &Key) -> Result<StorageKey, LockError> {
         self.refuse_reserved(key.expose())?;
-        make_storage_key(&self.prefix, key, LIMITS)
+        Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed())
     }
 
     /// The name of a lock id's index entry.
-    pub(crate) fn index_name(&self, lock_id: LockId) -> Result<String, LockError> {
+    pub(crate) fn index_name<'a>(&'a self, lock_id: &'a LockId) -> Result<Word<'a>, LockError> {
         match &self.index_lead {
-            Some(lead) => Ok([lead, lock_id.expose()].concat()),
+            Some(lead) => Ok(Word::Joined(lead, lock_id.expose())),
             None => {
                 let name = index_key(lock_id.expose())?;
-                Ok(make_storage_key(&self.prefix, &name, LIMITS)?.into_exposed())
+                Ok(make_storage_key(&self.prefix, &name, LIMITS)?.into_exposed().into())
             }
         }
     }
@@ -116,7 +136,7 @@ impl Layout {
             ));
         }
         // A hash is 22 base64url characters, as a lock id is.
-        if self.hashes && LockId::new(key).is_ok() {
+        if self.hashes() && LockId::new(key).is_ok() {
             return Err(LockError::invalid_argument(
                 "the key is reserved: with a key prefix this long, some names on Redis are hashed, and 22 \
                  characters of A-Z a-z 0-9 - _ could be such a name; make the key longer or shorter, or \
@@ -135,9 +155,9 @@ fn index_key(lock_id: &str) -> Result<Key, LockError> {
 const SAMPLE_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 /// A text as the inside of a JSON string.
-pub(crate) fn json_inside(text: &str) -> String {
+pub(crate) fn json_inside(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
-        return text.to_owned();
+        return text.into();
     }
     let mut inside = String::with_capacity(text.len());
     for character in text.chars() {
@@ -150,7 +170,7 @@ pub(crate) fn json_inside(text: &str) -> String {
             other => inside.push(other),
         }
     }
-    inside
+    inside.into()
 }
 
 #[cfg(test)]
@@ -159,6 +179,30 @@ mod tests {
 
     fn layout(prefix: &str) -> Layout {
         Layout::new(prefix).unwrap()
+    }
+
+    /// The names of a key's lock and of its counter.
+    fn names(layout: &Layout, key: &str) -> (String, String) {
+        let key = Key::new(key).unwrap();
+        let Names { lock, fence } = layout.names(&key).unwrap();
+        (lock.into_text().into(), fence.into_text().into())
+    }
+
+    #[test]
+    fn names_are_those_of_the_rule_whether_or_not_some_are_hashed() {
+        let long = "p".repeat(228);
+        let keys = ["x", "a:b", "e\u{301}", "\u{301}e", "\u{338}", "=", &"k".repeat(512)];
+        for prefix in ["", "app", "a:b:", "caf\u{e9}", "cafe\u{301}", "{app}", "=", &long] {
+            let layout = layout(prefix);
+            for key in keys {
+                let stored = make_storage_key(prefix, &Key::new(key).unwrap(), LIMITS).unwrap();
+                let counter = make_fence_key(prefix, &stored, LIMITS).unwrap();
+                let expected = (stored.into_exposed(), counter.into_exposed());
+                assert_eq!(names(&layout, key), expected, "{prefix} {key}");
+            }
+        }
+        assert!(layout("app").leads.is_some());
+        assert!(layout(&long).leads.is_none());
     }
 
     #[test]
@@ -189,11 +233,10 @@ mod tests {
 
     #[test]
     fn a_reserved_key_is_another_records_name_and_no_other_key_is() {
-        let layout = layout("app");
-        let names = layout.names(&Key::new("x").unwrap()).unwrap();
+        let (_, fence) = names(&layout("app"), "x");
         let key = Key::new("fence:app:x").unwrap();
         let counter = make_storage_key("app", &key, LIMITS).unwrap();
-        assert_eq!(names.fence, counter.expose());
+        assert_eq!(fence, counter.expose());
     }
 
     /// The hashes of `<prefix>:fence:<lock>`, `<prefix>:<key>` and `<prefix>:id:<lock id>` are of the form of
@@ -222,10 +265,9 @@ mod tests {
             (951, true),
         ] {
             let layout = layout(&"p".repeat(length));
-            let longest = Key::new("k".repeat(Key::MAX_LENGTH_BYTES)).unwrap();
-            let names = layout.names(&longest).unwrap();
-            let fence = format!("{}:fence:{}", layout.prefix(), names.lock);
-            assert_eq!(names.fence != fence, hashed, "{length}: the counter of the longest key");
+            let (lock, fence) = names(&layout, &"k".repeat(Key::MAX_LENGTH_BYTES));
+            let readable = format!("{}:fence:{lock}", layout.prefix());
+            assert_eq!(fence != readable, hashed, "{length}: the counter of the longest key");
             for key in hashes {
                 let result = layout.lock_name(&Key::new(key).unwrap());
                 assert_eq!(result.is_err(), hashed, "{length} {key}");
@@ -244,24 +286,22 @@ mod tests {
     #[test]
     fn a_hashed_counter_has_the_name_of_such_a_keys_lock() {
         let layout = layout(&"p".repeat(300));
-        let counted = Key::new("k".repeat(500)).unwrap();
-        let names = layout.names(&counted).unwrap();
-        let hash = names.fence.strip_prefix(&format!("{}:", layout.prefix())).unwrap();
+        let (_, fence) = names(&layout, &"k".repeat(500));
+        let hash = fence.strip_prefix(&format!("{}:", layout.prefix())).unwrap();
         let hash = Key::new(hash).unwrap();
         let lock = make_storage_key(layout.prefix(), &hash, LIMITS).unwrap();
-        assert_eq!(lock.expose(), names.fence);
+        assert_eq!(lock.expose(), fence);
         assert!(layout.lock_name(&hash).is_err());
     }
 
     /// What the documentation of `with_key_prefix` warns of. The names are the TypeScript library's.
     #[test]
     fn a_prefix_within_another_shares_its_locks_and_not_its_counters() {
-        let names =
-            |prefix: &str, key: &str| layout(prefix).names(&Key::new(key).unwrap()).unwrap();
-        let (outer, inner) = (names("app", "billing:7"), names("app:billing", "7"));
-        assert_eq!(outer.lock, inner.lock);
-        assert_ne!(outer.fence, inner.fence);
-        assert_ne!(names("app", "billing:7").lock, names("app-billing", "7").lock);
+        let (lock, fence) = names(&layout("app"), "billing:7");
+        let (inner_lock, inner_fence) = names(&layout("app:billing"), "7");
+        assert_eq!(lock, inner_lock);
+        assert_ne!(fence, inner_fence);
+        assert_ne!(lock, names(&layout("app-billing"), "7").0);
         let warning = "beginning of another";
         assert!(include_str!("config.rs").contains(warning));
         assert!(include_str!("backend.rs").contains(warning));
@@ -293,10 +333,11 @@ mod tests {
         }
         let tagged = layout("{app}:locks");
         let slot = |name: &[u8]| fred::util::redis_keyslot(name);
-        let names = tagged.names(&Key::new("a{b}c").unwrap()).unwrap();
-        assert_eq!(slot(names.lock.as_bytes()), tagged.slot());
-        assert_eq!(slot(names.fence.as_bytes()), tagged.slot());
-        let index = tagged.index_name(LockId::generate().unwrap()).unwrap();
+        let (lock, fence) = names(&tagged, "a{b}c");
+        assert_eq!(slot(lock.as_bytes()), tagged.slot());
+        assert_eq!(slot(fence.as_bytes()), tagged.slot());
+        let id = LockId::generate().unwrap();
+        let index = tagged.index_name(&id).unwrap().into_text();
         assert_eq!(slot(index.as_bytes()), tagged.slot());
     }
 
@@ -305,7 +346,7 @@ mod tests {
         let long = layout(&"p".repeat(950));
         let id = LockId::generate().unwrap();
         assert!(long.index_lead().is_none());
-        let name = long.index_name(id).unwrap();
+        let name = long.index_name(&id).unwrap().into_text();
         assert_eq!(name.len(), 950 + 1 + 22);
         assert!(!name.ends_with(id.expose()));
     }

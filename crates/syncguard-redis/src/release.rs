@@ -16,11 +16,11 @@ pub(crate) async fn attempt(
     inner: &Inner,
     lock_id: LockId,
 ) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
-    let call = |deadline| {
+    let call = |deadline: Timestamp| {
         Ok(Call {
             script: &scripts::RELEASE,
-            keys: [inner.layout.index_name(lock_id)?.into()],
-            arguments: [lock_id.expose().into(), deadline],
+            keys: [inner.layout.index_name(&lock_id)?],
+            arguments: [lock_id.expose().into(), deadline.into()],
         })
     };
     let answer = inner.write(call, None, |_, _| Ok(())).await;

@@ -1,10 +1,12 @@
 //! What the scripts answer.
 
+use std::time::Duration;
+
 use fred::types::Value;
 use syncguard_core::authoring::{corrupt_record, lock_id_in_use};
 use syncguard_core::{
-    AcquireResult, Acquired, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld,
-    ReleaseResult, Timestamp,
+    AcquireResult, Acquired, Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo,
+    NotHeld, ReleaseResult, Timestamp,
 };
 
 const NOT_FOUND: i64 = 0;
@@ -27,11 +29,6 @@ pub(crate) fn time(answer: &Value) -> Option<Timestamp> {
     Timestamp::from_millis(seconds.checked_mul(1000)?.checked_add(micros / 1000)?).ok()
 }
 
-/// A time as an argument.
-pub(crate) fn millis(time: Timestamp) -> Value {
-    Value::Integer(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
-}
-
 /// The answer to an acquire.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
@@ -47,7 +44,11 @@ pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<Granted, LockEr
         Ok(Granted { result, is_fresh })
     };
     match &answer {
-        Value::Integer(NOT_FOUND) => Ok(Granted { result: AcquireResult::Locked, is_fresh: false }),
+        Value::Integer(left) => {
+            let left = u64::try_from(*left).map_err(|_| unintelligible())?;
+            let held = Contention::free_within(Duration::from_millis(left));
+            Ok(Granted { result: AcquireResult::Locked(held), is_fresh: false })
+        }
         Value::String(text) => granted(text, true),
         Value::Array(parts) => match parts.as_slice() {
             [Value::Integer(REPEATED), Value::String(text)] => granted(text, false),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    IsLockedRequest, LockBackend, LockError, LockInfo, LockObserver, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult,
+    IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LockObserver, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 use crate::event::{Operation, Outcome};
@@ -91,7 +91,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         let pending = Pending::start(&self.queue, Operation::Acquire, key, lock_id);
         pending.end(self.inner.acquire(request).await, |result| match result {
             AcquireResult::Acquired(_) => Outcome::Ok,
-            AcquireResult::Locked => Outcome::No(Some(Reason::Locked)),
+            AcquireResult::Locked(_) => Outcome::No(Some(Reason::Locked)),
         })
     }
 
@@ -131,6 +131,10 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         };
         let pending = Pending::start(&self.queue, Operation::Lookup, key, lock_id);
         pending.end(self.inner.lookup(request).await, |found| Outcome::yes_or_no(found.is_some()))
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.inner.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

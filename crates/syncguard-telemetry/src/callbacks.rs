@@ -57,8 +57,8 @@ impl Callbacks {
         if self.options.counters.is_empty() {
             return;
         }
-        let Some((key, what, by)) = Change::of(observation) else { return };
-        let change = Change { backend, key_family: self.family(key), what, by };
+        let Some((key, recipe, what, by)) = Change::of(observation) else { return };
+        let change = Change { backend, key_family: self.family(key), recipe, what, by };
         for counter in &self.options.counters {
             self.contain(|| counter(&change));
         }

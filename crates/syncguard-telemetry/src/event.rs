@@ -14,6 +14,7 @@ pub struct LockEvent {
     pub(crate) backend: &'static str,
     pub(crate) what: What,
     pub(crate) duration: Duration,
+    pub(crate) recipe: Option<&'static str>,
     pub(crate) key_family: Option<Arc<str>>,
     pub(crate) key_hash: Option<HashId>,
     pub(crate) lock_id_hash: Option<HashId>,
@@ -25,9 +26,16 @@ pub struct LockEvent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Operation(Operation, Outcome),
-    Wait(u32, Outcome),
+    Wait(Waited, Outcome),
     /// With why it was lost, if it was.
     Hold(Option<LossReason>),
+}
+
+/// What a wait took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    pub(crate) attempts: u32,
+    pub(crate) queued: Duration,
 }
 
 /// The five operations of a backend.
@@ -113,7 +121,17 @@ impl LockEvent {
     #[must_use]
     pub const fn attempts(&self) -> Option<u32> {
         match self.what {
-            What::Wait(attempts, _) => Some(attempts),
+            What::Wait(waited, _) => Some(waited.attempts),
+            _ => None,
+        }
+    }
+
+    /// The part of the wait in which others of this process were first in line, so that the store was
+    /// not asked; for [`EventKind::Wait`] alone.
+    #[must_use]
+    pub const fn queued(&self) -> Option<Duration> {
+        match self.what {
+            What::Wait(waited, _) => Some(waited.queued),
             _ => None,
         }
     }
@@ -125,6 +143,14 @@ impl LockEvent {
             What::Hold(loss) => loss,
             _ => None,
         }
+    }
+
+    /// The recipe that the lock is part of, such as `election`, `semaphore` or `lock_all`; for
+    /// [`EventKind::Wait`] and [`EventKind::Hold`] alone. See
+    /// [`with_recipe`](syncguard_core::LockConfig::with_recipe).
+    #[must_use]
+    pub const fn recipe(&self) -> Option<&'static str> {
+        self.recipe
     }
 
     /// The family of the key, where a key is involved and the options

@@ -9,6 +9,7 @@ use syncguard_core::{Key, Observation};
 pub(crate) struct Change {
     pub(crate) backend: &'static str,
     pub(crate) key_family: Option<Arc<str>>,
+    pub(crate) recipe: Option<&'static str>,
     pub(crate) what: Counted,
     pub(crate) by: i64,
 }
@@ -21,12 +22,18 @@ pub(crate) enum Counted {
 
 impl Change {
     /// `None` for what a later version of the core may tell.
-    pub(crate) fn of(observation: &Observation) -> Option<(&Key, Counted, i64)> {
+    pub(crate) fn of(
+        observation: &Observation,
+    ) -> Option<(&Key, Option<&'static str>, Counted, i64)> {
         match observation {
-            Observation::AcquisitionBegan(began) => Some((&began.key, Counted::Waiting, 1)),
-            Observation::Acquisition(ended) => Some((&ended.key, Counted::Waiting, -1)),
-            Observation::HoldBegan(began) => Some((&began.key, Counted::Holding, 1)),
-            Observation::Hold(ended) => Some((&ended.key, Counted::Holding, -1)),
+            Observation::AcquisitionBegan(began) => {
+                Some((&began.key, began.recipe, Counted::Waiting, 1))
+            }
+            Observation::Acquisition(ended) => {
+                Some((&ended.key, ended.recipe, Counted::Waiting, -1))
+            }
+            Observation::HoldBegan(began) => Some((&began.key, began.recipe, Counted::Holding, 1)),
+            Observation::Hold(ended) => Some((&ended.key, ended.recipe, Counted::Holding, -1)),
             _ => None,
         }
     }

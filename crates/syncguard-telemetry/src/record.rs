@@ -8,7 +8,7 @@ use syncguard_core::{
 };
 use tracing::{Dispatch, Span};
 
-use crate::event::{LockEvent, Outcome, Reason, What};
+use crate::event::{LockEvent, Outcome, Reason, Waited, What};
 
 /// An event without its hashes, and what they are made of.
 pub(crate) struct Record {
@@ -42,6 +42,7 @@ impl Record {
             backend,
             what,
             duration,
+            recipe: None,
             key_family: None,
             key_hash: None,
             lock_id_hash: None,
@@ -67,8 +68,10 @@ impl Record {
             AcquisitionEnd::Failed(code) => Outcome::Error(code),
             _ => Outcome::Error(ErrorCode::Aborted),
         };
+        let waited = Waited { attempts: observed.attempts, queued: observed.queued };
         let of = (Some(observed.key.clone()), Some(observed.lock_id));
-        Self::new(backend, What::Wait(observed.attempts, outcome), observed.waited, of)
+        Self::new(backend, What::Wait(waited, outcome), observed.waited, of)
+            .part_of(observed.recipe)
     }
 
     fn hold(backend: &'static str, observed: &HoldObserved) -> Self {
@@ -77,6 +80,11 @@ impl Record {
             reason => Some(reason),
         };
         let of = (Some(observed.key.clone()), Some(observed.lock_id));
-        Self::new(backend, What::Hold(loss), observed.held, of)
+        Self::new(backend, What::Hold(loss), observed.held, of).part_of(observed.recipe)
+    }
+
+    fn part_of(mut self, recipe: Option<&'static str>) -> Self {
+        self.event.recipe = recipe;
+        self
     }
 }

@@ -40,6 +40,24 @@ async fn lock_tells_wait_and_hold() {
     assert!(events[..3].iter().all(|event| event.key_hash() == Some(hash_key(KEY))));
 }
 
+/// What a recipe takes is told from other locks.
+#[tokio::test(start_paused = true)]
+async fn waits_and_holds_name_their_recipe() {
+    let (backend, handle, seen) = observed(MemoryBackend::new());
+    let config = LockConfig::new(KEY).with_recipe("election");
+    lock(&backend, config, async |_| ()).await.unwrap();
+    lock(&backend, KEY, async |_| ()).await.unwrap();
+    let events = seen.events(&handle).await;
+    let recipes: Vec<_> =
+        events.iter().map(|event| (event.kind().as_str(), event.recipe())).collect();
+    let named = Some("election");
+    assert_eq!(
+        recipes[..4],
+        [("acquire", None), ("wait", named), ("hold", named), ("release", None)]
+    );
+    assert!(recipes[4..].iter().all(|(_, recipe)| recipe.is_none()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wait_counts_its_attempts() {
     let (backend, handle, seen) = observed(MemoryBackend::new());
@@ -52,8 +70,10 @@ async fn a_wait_counts_its_attempts() {
     let _ = backend.inner().release(ReleaseRequest::new(holder.lock_id)).await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     let locked = "acquire fail locked";
-    let lines = [locked, locked, locked, "acquire ok", "wait ok attempts=4 300ms"];
-    assert_eq!(seen.lines(&handle).await, lines);
+    let lines = seen.lines(&handle).await;
+    assert_eq!(lines[..4], [locked, locked, locked, "acquire ok"]);
+    // It hears of the release, and does not wait for the next poll at 300 ms.
+    assert!(lines[4].starts_with("wait ok attempts=4 25"), "{lines:?}");
     assert!(guard.release().await.unwrap().is_released());
     assert_eq!(seen.lines(&handle).await, ["hold ok", "release ok"]);
 }

@@ -1,9 +1,10 @@
 //! What a distributed lock is for, in a few seconds.
 //!
-//! `cargo run -p syncguard --example quickstart`, and on a server of yours, as an argument or in the
+//! `cargo run -p syncguard --example quickstart`, and on a store of yours, as an argument or in the
 //! variable `SYNCGUARD_URL`:
 //!
 //! ```text
+//! cargo run -p syncguard --features sqlite --example quickstart -- sqlite:quickstart.db
 //! cargo run -p syncguard --features redis --example quickstart -- redis://127.0.0.1
 //! cargo run -p syncguard --features postgres --example quickstart -- \
 //!     'postgres://postgres:secret@127.0.0.1/postgres?setup_schema=true'

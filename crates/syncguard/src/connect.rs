@@ -13,40 +13,43 @@ use syncguard_core::{DynBackend, LockError};
 /// | `rediss://…`, `rediss-cluster://…`, `rediss-sentinel://…` | the same over TLS | `redis`, `tls` |
 /// | `redis+unix:///path` | Redis on a Unix socket | `redis`, `unix-sockets` |
 /// | `postgres://user:password@host[:5432]/database`, `postgresql://…` | PostgreSQL | `postgres`, and `tls` for `sslmode=require` |
+/// | `sqlite:///path`, `sqlite:path` | a file, for the processes of this machine | `sqlite` |
 /// | `firestore://project`, `firestore://project/database` | Cloud Firestore, or an emulator | `firestore` |
 ///
 /// Special characters are percent-encoded: in user names, in passwords, and in values. Times are whole
 /// milliseconds, switches `true` or `false`. A parameter that the store does not know is an error,
 /// and so is one that is given twice.
 ///
-/// | parameter | what it sets | memory | Redis | PostgreSQL | Firestore |
-/// |---|---|---|---|---|---|
-/// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 | 5000 | 5000 | 5000 |
-/// | `cleanup_in_is_locked` | lets `is_locked` clear expired locks away | | `false` | `false` | `false` |
-/// | `connect_timeout_ms` | the longest connecting may take: on Redis all of it, else the opening of one connection | | 5000 | 5000 | 5000 |
-/// | `strict_durability` | refuses a server that can lose locks | | `false` | `false` | |
-/// | `key_prefix` | what the names of all records start with; never the beginning of another prefix up to a colon | | `syncguard` | | |
-/// | `command_timeout_ms` | the longest an operation may take | | 2000 | | |
-/// | `connections` | how many connections, 1 to 64 | | 1 | | |
-/// | `wait_replicas` | how many replicas must have a lock before it counts | | 0 | | |
-/// | `wait_replicas_timeout_ms` | how long to wait for them | | 500 | | |
-/// | `lock_table` | the lock table | | | `syncguard_locks` | |
-/// | `fence_table` | the table of fence counters | | | `syncguard_fence_counters` | |
-/// | `setup_schema` | creates the tables where they are missing | | | `false` | |
-/// | `pool_size` | the most connections | | | 10 | |
-/// | `pool_wait_timeout_ms` | the longest to wait for one of them | | | 5000 | |
-/// | `statement_timeout_ms` | the longest to wait for the answer to a statement | | | 5000 | |
-/// | `unprepared_statements` | for PgBouncer's transaction mode | | | `false` | |
-/// | `sslrootcert` | over TLS: a PEM file of the authorities to trust | | the system's | Mozilla's | |
-/// | `collection` | the collection of the locks | | | | `locks` |
-/// | `fence_collection` | the collection of the fence counters | | | | `fence_counters` |
-/// | `request_timeout_ms` | the longest to wait for the answer to one call | | | | 5000 |
-/// | `operation_timeout_ms` | the longest an operation may take, with all its calls | | | | 10000 |
-/// | `conflict_retries` | how often an operation starts over | | | | 24 |
-/// | `remembered_locks` | for how many of its locks a call each is saved | | | | 8192 |
-/// | `strict_clock` | acquires nothing while this machine's clock is wrong | | | | `false` |
-/// | `emulator` | `host:port` of an emulator | | | | `FIRESTORE_EMULATOR_HOST` |
-/// | `remote_emulator` | lets the emulator be on another machine | | | | `false` |
+/// | parameter | what it sets | memory | SQLite | Redis | PostgreSQL | Firestore |
+/// |---|---|---|---|---|---|---|
+/// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 | 5000 | 5000 | 5000 | 5000 |
+/// | `cleanup_in_is_locked` | lets `is_locked` clear expired locks away | | `false` | `false` | `false` | `false` |
+/// | `connect_timeout_ms` | the longest connecting may take: on Redis all of it, else the opening of one connection | | | 5000 | 5000 | 5000 |
+/// | `strict_durability` | refuses a store that can lose locks | | `false` | `false` | `false` | |
+/// | `key_prefix` | what the names of all records start with; never the beginning of another prefix up to a colon | | | `syncguard` | | |
+/// | `command_timeout_ms` | the longest an operation may take | | | 2000 | | |
+/// | `connections` | how many connections, 1 to 64 | | | 1 | | |
+/// | `wait_replicas` | how many replicas must have a lock before it counts | | | 0 | | |
+/// | `wait_replicas_timeout_ms` | how long to wait for them | | | 500 | | |
+/// | `lock_table` | the lock table | | | | `syncguard_locks` | |
+/// | `fence_table` | the table of fence counters | | | | `syncguard_fence_counters` | |
+/// | `setup_schema` | creates the tables where they are missing | | | | `false` | |
+/// | `signals` | lets those who wait hear of releases by other processes | | | | `true` | |
+/// | `pool_size` | the most connections | | | | 10 | |
+/// | `pool_wait_timeout_ms` | the longest to wait for one of them | | | | 5000 | |
+/// | `statement_timeout_ms` | the longest to wait for the answer to a statement | | | | 5000 | |
+/// | `unprepared_statements` | for PgBouncer's transaction mode | | | | `false` | |
+/// | `sslrootcert` | over TLS: a PEM file of the authorities to trust | | | the system's | Mozilla's | |
+/// | `collection` | the collection of the locks | | | | | `locks` |
+/// | `fence_collection` | the collection of the fence counters | | | | | `fence_counters` |
+/// | `request_timeout_ms` | the longest to wait for the answer to one call | | | | | 5000 |
+/// | `operation_timeout_ms` | the longest an operation may take, with all its calls | | 5000 | | | 10000 |
+/// | `synchronous` | when SQLite waits for the disk: `full` or `normal` | | `full` | | | |
+/// | `conflict_retries` | how often an operation starts over | | | | | 24 |
+/// | `remembered_locks` | for how many of its locks a call each is saved | | | | | 8192 |
+/// | `strict_clock` | acquires nothing while this machine's clock is wrong | | | | | `false` |
+/// | `emulator` | `host:port` of an emulator | | | | | `FIRESTORE_EMULATOR_HOST` |
+/// | `remote_emulator` | lets the emulator be on another machine | | | | | `false` |
 ///
 /// The drivers' own parameters go on working: `node`, `sentinelServiceName`, `sentinelUsername` and
 /// `sentinelPassword` of a Redis cluster or Sentinel, and for PostgreSQL `sslmode`,
@@ -85,9 +88,10 @@ pub async fn connect(url: &str) -> Result<DynBackend, LockError> {
         "firestore" => firestore(url).await,
         "memory" => memory(url).await,
         "postgres" | "postgresql" => postgres(url).await,
+        "sqlite" => sqlite(url).await,
         scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => redis(url).await,
         _ => Err(LockError::invalid_argument(
-            "the URL names no known store; it starts with memory:, redis://, postgres:// or firestore://",
+            "the URL names no known store; it starts with memory:, sqlite:, redis://, postgres:// or firestore://",
         )),
     }
 }
@@ -136,11 +140,23 @@ async fn redis(_: &str) -> Result<DynBackend, LockError> {
     Err(missing("redis"))
 }
 
+#[cfg(feature = "sqlite")]
+async fn sqlite(url: &str) -> Result<DynBackend, LockError> {
+    crate::sqlite::SqliteBackend::connect(url).await.map(DynBackend::new)
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[expect(clippy::unused_async, reason = "with the feature it connects")]
+async fn sqlite(_: &str) -> Result<DynBackend, LockError> {
+    Err(missing("sqlite"))
+}
+
 #[cfg(not(all(
     feature = "firestore",
     feature = "memory",
     feature = "postgres",
-    feature = "redis"
+    feature = "redis",
+    feature = "sqlite"
 )))]
 fn missing(feature: &str) -> LockError {
     LockError::invalid_argument(format!(

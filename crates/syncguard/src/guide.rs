@@ -20,6 +20,9 @@ pub mod getting_started {}
 #[doc = include_str!("guide/concepts.md")]
 pub mod concepts {}
 
+#[doc = include_str!("guide/waiting.md")]
+pub mod waiting {}
+
 #[doc = include_str!("guide/fencing.md")]
 #[doc = shown!("## PostgreSQL: `fenced_write_postgres`", "../examples/fenced_write_postgres.rs")]
 #[doc = shown!("## Redis: `fenced_write_redis`", "../examples/fenced_write_redis.rs")]
@@ -28,6 +31,19 @@ pub mod fencing {}
 
 #[doc = include_str!("guide/long_work.md")]
 pub mod long_work {}
+
+#[doc = include_str!("guide/min_hold.md")]
+pub mod min_hold {}
+
+#[doc = include_str!("guide/several_keys.md")]
+pub mod several_keys {}
+
+#[doc = include_str!("guide/election.md")]
+#[doc = shown!("## A whole program: `leader`", "../examples/leader.rs")]
+pub mod election {}
+
+#[doc = include_str!("guide/semaphore.md")]
+pub mod semaphore {}
 
 #[doc = include_str!("guide/errors.md")]
 pub mod errors {}

@@ -32,6 +32,8 @@
 //! - `redis`: Redis 6.2 or later, and Valkey.
 //! - `postgres`: PostgreSQL 13 or later.
 //! - `firestore`: Cloud Firestore.
+//! - `sqlite`: one file for the processes of one machine, no server.
+//! - `recipes`: a leader election, a semaphore, and several locks at once.
 //! - `telemetry`: events for every operation, wait and hold, for a callback and for `tracing`.
 //! - `opentelemetry`: metrics of the same, for version 0.33 of the crate `opentelemetry`.
 //! - `tls`: TLS to Redis and PostgreSQL, rustls with aws-lc-rs. Firestore always has it.
@@ -47,7 +49,9 @@
         feature = "memory",
         feature = "opentelemetry",
         feature = "postgres",
+        feature = "recipes",
         feature = "redis",
+        feature = "sqlite",
         feature = "tls"
     ),
     doc = include_str!("guide/index.md")
@@ -58,7 +62,9 @@
         feature = "memory",
         feature = "opentelemetry",
         feature = "postgres",
+        feature = "recipes",
         feature = "redis",
+        feature = "sqlite",
         feature = "tls"
     )),
     doc = "\nIs part of this documentation when it is built with all features, as on docs.rs."
@@ -75,7 +81,9 @@ mod connect;
     feature = "memory",
     feature = "opentelemetry",
     feature = "postgres",
+    feature = "recipes",
     feature = "redis",
+    feature = "sqlite",
     feature = "tls"
 ))]
 #[cfg_attr(docsrs, doc(auto_cfg = false))]
@@ -97,6 +105,10 @@ pub use syncguard_firestore as firestore;
 #[cfg(feature = "postgres")]
 pub use syncguard_postgres as postgres;
 
+/// Leader election, semaphores, several locks at once, over any backend.
+#[cfg(feature = "recipes")]
+pub use syncguard_recipes as recipes;
+
 /// Events, logs and metrics over any backend.
 #[cfg(feature = "telemetry")]
 pub use syncguard_telemetry as telemetry;
@@ -104,3 +116,7 @@ pub use syncguard_telemetry as telemetry;
 /// The Redis backend.
 #[cfg(feature = "redis")]
 pub use syncguard_redis as redis;
+
+/// The SQLite backend: one machine, no server.
+#[cfg(feature = "sqlite")]
+pub use syncguard_sqlite as sqlite;

@@ -36,6 +36,7 @@ async fn a_store_that_was_not_built_in_is_named() {
         (cfg!(feature = "memory"), "memory", "memory:"),
         (cfg!(feature = "postgres"), "postgres", "postgresql://user:hunter2@host"),
         (cfg!(feature = "redis"), "redis", "valkey-cluster://user:hunter2@host"),
+        (cfg!(feature = "sqlite"), "sqlite", "sqlite:hunter2"),
     ] {
         if !built_in {
             assert!(refusal(url).await.contains(&format!("feature `{feature}`")), "{url}");
@@ -59,7 +60,13 @@ async fn what_needs_tls_says_so() {
     }
 }
 
-#[cfg(all(feature = "firestore", feature = "memory", feature = "postgres", feature = "redis"))]
+#[cfg(all(
+    feature = "firestore",
+    feature = "memory",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite"
+))]
 mod with_every_store {
     use super::*;
 
@@ -72,8 +79,9 @@ mod with_every_store {
             ("redis://h", 10),
             ("redis-cluster://h", 11),
             ("redis-sentinel://h", 14),
-            ("postgres://h", 31),
+            ("postgres://h", 32),
             ("firestore://p", 12),
+            ("sqlite:f", 5),
         ] {
             let refused = refusal(&format!("{url}?hunter2=1")).await;
             let (_, names) = refused.split_once("allowed are: ").expect("names");
@@ -93,6 +101,7 @@ mod with_every_store {
             ("redis-cluster://u:hunter2@h", "hash tag"),
             ("postgres://u:hunter2@h?lock_table=a&fence_table=A", "two tables"),
             ("firestore://p?collection=a&fence_collection=a", "counters"),
+            ("sqlite:no/such/folder/hunter2.db", "does not exist"),
         ] {
             assert!(refusal(url).await.contains(says), "{url}");
         }

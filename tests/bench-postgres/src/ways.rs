@@ -71,7 +71,7 @@ impl Way {
     pub(crate) async fn held(port: u16) -> Result<Vec<Self>> {
         let backend = backend(port).await?;
         match backend.acquire(AcquireRequest::new("held", 100 * TTL)?).await? {
-            AcquireResult::Acquired(_) | AcquireResult::Locked => {}
+            AcquireResult::Acquired(_) | AcquireResult::Locked(_) => {}
         }
         Ok(vec![
             Self { name: "(a) syncguard-postgres", concurrency: 16, what: What::Attempt(backend) },
@@ -154,7 +154,7 @@ impl What {
             }
             Self::Attempt(backend) => {
                 let answer = backend.acquire(AcquireRequest::new("held", TTL)?).await?;
-                ensure!(answer == AcquireResult::Locked);
+                ensure!(answer.is_locked());
             }
             Self::NaiveAttempt(pool) => {
                 ensure!(naive::acquire(pool, "held", TTL).await?.is_none());

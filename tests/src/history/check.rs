@@ -1,8 +1,9 @@
-//! The eight invariants.
+//! The ten invariants.
 
 mod ends;
 mod fences;
 mod holders;
+mod permits;
 mod quiet;
 mod registers;
 mod service;
@@ -32,6 +33,10 @@ pub enum Invariant {
     BackInTime = 7,
     /// 8: when all is quiet nothing is left.
     NothingLeft = 8,
+    /// 9: never more hold a semaphore, by their own clocks, than it has permits.
+    PermitsAreCounted = 9,
+    /// 10: the work of a leader is told to stop before its time is over.
+    ToldInTime = 10,
 }
 
 /// How late is too late, and what cannot be known exactly.
@@ -114,6 +119,8 @@ pub fn check(history: &History, limits: &Limits) -> Vec<Violation> {
     violations.extend(service::orphans_go(history, &locks, limits));
     violations.extend(service::faults_heal(history, limits));
     violations.extend(quiet::nothing_left(history));
+    violations.extend(permits::never_more(history, &locks));
+    violations.extend(permits::told_in_time(history));
     violations
 }
 

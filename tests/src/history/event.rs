@@ -57,6 +57,18 @@ pub enum Entry {
         /// Connections that were not back in their pool, or still open.
         borrowed: u64,
     },
+    /// How many permits a semaphore has, by whoever uses it.
+    Semaphore {
+        /// Its key.
+        key: String,
+        /// How many permits.
+        permits: u64,
+    },
+    /// The work of a leader was told to stop.
+    Told {
+        /// For how many microseconds its lock could still be relied on.
+        left: u64,
+    },
     /// What a register held in the end.
     Register {
         /// Its name.

@@ -47,6 +47,18 @@ impl Script {
         self.call(at, Call::Acquire { key, lock, ttl: TTL }, at + 1, answer)
     }
 
+    /// A permit of the semaphore `s` that is granted a millisecond after it was called.
+    fn permit(&mut self, at: u64, slot: u64, lock: &str) -> &mut Self {
+        let key = format!("s:permit:{slot}");
+        let answer = Answer::Acquired { fence: at + 1, expires_at: EPOCH + at + TTL };
+        self.call(at, Call::Acquire { key, lock: lock.to_owned(), ttl: TTL }, at + 1, answer)
+    }
+
+    fn semaphore(&mut self, permits: u64) -> &mut Self {
+        self.note(0, Entry::Semaphore { key: "s".to_owned(), permits });
+        self
+    }
+
     fn release(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
         self.call(at, Call::Release { lock: lock.to_owned() }, at + 1, answer)
     }
@@ -399,4 +411,32 @@ fn a_line_that_a_kill_has_torn_is_passed_over() {
     std::fs::remove_dir_all(&folder).unwrap();
     let answers: Vec<_> = history.operations.iter().map(super::Operation::answer).collect();
     assert_eq!(answers, [Some(&Answer::Is(false)), None]);
+}
+
+/// The planted flaw: one process counts one slot more.
+#[test]
+fn nine_never_more_than_there_are_permits() {
+    let mut script = Script::new();
+    script.semaphore(2).permit(0, 0, "a").permit(1, 1, "b");
+    script.release(50, "a", Answer::Released).permit(52, 0, "c");
+    assert_eq!(script.broken(), []);
+    // Each slot is held once, and there are three of them.
+    let mut flawed = script.clone();
+    flawed.permit(60, 2, "d");
+    assert_eq!(flawed.broken(), [Invariant::PermitsAreCounted]);
+    // By the largest number that somebody uses, it is right.
+    flawed.semaphore(3);
+    assert_eq!(flawed.broken(), []);
+    // When one has run out, another one may follow.
+    script.permit(102, 2, "d");
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn ten_a_leader_is_told_in_time() {
+    let mut script = Script::new();
+    script.note(10, Entry::Told { left: 1 });
+    assert_eq!(script.broken(), []);
+    script.note(20, Entry::Told { left: 0 });
+    assert_eq!(script.broken(), [Invariant::ToldInTime]);
 }

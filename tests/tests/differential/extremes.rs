@@ -10,11 +10,12 @@ use crate::stores::{NAMES, url};
 const CENTURY: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 
 /// The timeouts of each store, in the order of [`NAMES`].
-const TIMEOUTS: [&[&str]; 4] = [
+const TIMEOUTS: [&[&str]; 5] = [
     &["dispose"],
     &["command", "connect", "dispose"],
     &["pool_wait", "statement", "connect", "dispose"],
     &["operation", "request", "connect", "dispose"],
+    &["operation", "dispose"],
 ];
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The four stores.
+//! The five stores.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,13 +7,16 @@ use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::memory::MemoryBackend;
 use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
+use syncguard::sqlite::SqliteBackend;
 use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::differential::{Answer, Names, Step, take};
+use tempfile::TempDir;
 
 struct Servers {
+    folder: TempDir,
     redis: RedisServer,
     postgres: PostgresServer,
     firestore: FirestoreEmulator,
@@ -25,6 +28,7 @@ fn servers() -> &'static Servers {
         let firestore = std::thread::spawn(FirestoreEmulator::start);
         let postgres = PostgresServer::builder().config("max_connections = 400").start();
         Servers {
+            folder: tempfile::tempdir().expect("a folder"),
             redis: RedisServer::start().expect("a Redis server"),
             postgres: postgres.expect("a PostgreSQL server"),
             firestore: firestore.join().expect("a thread").expect("a Firestore emulator"),
@@ -33,13 +37,14 @@ fn servers() -> &'static Servers {
 }
 
 /// The stores, in their order.
-pub(crate) const NAMES: [&str; 4] = ["memory", "redis", "postgres", "firestore"];
+pub(crate) const NAMES: [&str; 5] = ["memory", "redis", "postgres", "firestore", "sqlite"];
 
-/// Empty stores of all four kinds.
+/// Empty stores of all five kinds.
 pub(crate) struct Stores {
-    pub(crate) backends: [DynBackend; 4],
+    pub(crate) backends: [DynBackend; 5],
     /// What the names of Redis' records start with.
     pub(crate) prefix: String,
+    _folder: TempDir,
 }
 
 impl Stores {
@@ -48,11 +53,14 @@ impl Stores {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let servers = servers();
         let prefix = format!("side-{number}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = SqliteBackend::open(folder.path().join("locks.db")).await;
         let backends = [
             DynBackend::new(MemoryBackend::new()),
             redis(servers, &prefix).await,
             postgres(servers, number).await,
             firestore(servers, number).await,
+            DynBackend::new(file.expect("a SQLite backend")),
         ];
         for (backend, name) in backends.iter().zip(NAMES) {
             assert_eq!(backend.capabilities().backend, name);
@@ -60,17 +68,18 @@ impl Stores {
             let request = IsLockedRequest::new("any").expect("a key");
             assert!(!backend.is_locked(request).await.expect("an answer"), "{name}");
         }
-        Self { backends, prefix }
+        Self { backends, prefix, _folder: folder }
     }
 
-    /// What each of the four answers, asked at the same time.
-    pub(crate) async fn all_take(&self, step: Step, names: &Names) -> [Answer; 4] {
-        let [memory, redis, postgres, firestore] = &self.backends;
+    /// What each of the five answers, asked at the same time.
+    pub(crate) async fn all_take(&self, step: Step, names: &Names) -> [Answer; 5] {
+        let [memory, redis, postgres, firestore, sqlite] = &self.backends;
         tokio::join!(
             take(memory, step, names),
             take(redis, step, names),
             take(postgres, step, names),
             take(firestore, step, names),
+            take(sqlite, step, names),
         )
         .into()
     }
@@ -83,6 +92,7 @@ pub(crate) fn url(index: usize) -> String {
         0 => "memory:?".to_owned(),
         1 => format!("{}?", servers.redis.url()),
         2 => format!("{}?setup_schema=true", servers.postgres.url()),
+        4 => format!("sqlite:{}?", servers.folder.path().join("locks.db").display()),
         _ => format!("firestore://side/(default)?emulator={}", servers.firestore.host_port()),
     }
 }

@@ -13,6 +13,8 @@ use crate::stage::{LONG, Stage};
 const FIRESTORE: &str = env!("CARGO_BIN_EXE_example-fenced-write-firestore");
 const POSTGRES: &str = env!("CARGO_BIN_EXE_example-fenced-write-postgres");
 const REDIS: &str = env!("CARGO_BIN_EXE_example-fenced-write-redis");
+const REDIS_RS: &str = env!("CARGO_BIN_EXE_example-fenced-redis-rs");
+const SQLX: &str = env!("CARGO_BIN_EXE_example-fenced-sqlx");
 
 const WRITES: [&str; 2] = [
     "the successor writes under fence 000000000000002: true",
@@ -52,15 +54,18 @@ async fn warm_up(emulator: &FirestoreEmulator) -> Result<()> {
 
 #[tokio::test]
 async fn postgres_rejects_it() -> Result<()> {
-    let (postgres, stage) = (PostgresServer::start()?, Stage::new()?);
-    stage.start(POSTGRES, &[&postgres.url()])?.wait(LONG)?;
-    let expected = [
-        WRITES[0],
-        WRITES[1],
+    postgres_rejects(
+        POSTGRES,
         "the successor's transfer is committed",
         "the stalled one's transfer is refused: the lock is not held any more: not-found",
-        "released: true",
-    ];
+    )
+}
+
+/// What a program says of the two transfers, and what is in the accounts after it.
+fn postgres_rejects(program: &str, committed: &str, refused: &str) -> Result<()> {
+    let (postgres, stage) = (PostgresServer::start()?, Stage::new()?);
+    stage.start(program, &[&postgres.url()])?.wait(LONG)?;
+    let expected = [WRITES[0], WRITES[1], committed, refused, "released: true"];
     ensure!(stage.lines()? == expected, "{:?}", stage.lines()?);
     let accounts = postgres.psql("SELECT id, balance, fence FROM accounts ORDER BY id")?;
     ensure!(accounts == "1|195|2\n2|5|0", "{accounts}");
@@ -74,5 +79,33 @@ async fn redis_rejects_it() -> Result<()> {
     ensure!(stage.lines()? == [WRITES[0], WRITES[1], "released: true"], "{:?}", stage.lines()?);
     let stored = redis.cli(&["HMGET", "data:profile:7", "value", "fence"])?;
     ensure!(stored == "new\n000000000000002", "{stored}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn postgres_rejects_it_with_sqlx() -> Result<()> {
+    postgres_rejects(
+        SQLX,
+        "the successor's transfer is committed: true",
+        "the stalled one's transfer is committed: false",
+    )
+}
+
+#[tokio::test]
+async fn redis_rejects_it_with_redis_rs() -> Result<()> {
+    let (redis, stage) = (RedisServer::start()?, Stage::new()?);
+    stage.start(REDIS_RS, &[&redis.url()])?.wait(LONG)?;
+    let expected = [
+        WRITES[0],
+        "the successor writes in a transaction under fence 000000000000002: true",
+        WRITES[1],
+        "the stalled one writes in a transaction under fence 000000000000001: false",
+        "released: true",
+    ];
+    ensure!(stage.lines()? == expected, "{:?}", stage.lines()?);
+    for key in ["data:script", "data:multi"] {
+        let stored = redis.cli(&["HMGET", key, "value", "fence"])?;
+        ensure!(stored == "new\n000000000000002", "{key}: {stored}");
+    }
     Ok(())
 }

@@ -15,6 +15,7 @@ mod support;
 mod takeover;
 mod transactional;
 mod transactions;
+mod watch;
 
 #[path = "../support/line.rs"]
 mod line;

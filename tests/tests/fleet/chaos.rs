@@ -12,7 +12,8 @@ use crate::stores::Store;
 /// Breaks the way now and then, one fault at a time. Once, it stops the server.
 pub(crate) struct Chaos<'a> {
     store: &'a Store,
-    proxy: &'a FaultProxy,
+    /// Without one, nothing can go wrong on the way.
+    proxy: Option<&'a FaultProxy>,
     recorder: Recorder,
     random: Random,
     cuts: u64,
@@ -27,7 +28,7 @@ pub(crate) struct Chaos<'a> {
 
 impl<'a> Chaos<'a> {
     pub(crate) fn new(store: &'a Store, recorder: Recorder, random: Random) -> Self {
-        let (proxy, now) = (&store.proxy, Instant::now());
+        let (proxy, now) = (store.proxy.as_ref(), Instant::now());
         let next = now + Duration::from_millis(500);
         let stop = Some(now + Duration::from_secs(4));
         Self { store, proxy, recorder, random, cuts: 0, now: None, next, late: None, stop }
@@ -35,7 +36,7 @@ impl<'a> Chaos<'a> {
 
     /// Does what is due.
     pub(crate) fn tick(&mut self) -> Result<()> {
-        let cuts = self.proxy.counters().cuts;
+        let cuts = self.proxy.map_or(0, |proxy| proxy.counters().cuts);
         for _ in self.cuts..cuts {
             self.recorder.note(Entry::Fault(Fault::Cut));
         }
@@ -63,18 +64,17 @@ impl<'a> Chaos<'a> {
 
     /// Sets a fault, and says for how long.
     fn strike(&mut self) -> Result<Duration> {
-        let fault = self.choose();
+        let Some(fault) = self.choose() else { return Ok(CALM / 10) };
         let delay = self.random.millis(10, 60);
-        match fault {
-            Fault::Cut => {
-                let bytes = self.random.below(60);
-                self.proxy.set_reply_cut(ReplyCut::Once(usize::try_from(bytes).unwrap_or(0)));
-            }
-            Fault::Delayed => self.proxy.set_latency(delay, delay),
-            Fault::Severed => self.proxy.sever(),
-            Fault::Frozen => self.proxy.freeze(true),
-            Fault::ServerStopped => self.store.pause()?,
-            _ => self.proxy.hold(Hold::Open),
+        let bytes = usize::try_from(self.random.below(60)).unwrap_or(0);
+        match (fault, self.proxy) {
+            (Fault::ServerStopped, _) => self.store.pause()?,
+            (Fault::Cut, Some(proxy)) => proxy.set_reply_cut(ReplyCut::Once(bytes)),
+            (Fault::Delayed, Some(proxy)) => proxy.set_latency(delay, delay),
+            (Fault::Severed, Some(proxy)) => proxy.sever(),
+            (Fault::Frozen, Some(proxy)) => proxy.freeze(true),
+            (_, Some(proxy)) => proxy.hold(Hold::Open),
+            (_, None) => {}
         }
         // A cut is on record when it has happened, and so is what is late.
         if !matches!(fault, Fault::Cut | Fault::Late) {
@@ -93,40 +93,44 @@ impl<'a> Chaos<'a> {
         self.late.is_none() && self.stop.is_some_and(|stop| stop <= Instant::now())
     }
 
-    fn choose(&mut self) -> Fault {
+    /// Nothing, where only the server can stop and has done so.
+    fn choose(&mut self) -> Option<Fault> {
         if self.is_stop_due() {
             self.stop = None;
-            return Fault::ServerStopped;
+            return Some(Fault::ServerStopped);
         }
-        match self.random.below(100) {
+        self.proxy?;
+        Some(match self.random.below(100) {
             0..15 => Fault::Delayed,
             // These lose what is held back.
             15..40 if self.late.is_none() => Fault::Severed,
             40..60 if self.late.is_none() => Fault::Frozen,
             60..75 if self.late.is_none() => Fault::Late,
             _ => Fault::Cut,
-        }
+        })
     }
 
     /// Lifts whatever there is.
     fn lift(&mut self) -> Result<()> {
-        self.proxy.set_reply_cut(ReplyCut::Never);
-        self.proxy.set_latency(Duration::ZERO, Duration::ZERO);
-        match self.now.take() {
-            None => return Ok(()),
-            Some(Fault::Frozen) => {
-                self.proxy.freeze(false);
+        if let Some(proxy) = self.proxy {
+            proxy.set_reply_cut(ReplyCut::Never);
+            proxy.set_latency(Duration::ZERO, Duration::ZERO);
+        }
+        match (self.now.take(), self.proxy) {
+            (None, _) => return Ok(()),
+            (Some(Fault::Frozen), Some(proxy)) => {
+                proxy.freeze(false);
                 // What was swallowed stays lost, so nothing sensible follows on these connections.
-                self.proxy.sever();
+                proxy.sever();
             }
-            Some(Fault::ServerStopped) => self.store.resume()?,
-            Some(Fault::Late) => {
+            (Some(Fault::ServerStopped), _) => self.store.resume()?,
+            (Some(Fault::Late), Some(proxy)) => {
                 // Their senders go on over new connections, and what they have sent is on its way.
-                self.proxy.hold(Hold::None);
-                self.proxy.sever_clients();
+                proxy.hold(Hold::None);
+                proxy.sever_clients();
                 self.late = Some(Instant::now() + self.random.millis(LATE.0, LATE.1));
             }
-            Some(_) => {}
+            (Some(_), _) => {}
         }
         self.recorder.note(Entry::Healed);
         Ok(())
@@ -134,7 +138,7 @@ impl<'a> Chaos<'a> {
 
     fn deliver(&mut self) {
         self.late = None;
-        for _ in 0..self.proxy.deliver() {
+        for _ in 0..self.proxy.map_or(0, FaultProxy::deliver) {
             self.recorder.note(Entry::Fault(Fault::Late));
         }
     }

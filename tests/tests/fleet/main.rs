@@ -1,10 +1,14 @@
 //! Fleets under locks, while processes are killed and stopped and the way to the store breaks; and
-//! the eight invariants over what they recorded.
+//! the ten invariants over what they recorded.
 
 #![allow(clippy::print_stdout, reason = "figures and seeds for a human eye")]
 
 mod chaos;
+mod election;
+mod min_hold;
 mod processes;
+mod recipes;
+mod semaphore;
 mod shaky;
 mod stores;
 mod tasks;

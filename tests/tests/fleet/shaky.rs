@@ -9,8 +9,8 @@ use syncguard::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ErrorCode,
-    ExtendRequest, ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockId, LockInfo,
-    LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
+    ExtendRequest, ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId,
+    LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl, WatchRequest,
 };
 use syncguard_tests::history::{Entry, Fault, Recorder};
 use syncguard_tests::random::Random;
@@ -181,12 +181,12 @@ impl Shaky {
                 lock.fence = Fence::new(lock.fence.get().saturating_sub(1))?;
                 Ok(AcquireResult::Acquired(lock))
             }
-            (Some(Flaw::SecondHolder), AcquireResult::Locked) if self.percent(10) => {
+            (Some(Flaw::SecondHolder), AcquireResult::Locked(_)) if self.percent(10) => {
                 let fence = Fence::new(1_000_000 + self.state().random.below(1_000_000))?;
                 let lock = Acquired::new(request.lock_id, self.in_a(ttl)?, fence);
                 Ok(AcquireResult::Acquired(lock))
             }
-            (Some(Flaw::NoTolerance), AcquireResult::Locked) => {
+            (Some(Flaw::NoTolerance), AcquireResult::Locked(_)) => {
                 let found = self.inner.lookup(LookupRequest::by_key(&request.key)?).await?;
                 match found.map(LockInfo::expose) {
                     Some(old) if old.info.expires_at <= self.in_a(Ttl::MIN)? => {
@@ -278,6 +278,11 @@ impl LockBackend for Shaky {
         self.there().await?;
         let result = self.inner.lookup(request).await;
         self.back(result).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.there().await.ok()?;
+        self.inner.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

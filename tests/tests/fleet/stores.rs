@@ -1,8 +1,12 @@
 //! The stores a fleet runs on, each behind a way that can be broken.
 
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use syncguard::postgres::{PostgresOptions, schema_sql};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::ListDocumentsRequest;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
@@ -11,19 +15,72 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::register::{POSTGRES_SCHEMA, emulator_client};
+use tempfile::TempDir;
 
 /// A server with what a fleet needs in it.
 pub(crate) enum Server {
     Redis(RedisServer),
     Postgres(PostgresServer),
     Firestore(FirestoreEmulator),
+    Sqlite(SqliteFile),
+}
+
+/// A file instead of a server: what stops everybody is a process that is stopped while it writes.
+pub(crate) struct SqliteFile {
+    folder: TempDir,
+    writer: Option<Child>,
+}
+
+impl SqliteFile {
+    fn path(&self) -> String {
+        self.folder.path().join("locks.db").display().to_string()
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        let mut writer = Command::new(env!("CARGO_BIN_EXE_sqlite-worker"))
+            .args(["keep-out", &self.path()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut said = [0; 3];
+        std::io::Read::read_exact(writer.stdout.as_mut().context("a pipe")?, &mut said)?;
+        let process = Pid::from_raw(writer.id().cast_signed()).context("a process")?;
+        kill_process(process, Signal::STOP)?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// Killed while it is stopped: what it had begun is gone with it.
+    fn resume(&mut self) -> Result<()> {
+        if let Some(mut writer) = self.writer.take() {
+            writer.kill()?;
+            writer.wait()?;
+        }
+        Ok(())
+    }
+
+    fn live(&self) -> Result<u64> {
+        let now = clock_gettime(ClockId::Boottime);
+        let millis = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;
+        let sql = "SELECT count(*) FROM locks WHERE expires_ms + 1000 > ?1";
+        let count =
+            Connection::open(self.path())?.query_row(sql, [millis], |row| row.get::<_, i64>(0));
+        Ok(count?.unsigned_abs())
+    }
+}
+
+impl Drop for SqliteFile {
+    fn drop(&mut self) {
+        let _ = self.resume();
+    }
 }
 
 pub(crate) struct Store {
     name: &'static str,
-    port: u16,
+    port: Option<u16>,
     server: Mutex<Server>,
-    pub(crate) proxy: FaultProxy,
+    /// There is none where there is no network.
+    pub(crate) proxy: Option<FaultProxy>,
 }
 
 impl Server {
@@ -42,19 +99,25 @@ impl Server {
         Ok(Self::Firestore(FirestoreEmulator::start()?))
     }
 
+    pub(crate) fn sqlite() -> Result<Self> {
+        Ok(Self::Sqlite(SqliteFile { folder: tempfile::tempdir()?, writer: None }))
+    }
+
     fn name(&self) -> &'static str {
         match self {
+            Self::Sqlite(_) => "sqlite",
             Self::Redis(_) => "redis",
             Self::Postgres(_) => "postgres",
             Self::Firestore(_) => "firestore",
         }
     }
 
-    fn port(&self) -> u16 {
+    fn port(&self) -> Option<u16> {
         match self {
-            Self::Redis(server) => server.port(),
-            Self::Postgres(server) => server.port(),
-            Self::Firestore(server) => server.port(),
+            Self::Redis(server) => Some(server.port()),
+            Self::Postgres(server) => Some(server.port()),
+            Self::Firestore(server) => Some(server.port()),
+            Self::Sqlite(_) => None,
         }
     }
 }
@@ -62,12 +125,17 @@ impl Server {
 impl Store {
     pub(crate) fn new(server: Server) -> Result<Self> {
         let (name, port) = (server.name(), server.port());
-        let proxy = FaultProxy::start(port)?;
+        let proxy = port.map(FaultProxy::start).transpose()?;
         Ok(Self { name, port, server: Mutex::new(server), proxy })
     }
 
     pub(crate) fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// `None` for a file.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.port
     }
 
     /// SIGSTOP: connections stay open and nobody answers.
@@ -76,6 +144,7 @@ impl Store {
             Server::Redis(server) => server.pause(),
             Server::Postgres(server) => server.pause(),
             Server::Firestore(server) => server.pause(),
+            Server::Sqlite(file) => file.pause(),
         })
     }
 
@@ -85,6 +154,7 @@ impl Store {
             Server::Redis(server) => server.resume(),
             Server::Postgres(server) => server.resume(),
             Server::Firestore(server) => server.resume(),
+            Server::Sqlite(file) => file.resume(),
         })
     }
 
@@ -99,10 +169,17 @@ impl Store {
 
     /// The URL of the way that can be broken.
     pub(crate) fn breakable(&self) -> String {
-        self.url_at(self.proxy.port())
+        self.url_at(self.proxy.as_ref().map(FaultProxy::port))
     }
 
-    fn url_at(&self, port: u16) -> String {
+    /// The URL of the server at another port.
+    pub(crate) fn url_at(&self, port: Option<u16>) -> String {
+        let Some(port) = port else {
+            return self.with(|server| match server {
+                Server::Sqlite(file) => format!("sqlite:{}", file.path()),
+                _ => String::new(),
+            });
+        };
         let password = PostgresServer::PASSWORD;
         match self.name {
             "redis" => format!("redis://127.0.0.1:{port}"),
@@ -113,8 +190,8 @@ impl Store {
 
     /// How many live records there are, and how many connections of a fleet.
     pub(crate) async fn leftovers(&self) -> Result<(u64, u64)> {
-        if self.name == "firestore" {
-            return Ok((live_documents(&format!("127.0.0.1:{}", self.port)).await?, 0));
+        if let (Some(port), "firestore") = (self.port, self.name) {
+            return Ok((live_documents(&format!("127.0.0.1:{port}")).await?, 0));
         }
         self.with(|server| match server {
             Server::Redis(server) => {
@@ -136,6 +213,7 @@ impl Store {
                 Ok((live.parse()?, open.parse()?))
             }
             Server::Firestore(_) => Ok((0, 0)),
+            Server::Sqlite(file) => Ok((file.live()?, 0)),
         })
     }
 }

@@ -297,7 +297,7 @@ async fn sqlstates_from_the_server() -> Result<()> {
     }
     // Another session was faster, each time: that is contention.
     raise(&admin, &tables, "40001").await?;
-    ensure!(backend.acquire(request(KEY, MINUTE)).await? == AcquireResult::Locked);
+    ensure!(backend.acquire(request(KEY, MINUTE)).await?.is_locked());
     let drop = format!("DROP TRIGGER fails ON {}", tables.locks);
     admin.batch_execute(&drop).await?;
     assert_eq!(tables.counter(&admin, KEY).await, 0, "a failed acquire used up a fence");

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
-    AcquireResult, AutoExtend, ErrorCode, ExtendRequest, ExtendResult, LockBackend as _,
-    LockConfig, LookupRequest, PostgresBackend, ReleaseRequest, acquire, lock, try_lock,
+    AutoExtend, ErrorCode, ExtendRequest, ExtendResult, LockBackend as _, LockConfig,
+    LookupRequest, PostgresBackend, ReleaseRequest, acquire, lock, try_lock,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::{FaultProxy, Hold};
@@ -344,7 +344,7 @@ async fn a_release_in_a_short_outage_is_not_late_for_long() -> Result<()> {
     let back = Instant::now();
     let direct = tables.backend_at(&server.url(), 1).await;
     for key in ["released", "dropped", "kept"] {
-        while direct.acquire(request(key, MINUTE)).await? == AcquireResult::Locked {
+        while direct.acquire(request(key, MINUTE)).await?.is_locked() {
             ensure!(back.elapsed() < ms(3_000), "{key} is blocked for {:?}", back.elapsed());
             sleep(ms(20)).await;
         }

@@ -25,6 +25,7 @@ mod tls;
 mod typescript;
 mod waiting;
 mod warnings;
+mod watch;
 
 #[path = "../support/line.rs"]
 mod line;

@@ -10,8 +10,8 @@ use syncguard_postgres::deadpool_postgres::{
 };
 use syncguard_postgres::tokio_postgres::{Client, Config, NoTls};
 use syncguard_postgres::{
-    AcquireRequest, AcquireResult, Acquired, LockBackend as _, PostgresBackend, PostgresOptions,
-    schema_sql, setup_schema,
+    AcquireRequest, Acquired, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql,
+    setup_schema,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
@@ -122,7 +122,7 @@ pub(crate) async fn take(backend: &PostgresBackend, key: &str) -> Acquired {
 
 pub(crate) async fn is_refused(backend: &PostgresBackend, key: &str) -> bool {
     let result = backend.acquire(request(key, MINUTE)).await.expect("an answer");
-    result == AcquireResult::Locked
+    result.is_locked()
 }
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);

@@ -79,6 +79,29 @@ fn on_firestore() -> Result<()> {
 }
 
 #[test]
+fn on_a_file() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let url = format!("sqlite:{}", folder.path().join("quick.db").display());
+    shows_what_locks_are_for("sqlite", quickstart().arg(url).output()?)
+}
+
+/// Three processes, one of them killed at work: the others get their turns, one after the other.
+#[test]
+fn across_processes_without_a_server() -> Result<()> {
+    let output = Command::new(env!("CARGO_BIN_EXE_example-processes")).output()?;
+    let said = String::from_utf8(output.stdout)?;
+    ensure!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let fences: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.split_once(" works     fence ").map(|(_, fence)| fence))
+        .collect();
+    ensure!(fences == ["000000000000001", "000000000000002", "000000000000003"], "{said}");
+    ensure!(said.contains("ann is killed") && !said.contains("ann is done"), "{said}");
+    ensure!(said.contains("bob is done") && said.contains("cat is done"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn a_bad_url_is_explained_and_not_shown() -> Result<()> {
     for url in ["redis://:hunter2@h?hunter2=1", "postgres://u:hunter2@h?pool_size=hunter2"] {
         let output = quickstart().arg(url).output()?;

@@ -15,4 +15,5 @@ mod planted;
 mod postgres;
 mod redis;
 mod scenario;
+mod sqlite;
 mod watched;

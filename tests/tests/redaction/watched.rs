@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    IsLockedRequest, Key, LockBackend, LockError, LockId, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult,
+    IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
@@ -121,6 +121,12 @@ impl<B: LockBackend> LockBackend for Watched<B> {
         }
         self.request(&request);
         self.answer(self.backend.lookup(request).await)
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.key(&request.key);
+        self.request(&request);
+        self.backend.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -6,10 +6,11 @@ use anyhow::Result;
 use syncguard_redis::{
     AppendSync, DurabilityRisk, ErrorCode, Eviction, ExtendRequest, IsLockedRequest,
     LockBackend as _, LockError, LookupRequest, Persistence, RedisBackend, RedisOptions,
-    ReleaseRequest, ServerRole, WaitReplicas,
+    ReleaseRequest, ServerRole, SignalStatus, WaitReplicas,
 };
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 
+use crate::signals::{until, watch};
 use crate::support::{Raw, backend, backend_with, request, take};
 
 fn strict() -> RedisOptions {
@@ -75,7 +76,7 @@ async fn what_is_unsafe_is_named_and_strictly_refused() -> Result<()> {
 /// The rule of the crate's documentation, with its line breaks.
 const RULE: &str = "on >password resetkeys ~app:* resetchannels nocommands \
                     +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping \
-                    +info +config|get";
+                    +info +config|get +client|tracking";
 
 #[tokio::test]
 async fn the_documented_access_rule_is_enough() -> Result<()> {
@@ -128,6 +129,18 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
         set_user(RULE).await;
         let _ = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
     }
+
+    // Without CLIENT TRACKING, there are no signals.
+    set_user("-client|tracking").await;
+    let _held = take(&backend, "held", 60_000).await;
+    assert!(watch(&backend, "held").await.is_none());
+    assert_eq!(backend.durability_report().await?.signals, SignalStatus::Failing);
+    set_user("+client|tracking").await;
+    until("signals are back", Duration::from_secs(15), async || {
+        watch(&backend, "held").await.is_some_and(|watch| watch.is_locked())
+    })
+    .await;
+    assert_eq!(backend.durability_report().await?.signals, SignalStatus::Working);
 
     // Without INFO and CONFIG GET, nothing is known.
     set_user("-info").await;

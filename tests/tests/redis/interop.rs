@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use serde_json::Value as Json;
 use syncguard_redis::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, Key, LockBackend as _, LockId,
-    LookupRequest, RedisOptions, ReleaseRequest,
+    AcquireRequest, ExtendRequest, IsLockedRequest, Key, LockBackend as _, LockId, LookupRequest,
+    RedisOptions, ReleaseRequest,
 };
 use syncguard_test_services::redis::RedisServer;
 
@@ -83,7 +83,7 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
 
         assert!(backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
         let contender = AcquireRequest::new(&sample.key, Duration::from_secs(9))?;
-        assert_eq!(backend.acquire(contender).await?, AcquireResult::Locked);
+        assert!(backend.acquire(contender).await?.is_locked());
         for lookup in
             [LookupRequest::by_key(&sample.key)?, LookupRequest::by_lock_id(sample.lock_id)]
         {

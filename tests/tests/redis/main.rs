@@ -13,8 +13,14 @@ mod late;
 mod model;
 mod records;
 mod replication;
+mod signals;
+mod signals_everywhere;
+mod signals_lost;
 mod support;
 mod tls;
 
 #[path = "../support/line.rs"]
 mod line;
+
+#[path = "../postgres/warnings.rs"]
+mod warnings;

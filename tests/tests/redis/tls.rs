@@ -15,6 +15,7 @@ use syncguard_test_services::redis::RedisServer;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
+use crate::signals::watch;
 use crate::support::{fresh, take};
 
 /// Somebody who signs certificates.
@@ -113,7 +114,10 @@ async fn an_authority_of_ones_own_is_trusted_where_it_is_named() -> Result<()> {
         (right.clone(), trusting(&stranger)),
     ] {
         let backend = RedisBackend::connect_with(&url, options).await?;
-        let lock = take(&backend, &fresh("tls"), 60_000).await;
+        let key = fresh("tls");
+        let lock = take(&backend, &key, 60_000).await;
+        // Signals go the same way.
+        assert!(watch(&backend, &key).await.is_some_and(|watch| watch.is_locked()));
         assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
     // Named authorities stand in the place of all others.

@@ -21,7 +21,11 @@ const NOT_RUN: &str = "#[ignore";
 const IN_EVERY_LIBRARY: &str = "#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]";
 
 /// How to run everything has to be found where people look first.
-const IN_README: &[&str] = &["cargo run -p syncguard --example quickstart", "cargo xtask test"];
+const IN_README: &[&str] = &[
+    "cargo run -p syncguard --example quickstart",
+    "cargo run -p syncguard --features sqlite --example processes",
+    "cargo xtask test",
+];
 
 pub(super) fn check() -> Result<()> {
     let root = root();

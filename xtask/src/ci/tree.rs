@@ -44,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         package: "syncguard-core",
         features: Features::Only("serde"),
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         limited: &[("tokio", &["default", "macros", "rt", "sync", "time", "tokio-macros"])],
         most: Some(40),
         ..RULE
@@ -54,24 +54,32 @@ pub(super) const RULES: &[Rule] = &[
         package: "syncguard-core",
         features: Features::Only("tls"),
         needed: &[PROVIDER],
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, OTHER_TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, OTHER_TLS],
         ..RULE
     },
     Rule {
         package: "syncguard-memory",
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         most: Some(40),
         ..RULE
     },
     Rule {
         package: "syncguard-conformance",
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
+        ..RULE
+    },
+    // Core and nothing more: they run on any store.
+    Rule {
+        package: "syncguard-recipes",
+        needed: &["syncguard-core"],
+        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        most: Some(40),
         ..RULE
     },
     // The API of OpenTelemetry, which is small, and nothing that exports.
     Rule {
         package: "syncguard-telemetry",
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS, EXPORTERS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS, EXPORTERS],
         ..RULE
     },
     // Whoever uses one store builds the driver of that store, and TLS only when asked to.
@@ -79,32 +87,40 @@ pub(super) const RULES: &[Rule] = &[
         package: "syncguard-redis",
         features: Features::Only(""),
         needed: &["fred"],
-        banned: &[POSTGRES, GOOGLE, TLS],
+        banned: &[POSTGRES, GOOGLE, SQLITE, TLS],
         ..RULE
     },
     Rule {
         package: "syncguard-redis",
         needed: &["fred", PROVIDER],
-        banned: &[POSTGRES, GOOGLE, OTHER_TLS],
+        banned: &[POSTGRES, GOOGLE, SQLITE, OTHER_TLS],
         ..RULE
     },
     Rule {
         package: "syncguard-postgres",
         features: Features::Only(""),
         needed: &["tokio-postgres", "deadpool-postgres"],
-        banned: &[REDIS, GOOGLE, TLS],
+        banned: &[REDIS, GOOGLE, SQLITE, TLS],
         ..RULE
     },
     Rule {
         package: "syncguard-postgres",
         needed: &["tokio-postgres", PROVIDER],
-        banned: &[REDIS, GOOGLE, OTHER_TLS],
+        banned: &[REDIS, GOOGLE, SQLITE, OTHER_TLS],
         ..RULE
     },
     Rule {
         package: "syncguard-firestore",
         needed: &["gcloud-sdk", PROVIDER],
-        banned: &[REDIS, POSTGRES, OTHER_TLS],
+        banned: &[REDIS, POSTGRES, SQLITE, OTHER_TLS],
+        ..RULE
+    },
+    // SQLite itself is C, built in; nothing of a network, and no I/O of tokio's.
+    Rule {
+        package: "syncguard-sqlite",
+        needed: &["rusqlite", "libsqlite3-sys"],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        most: Some(60),
         ..RULE
     },
     // The same through the facade.
@@ -112,7 +128,7 @@ pub(super) const RULES: &[Rule] = &[
         package: FACADE,
         features: Features::Only(""),
         needed: &["syncguard-core"],
-        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         most: Some(40),
         ..RULE
     },
@@ -120,7 +136,7 @@ pub(super) const RULES: &[Rule] = &[
         package: FACADE,
         features: Features::Only("default"),
         needed: &["syncguard-memory"],
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         most: Some(40),
         ..RULE
     },
@@ -131,8 +147,17 @@ pub(super) const RULES: &[Rule] = &[
         features: Features::Only("default"),
         edges: "normal,build,dev",
         needed: &["syncguard-memory", "tokio"],
-        banned: &[REDIS, POSTGRES, GOOGLE, TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, TLS],
         most: Some(45),
+        ..RULE
+    },
+    // The recipes bring no store and nothing else.
+    Rule {
+        package: FACADE,
+        features: Features::Only("memory,recipes"),
+        needed: &["syncguard-memory", "syncguard-recipes"],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        most: Some(41),
         ..RULE
     },
     // `tls` adds to the stores that are there, and brings none.
@@ -140,49 +165,56 @@ pub(super) const RULES: &[Rule] = &[
         package: FACADE,
         features: Features::Only("memory,tls,serde,unix-sockets"),
         needed: &["syncguard-memory"],
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         ..RULE
     },
     Rule {
         package: FACADE,
         features: Features::Only("redis"),
         needed: &["fred"],
-        banned: &[POSTGRES, GOOGLE, TLS],
+        banned: &[POSTGRES, GOOGLE, SQLITE, TLS],
         ..RULE
     },
     Rule {
         package: FACADE,
         features: Features::Only("redis,tls"),
         needed: &["fred", PROVIDER, "rustls"],
-        banned: &[POSTGRES, GOOGLE, OTHER_TLS],
+        banned: &[POSTGRES, GOOGLE, SQLITE, OTHER_TLS],
         ..RULE
     },
     Rule {
         package: FACADE,
         features: Features::Only("postgres"),
         needed: &["tokio-postgres"],
-        banned: &[REDIS, GOOGLE, TLS],
+        banned: &[REDIS, GOOGLE, SQLITE, TLS],
         ..RULE
     },
     Rule {
         package: FACADE,
         features: Features::Only("postgres,tls"),
         needed: &["tokio-postgres", PROVIDER, "rustls"],
-        banned: &[REDIS, GOOGLE, OTHER_TLS],
+        banned: &[REDIS, GOOGLE, SQLITE, OTHER_TLS],
         ..RULE
     },
     Rule {
         package: FACADE,
         features: Features::Only("firestore"),
         needed: &["gcloud-sdk", PROVIDER, "rustls"],
-        banned: &[REDIS, POSTGRES, OTHER_TLS],
+        banned: &[REDIS, POSTGRES, SQLITE, OTHER_TLS],
+        ..RULE
+    },
+    Rule {
+        package: FACADE,
+        features: Features::Only("sqlite"),
+        needed: &["rusqlite"],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
         ..RULE
     },
     // All of it: one TLS library with one provider, each once. With a second provider rustls panics
     // at first use.
     Rule {
         package: FACADE,
-        needed: &["fred", "tokio-postgres", "gcloud-sdk", PROVIDER, "rustls"],
+        needed: &["fred", "tokio-postgres", "gcloud-sdk", "rusqlite", PROVIDER, "rustls"],
         banned: &[OTHER_TLS],
         limited: &[("rustls", RUSTLS), ("rustls-webpki", &["alloc", "aws-lc-rs", "std"])],
         ..RULE
@@ -197,6 +229,8 @@ const POSTGRES: &[&str] = &["syncguard-postgres", "tokio-postgres*", "postgres*"
 
 const GOOGLE: &[&str] =
     &["syncguard-firestore", "gcloud*", "google*", "tonic*", "prost*", "firestore*"];
+
+const SQLITE: &[&str] = &["syncguard-sqlite", "rusqlite*", "libsqlite3*"];
 
 const EXPORTERS: &[&str] = &["opentelemetry_sdk", "opentelemetry-*", "tracing-subscriber"];
 
@@ -375,9 +409,12 @@ mod tests {
             .iter()
             .filter(|rule| rule.package != FACADE || !matches!(rule.features, Features::All))
         {
-            for (driver, store) in
-                [("fred", "redis"), ("tokio-postgres", "postgres"), ("gcloud-sdk", "firestore")]
-            {
+            for (driver, store) in [
+                ("fred", "redis"),
+                ("tokio-postgres", "postgres"),
+                ("gcloud-sdk", "firestore"),
+                ("rusqlite", "sqlite"),
+            ] {
                 let mine = rule.name().contains(store);
                 let found = rule.broken_by(&format!("{driver} v1.0.0\t"));
                 let banned = found.contains(&format!("  {driver} must not be there"));

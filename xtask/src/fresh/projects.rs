@@ -11,6 +11,7 @@ pub(super) enum Store {
     Redis,
     Postgres,
     Firestore,
+    Sqlite,
 }
 
 pub(super) struct Project {
@@ -78,6 +79,10 @@ pub(super) const PROJECTS: &[Project] = &[
         packages: &["syncguard-firestore"],
         ..project("firestore-crate", Source::Backend("FirestoreBackend"), Store::Firestore)
     },
+    Project {
+        packages: &["syncguard-sqlite"],
+        ..project("sqlite-crate", Source::Backend("SqliteBackend"), Store::Sqlite)
+    },
     // A backend of one's own.
     Project {
         packages: &["syncguard-core", "syncguard-conformance"],
@@ -108,8 +113,9 @@ pub(super) const PROJECTS: &[Project] = &[
         features: Some("\"firestore\""),
         ..project("facade-firestore", FACADE, Store::Firestore)
     },
+    Project { features: Some("\"sqlite\""), ..project("facade-sqlite", FACADE, Store::Sqlite) },
     Project {
-        features: Some("\"firestore\", \"memory\", \"postgres\", \"redis\", \"tls\""),
+        features: Some("\"firestore\", \"memory\", \"postgres\", \"redis\", \"sqlite\", \"tls\""),
         ..project("facade-every-store", FACADE, Store::Redis)
     },
 ];

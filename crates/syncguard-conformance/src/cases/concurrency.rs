@@ -12,6 +12,7 @@ use tokio::sync::Barrier;
 use crate::Harness;
 use crate::client::{Client, Granted};
 use crate::context::{Context, LONG, SHORT, fresh_key};
+use crate::other_process::OtherProcess;
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::{Register, all, pause};
 
@@ -84,11 +85,12 @@ pub(crate) async fn locked_work_never_overlaps<H: Harness>(context: &Context<'_,
         .with_timeout(LONG);
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(restless);
     let register = Arc::new(Register::default());
-    let workers = clients.iter().cloned().map(|client| {
+    let workers = clients.iter().map(|client| {
         let (config, register) = (config.clone(), Arc::clone(&register));
+        let process = OtherProcess::new(client.backend().clone());
         async move {
             for _ in 0..ROUNDS {
-                lock(client.backend(), config.clone(), async |held| {
+                lock(&process, config.clone(), async |held| {
                     register.work(held.fence().fence()).await
                 })
                 .await

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use syncguard_core::{AcquireRequest, AcquisitionOptions, Backoff, ErrorCode, LockConfig, acquire};
+use syncguard_core::{
+    AcquireRequest, AcquisitionOptions, Backoff, ErrorCode, LockConfig, TIME_TOLERANCE, acquire,
+};
 
 use crate::Harness;
-use crate::context::{Context, LONG, SHORT, SOON, fresh_key};
+use crate::context::{CLOCK_SLACK, Context, LONG, SHORT, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
@@ -15,6 +17,39 @@ pub(crate) async fn a_held_key_is_refused<H: Harness>(context: &Context<'_, H>) 
     let lock = client.take(&key, LONG).await?;
     client.refused(&key, LONG).await?;
     client.live(&key, lock.lock_id).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_refusal_says_how_long_at_most<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, rival) = context.pair().await;
+    let key = fresh_key()?;
+    let watch = context.watch();
+    let lock = client.take(&key, LONG).await?;
+    for ttl in [LONG, 2 * LONG] {
+        let left = rival.refused_for(&key, LONG).await?;
+        let longest = ttl + TIME_TOLERANCE;
+        let shortest = longest.saturating_sub(watch.elapsed() + CLOCK_SLACK);
+        ensure!(
+            (shortest..=longest + CLOCK_SLACK).contains(&left),
+            "a lock of {ttl:?} is said to be free after {left:?} at the latest"
+        );
+        client.extended(lock.lock_id, 2 * LONG).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_key_is_free_when_the_refusal_said<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, rival) = context.pair().await;
+    let key = fresh_key()?;
+    client.take(&key, SHORT).await?;
+    let left = rival.refused_for(&key, LONG).await?;
+    let slack = if H::PAUSED_CLOCK { Duration::from_millis(1) } else { CLOCK_SLACK };
+    context.pass(left + slack).await;
+    rival.take(&key, LONG).await?;
     Ok(())
 }
 

@@ -87,7 +87,7 @@ pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
     late.line.cut();
     match answer(acquire).await? {
         Ok(AcquireResult::Acquired(_)) => client.released(lock_id).await?,
-        Ok(AcquireResult::Locked) => {
+        Ok(AcquireResult::Locked(_)) => {
             return Err(Stop::failed("an acquire that was sent twice was refused a free key"));
         }
         // This backend sends nothing twice. Then the clean-up has to see to it.

@@ -13,3 +13,4 @@ pub(crate) mod late;
 pub(crate) mod lifecycle;
 pub(crate) mod lookup;
 pub(crate) mod ownership;
+pub(crate) mod signals;

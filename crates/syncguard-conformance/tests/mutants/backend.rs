@@ -8,9 +8,10 @@ use syncguard_conformance::{Harness, Late};
 use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ClientState, ErrorCode,
-    ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError, LockId,
-    LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp,
+    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ClientState, Contention,
+    ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, KeyWatch, LockBackend,
+    LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority,
+    Timestamp, WatchRequest,
 };
 use tokio::time::Instant;
 
@@ -148,6 +149,23 @@ impl LockBackend for Backend {
             answer
         };
         self.run(request.cancellation, Flaw::releases_half_when_dropped, operation).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let (signal, watch) = KeyWatch::new();
+        let key = &request.key;
+        let late = self.has(Flaw::listens_after_its_answer);
+        let mut signal = Some(signal);
+        if let Some(signal) = signal.take_if(|_| !late) {
+            self.with(|store, _| store.watch(key, signal));
+        }
+        travel().await;
+        let is_live = self.with(|store, now| store.is_watched_lock_live(key, now));
+        travel().await;
+        if let Some(signal) = signal {
+            self.with(|store, _| store.watch(key, signal));
+        }
+        Some(if is_live { watch.that_is_locked() } else { watch })
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
@@ -319,7 +337,7 @@ impl Backend {
                     Ok(None) => {
                         travel().await;
                         self.with(|store, now| match store.held(request, now)? {
-                            Some(_) => Ok(AcquireResult::Locked),
+                            Some(_) => Ok(AcquireResult::Locked(Contention::unknown())),
                             None => store.grant(request, now),
                         })
                     }
@@ -331,7 +349,7 @@ impl Backend {
                 travel().await;
                 loop {
                     match self.with(|store, now| store.acquire(request, now)) {
-                        Ok(AcquireResult::Locked) => {
+                        Ok(AcquireResult::Locked(_)) => {
                             tokio::time::sleep(Duration::from_millis(5)).await;
                         }
                         answer => break answer,

@@ -37,6 +37,13 @@ flaws! {
     says_contention_is_an_error => [a_held_key_is_refused, a_waiting_contender_gets_its_turn];
     extends_on_contention => [a_refusal_changes_nothing, fifty_refusals_change_nothing];
     indexes_refused_ids => [a_refused_lock_id_holds_nothing];
+    never_signals => [a_release_by_another_client_is_heard, a_release_by_the_same_client_is_heard];
+    says_that_what_it_watches_is_locked => [a_watch_does_not_take_a_free_key_for_locked];
+    mixes_up_watches => [a_release_of_another_key_says_nothing_of_this_one];
+    listens_after_its_answer => [no_release_is_lost_between_a_refusal_and_the_wait];
+    never_says_how_long_it_is_held => [a_refusal_says_how_long_at_most, a_key_is_free_when_the_refusal_said];
+    says_the_ttl_without_the_tolerance => [a_refusal_says_how_long_at_most, a_key_is_free_when_the_refusal_said];
+    forgets_extends_in_a_refusal => [a_refusal_says_how_long_at_most];
     remembers_refused_ids_as_used => [a_refused_request_is_granted_once_the_key_is_free];
     grants_another_lock_id => [acquire_takes_a_free_key];
     refuses_free_keys_at_first => [acquire_takes_a_free_key];

@@ -6,11 +6,12 @@
 mod acquire;
 mod look;
 mod own;
+mod watch;
 
 use std::collections::HashMap;
 
 use syncguard_core::authoring::corrupt_record;
-use syncguard_core::{Acquired, Fence, Key, LockError, LockId, Timestamp, Ttl};
+use syncguard_core::{Acquired, Fence, Key, KeySignal, LockError, LockId, Timestamp, Ttl};
 
 use crate::flaws::Flaw;
 use crate::keys;
@@ -27,6 +28,10 @@ pub(crate) struct Store {
     granted: HashMap<LockId, Acquired>,
     ended: HashMap<String, Record>,
     newest: Option<LockId>,
+    /// Each signals once.
+    watches: HashMap<String, Vec<KeySignal>>,
+    /// Watches that never signal.
+    lost: Vec<KeySignal>,
 }
 
 #[derive(Clone, Debug)]

@@ -126,6 +126,18 @@ impl<'a> BackendUrl<'a> {
         self.base
     }
 
+    /// What stands between the first colon and the question mark, percent-decoded: for a path.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a percent sign that encodes nothing, or something that is not UTF-8.
+    pub fn after_scheme(&self) -> Result<String, LockError> {
+        let raw = self.base.split_once(':').map_or("", |(_, after)| after);
+        decode(raw).map_err(|allowed| {
+            LockError::invalid_argument(format!("the path in the URL must be {allowed}"))
+        })
+    }
+
     /// Whether there is a parameter of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
@@ -138,7 +150,7 @@ impl<'a> BackendUrl<'a> {
     ///
     /// `InvalidArgument` for a percent sign that encodes nothing, or something that is not UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<String>, LockError> {
-        self.raw(name).next().map(|raw| decode(name, raw)).transpose()
+        self.raw(name).next().map(|raw| decoded(name, raw)).transpose()
     }
 
     /// All texts of a parameter that may come several times.
@@ -147,7 +159,7 @@ impl<'a> BackendUrl<'a> {
     ///
     /// As [`text`](Self::text).
     pub fn texts(&self, name: &str) -> Result<Vec<String>, LockError> {
-        self.raw(name).map(|raw| decode(name, raw)).collect()
+        self.raw(name).map(|raw| decoded(name, raw)).collect()
     }
 
     /// `true` or `false`.
@@ -226,8 +238,12 @@ fn wrong(name: &str, allowed: &str) -> LockError {
     LockError::invalid_argument(format!("the parameter {name} of the URL must be {allowed}"))
 }
 
-/// By hand: the crates that do it are in the drivers' trees, not in core's.
-fn decode(name: &str, raw: &str) -> Result<String, LockError> {
+fn decoded(name: &str, raw: &str) -> Result<String, LockError> {
+    decode(raw).map_err(|allowed| wrong(name, allowed))
+}
+
+/// By hand: the crates that do it are in the drivers' trees, not in core's. The error says what is allowed.
+fn decode(raw: &str) -> Result<String, &'static str> {
     let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
     let mut decoded = Vec::with_capacity(raw.len());
     let mut bytes = raw.bytes();
@@ -237,14 +253,13 @@ fn decode(name: &str, raw: &str) -> Result<String, LockError> {
             continue;
         }
         let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
-            return Err(wrong(
-                name,
+            return Err(
                 "percent-encoded: two hexadecimal digits after each %, and %25 for a % itself",
-            ));
+            );
         };
         decoded.extend(u8::try_from(high * 16 + low));
     }
-    String::from_utf8(decoded).map_err(|_| wrong(name, "UTF-8 when it is percent-decoded"))
+    String::from_utf8(decoded).map_err(|_| "UTF-8 when it is percent-decoded")
 }
 
 #[cfg(test)]
@@ -277,11 +292,15 @@ mod tests {
         assert_eq!(url.texts("node").unwrap(), ["a", "b"]);
         assert_eq!(url.with_only(&["node", "count"]), "db://u:p@h,i:1/x?count=7&node=a&node=b");
         assert_eq!(url.with_only(&[]), url.base());
+        assert_eq!(url.after_scheme().unwrap(), "//u:p@h,i:1/x");
         assert!(!format!("{url:?}").contains('p'), "{url:?}");
 
         let bare = parse("db:").unwrap();
         assert!(!bare.has("count") && bare.text("key_prefix").unwrap().is_none());
         assert_eq!(parse("nothing?").unwrap().scheme(), "");
+        assert_eq!(parse("nothing?").unwrap().after_scheme().unwrap(), "");
+        assert_eq!(parse("db:%C3%A9%3F").unwrap().after_scheme().unwrap(), "é?");
+        assert!(message(parse("db:%zz").unwrap().after_scheme()).contains("%25"));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | [`is_clearable`] | when the record of an expired lock may go |
 //! | [`checked_timeout`], [`pause`] | timeouts out of options; pauses with chance in them |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
+//! | [`Episode`] | what is said of a failure that lasts, once |
 //! | `tls`, with the feature of that name | whom to trust |
 //! | [`contain`] | closures of users that may panic |
 //!
@@ -35,3 +36,4 @@ pub use self::storage_key::{
 };
 pub use self::store_clock::StoreClock;
 pub use self::timeout::checked_timeout;
+pub use crate::contract::episode::Episode;

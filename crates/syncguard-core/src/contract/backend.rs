@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    FenceToken, IsLockedRequest, LockError, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult,
+    FenceToken, IsLockedRequest, KeyWatch, LockError, LockInfo, LookupRequest, ReleaseRequest,
+    ReleaseResult, WatchRequest,
 };
 
 /// A store that can hold locks: what an author of a backend writes, and no more.
@@ -123,13 +124,38 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
         request: LookupRequest,
     ) -> impl Future<Output = Result<Option<LockInfo<Self::Fence>>, LockError>> + Send;
 
+    /// Begins to listen for the lock of a key; `None` if this store cannot tell, or not at the moment.
+    ///
+    /// Answers once the store has confirmed that it will be heard from, so that no release is lost
+    /// that comes after the answer. The watch hears at least of releases by clients of this library;
+    /// a signal too many does no harm. Called for a key that is held, by the first one that waits for it
+    /// in this process.
+    ///
+    /// Whoever waits goes on by looking at the key from time to time where this answers `None`. So it
+    /// never fails: a store that refuses, or a connection that is lost, is `None`, and is said in the
+    /// log once.
+    ///
+    /// The default is `None`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future, or the watch, leaves nothing behind in the store for longer than the
+    /// connection lives.
+    fn watch(&self, request: WatchRequest) -> impl Future<Output = Option<KeyWatch>> + Send {
+        let _ = request;
+        std::future::ready(None)
+    }
+
     /// What this backend can do. Never fails, never blocks.
     fn capabilities(&self) -> BackendCapabilities;
 
     /// What the clones of this backend share in this process. A decorator passes on that of the backend
     /// inside, or one made from it.
     ///
-    /// A backend without options for it returns [`ClientState::shared`].
+    /// It holds the lines in which the callers of this process wait, by key. So two backends must not
+    /// share one, unless their keys mean the same locks: a backend without options for it keeps a
+    /// [`ClientState::default`], and a decorator that changes keys makes one
+    /// [with lines of its own](ClientState::with_own_lines).
     fn client_state(&self) -> &ClientState;
 }
 
@@ -159,6 +185,10 @@ impl<B: LockBackend> LockBackend for Arc<B> {
         request: LookupRequest,
     ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
         B::lookup(self, request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        B::watch(self, request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -16,7 +16,7 @@ pub enum TimeAuthority {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackendCapabilities {
-    /// The backend's short name: `"redis"`, `"postgres"`, `"firestore"`, `"memory"` or an author's own.
+    /// The backend's short name: `"redis"`, `"postgres"`, `"firestore"`, `"sqlite"`, `"memory"` or an author's own.
     pub backend: &'static str,
     /// Whether every acquisition carries a fence.
     pub supports_fencing: bool,

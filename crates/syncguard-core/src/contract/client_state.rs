@@ -1,15 +1,15 @@
 //! What the clones of one backend share in this process.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::episode::Episode;
 use crate::authoring::checked_timeout;
+use crate::locking::Lines;
 use crate::{LockError, LockObserver, ReleaseErrorHandler};
 
 /// What the clones of one backend share in this process: what guards do when they end, who hears of
-/// locks, and the background work.
+/// locks, the lines in which callers wait, and the background work.
 ///
 /// A [`LockConfig`](crate::LockConfig) can say otherwise for one lock.
 #[derive(Clone, Debug)]
@@ -22,6 +22,7 @@ pub struct ClientState {
     /// Hears of waiting, holding and losing; nobody by default.
     pub observer: LockObserver,
     clean_up: CleanUp,
+    pub(crate) lines: Lines,
     /// Of renewals that fail.
     pub(crate) renewals: Episode,
     /// Of releases that fail.
@@ -32,11 +33,26 @@ impl ClientState {
     /// Five seconds.
     pub const DISPOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// The state for a backend that has no options of its own.
+    /// This state, with lines of its own: for a decorator that changes keys, so that those who wait for
+    /// different locks do not wait for each other.
     #[must_use]
-    pub fn shared() -> &'static Self {
-        static SHARED: LazyLock<ClientState> = LazyLock::new(ClientState::default);
-        &SHARED
+    pub fn with_own_lines(mut self) -> Self {
+        self.lines = Lines::default();
+        self
+    }
+
+    /// This state, with lines for a store that no other process can reach: a process that hands a lock on
+    /// to itself need not let others go first now and then. Not for decorators.
+    #[must_use]
+    pub fn with_lines_of_one_process(mut self) -> Self {
+        self.lines = Lines::of_one_process();
+        self
+    }
+
+    /// How many keys callers of this process have or wait for, as far as they use guards.
+    #[must_use]
+    pub fn keys_in_use(&self) -> usize {
+        self.lines.len()
     }
 
     /// The background work of the backend: locks that nobody holds any more and that are still to be
@@ -57,6 +73,7 @@ impl ClientState {
             dispose_timeout: dispose_timeout.unwrap_or(self.dispose_timeout),
             observer: self.observer.clone(),
             clean_up: self.clean_up.clone(),
+            lines: self.lines.clone(),
             renewals: self.renewals.clone(),
             releases: self.releases.clone(),
         }
@@ -95,6 +112,7 @@ impl Default for ClientState {
             dispose_timeout: Self::DISPOSE_TIMEOUT,
             observer: LockObserver::none(),
             clean_up: CleanUp::default(),
+            lines: Lines::default(),
             renewals: Episode::default(),
             releases: Episode::default(),
         }

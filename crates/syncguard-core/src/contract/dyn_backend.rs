@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, FenceToken, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult,
+    Fence, FenceToken, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 /// Any backend behind one type, for programs that choose their store from configuration.
@@ -58,6 +58,10 @@ impl<F: FenceToken> LockBackend for DynBackend<F> {
         self.0.lookup(request).await
     }
 
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.0.watch(request).await
+    }
+
     fn capabilities(&self) -> BackendCapabilities {
         self.0.capabilities()
     }
@@ -73,38 +77,44 @@ impl<F: FenceToken> fmt::Debug for DynBackend<F> {
     }
 }
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LockError>> + Send + 'a>>;
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+type Answer<'a, T> = Boxed<'a, Result<T, LockError>>;
 
 /// The object-safe twin of [`LockBackend`].
 trait Twin<F: FenceToken>: Send + Sync {
-    fn acquire(&self, request: AcquireRequest) -> Boxed<'_, AcquireResult<F>>;
-    fn release(&self, request: ReleaseRequest) -> Boxed<'_, ReleaseResult>;
-    fn extend(&self, request: ExtendRequest) -> Boxed<'_, ExtendResult>;
-    fn is_locked(&self, request: IsLockedRequest) -> Boxed<'_, bool>;
-    fn lookup(&self, request: LookupRequest) -> Boxed<'_, Option<LockInfo<F>>>;
+    fn acquire(&self, request: AcquireRequest) -> Answer<'_, AcquireResult<F>>;
+    fn release(&self, request: ReleaseRequest) -> Answer<'_, ReleaseResult>;
+    fn extend(&self, request: ExtendRequest) -> Answer<'_, ExtendResult>;
+    fn is_locked(&self, request: IsLockedRequest) -> Answer<'_, bool>;
+    fn lookup(&self, request: LookupRequest) -> Answer<'_, Option<LockInfo<F>>>;
+    fn watch(&self, request: WatchRequest) -> Boxed<'_, Option<KeyWatch>>;
     fn capabilities(&self) -> BackendCapabilities;
     fn client_state(&self) -> &ClientState;
 }
 
 impl<B: LockBackend> Twin<B::Fence> for B {
-    fn acquire(&self, request: AcquireRequest) -> Boxed<'_, AcquireResult<B::Fence>> {
+    fn acquire(&self, request: AcquireRequest) -> Answer<'_, AcquireResult<B::Fence>> {
         Box::pin(LockBackend::acquire(self, request))
     }
 
-    fn release(&self, request: ReleaseRequest) -> Boxed<'_, ReleaseResult> {
+    fn release(&self, request: ReleaseRequest) -> Answer<'_, ReleaseResult> {
         Box::pin(LockBackend::release(self, request))
     }
 
-    fn extend(&self, request: ExtendRequest) -> Boxed<'_, ExtendResult> {
+    fn extend(&self, request: ExtendRequest) -> Answer<'_, ExtendResult> {
         Box::pin(LockBackend::extend(self, request))
     }
 
-    fn is_locked(&self, request: IsLockedRequest) -> Boxed<'_, bool> {
+    fn is_locked(&self, request: IsLockedRequest) -> Answer<'_, bool> {
         Box::pin(LockBackend::is_locked(self, request))
     }
 
-    fn lookup(&self, request: LookupRequest) -> Boxed<'_, Option<LockInfo<B::Fence>>> {
+    fn lookup(&self, request: LookupRequest) -> Answer<'_, Option<LockInfo<B::Fence>>> {
         Box::pin(LockBackend::lookup(self, request))
+    }
+
+    fn watch(&self, request: WatchRequest) -> Boxed<'_, Option<KeyWatch>> {
+        Box::pin(LockBackend::watch(self, request))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -8,11 +8,13 @@ mod dyn_backend;
 pub(crate) mod episode;
 mod error;
 mod info;
+mod key_watch;
 mod liveness;
 mod observer;
 mod release_error;
 mod request;
 mod response;
+mod signal_status;
 
 pub use self::backend::LockBackend;
 pub use self::capabilities::{BackendCapabilities, TimeAuthority};
@@ -21,6 +23,7 @@ pub use self::client_state::ClientState;
 pub use self::dyn_backend::DynBackend;
 pub use self::error::{ErrorCode, LockError};
 pub use self::info::{LockInfo, LockInfoDebug};
+pub use self::key_watch::{KeySignal, KeyWatch};
 pub use self::liveness::{TIME_TOLERANCE, is_live};
 pub use self::observer::{
     AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
@@ -28,5 +31,9 @@ pub use self::observer::{
 pub use self::release_error::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 pub use self::request::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest, ReleaseRequest,
+    WatchRequest,
 };
-pub use self::response::{AcquireResult, Acquired, ExtendResult, NotHeld, ReleaseResult};
+pub use self::response::{
+    AcquireResult, Acquired, Contention, ExtendResult, NotHeld, ReleaseResult,
+};
+pub use self::signal_status::SignalStatus;

@@ -58,6 +58,8 @@ pub struct Began {
     pub key: Key,
     /// The lock id of the first attempt, or of the lock.
     pub lock_id: LockId,
+    /// What the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
+    pub recipe: Option<&'static str>,
 }
 
 /// The end of one call of [`acquire`](crate::acquire()), [`try_lock`](crate::try_lock()) or
@@ -70,8 +72,13 @@ pub struct AcquisitionObserved {
     /// The lock id that the last attempt of this call carried; the others too, unless a lock was granted
     /// too late to be of use.
     pub lock_id: LockId,
+    /// What the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
+    pub recipe: Option<&'static str>,
     /// From the call to its end.
     pub waited: Duration,
+    /// The part of it in which others of this process were before this one, so that the store was not
+    /// asked.
+    pub queued: Duration,
     /// How many acquires were sent to the backend.
     pub attempts: u32,
     /// How it ended.
@@ -104,6 +111,8 @@ pub struct HoldObserved {
     pub key: Key,
     /// The id of the lock.
     pub lock_id: LockId,
+    /// What the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
+    pub recipe: Option<&'static str>,
     /// From the moment the lock was granted until it was given back, or could not be relied on any
     /// more.
     pub held: Duration,

@@ -222,3 +222,19 @@ impl LookupRequest {
         self
     }
 }
+
+/// Asks to hear of a key: [`LockBackend::watch`](crate::LockBackend::watch).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WatchRequest {
+    /// Whose lock is waited for.
+    pub key: Key,
+}
+
+impl WatchRequest {
+    /// Listens for this key.
+    #[must_use]
+    pub const fn new(key: Key) -> Self {
+        Self { key }
+    }
+}

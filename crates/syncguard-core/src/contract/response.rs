@@ -1,6 +1,8 @@
 //! What a backend answers.
 
-use crate::{Fence, FenceToken, LockId, Timestamp};
+use std::time::Duration;
+
+use crate::{Fence, FenceToken, LockId, TIME_TOLERANCE, Timestamp};
 
 /// The answer to an acquire: contention is an answer, not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +11,7 @@ pub enum AcquireResult<F = Fence> {
     /// The lock is ours.
     Acquired(Acquired<F>),
     /// Someone else holds the lock.
-    Locked,
+    Locked(Contention),
 }
 
 impl<F> AcquireResult<F> {
@@ -17,8 +19,14 @@ impl<F> AcquireResult<F> {
     pub fn acquired(self) -> Option<Acquired<F>> {
         match self {
             Self::Acquired(acquired) => Some(acquired),
-            Self::Locked => None,
+            Self::Locked(_) => None,
         }
+    }
+
+    /// Whether someone else holds the lock.
+    #[must_use]
+    pub const fn is_locked(&self) -> bool {
+        matches!(self, Self::Locked(_))
     }
 
     /// Whether the lock was granted.
@@ -48,21 +56,57 @@ impl<F: FenceToken> Acquired<F> {
     }
 }
 
+/// What the store says of a lock that someone else holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contention {
+    /// How long it takes at most until the lock is free, unless its holder extends it: what is left of its
+    /// TTL, and [`TIME_TOLERANCE`]. `None` if the store has not said.
+    pub free_within: Option<Duration>,
+}
+
+impl Contention {
+    /// A lock of unknown expiry: someone was faster, and more is not known.
+    #[must_use]
+    pub const fn unknown() -> Self {
+        Self { free_within: None }
+    }
+
+    /// A lock that is free after this time, [`TIME_TOLERANCE`] included.
+    #[must_use]
+    pub const fn free_within(time: Duration) -> Self {
+        Self { free_within: Some(time) }
+    }
+
+    /// A lock that expires at this time, when it is `now` by the same clock.
+    #[must_use]
+    pub const fn until(expires_at: Timestamp, now: Timestamp) -> Self {
+        let free_at = Duration::from_millis(expires_at.as_millis()).saturating_add(TIME_TOLERANCE);
+        Self::free_within(free_at.saturating_sub(Duration::from_millis(now.as_millis())))
+    }
+}
+
 /// The answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReleaseResult {
     /// The lock was ours and is free now.
     Released,
+    /// The lock was ours and is given up, but its [minimum hold](crate::LockConfig::with_min_hold) is not
+    /// over: nobody gets it before this time. Guards answer this, a backend never does.
+    Kept {
+        /// When the lock is free, by the store's time authority, [`TIME_TOLERANCE`] included.
+        until: Timestamp,
+    },
     /// The lock was not ours any more; nothing was changed.
     NotHeld(NotHeld),
 }
 
 impl ReleaseResult {
-    /// Whether the lock was ours until now.
+    /// Whether the lock was ours until now. It is free, or will be at the end of its minimum hold.
     #[must_use]
     pub const fn is_released(self) -> bool {
-        matches!(self, Self::Released)
+        matches!(self, Self::Released | Self::Kept { .. })
     }
 }
 

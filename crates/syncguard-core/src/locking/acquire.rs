@@ -1,21 +1,24 @@
 //! Trying for a lock until it is free.
 
-use std::time::Duration;
-
-use super::guard::Lease;
+use super::config::Policy;
+use super::contend::Contender;
+use super::guard::{Keep, Lease};
+use super::lines::{Lines, Place, Tenure};
 use super::observed::Waiting;
 use super::retry::{Answers, Pauses};
 use crate::authoring::cancel;
-use crate::rt::{self, Instant, Spawner, sleep_until};
+use crate::rt::{self, Instant, Spawner};
 use crate::{
-    AcquireRequest, AcquireResult, ClientState, ErrorCode, Key, LockBackend, LockConfig, LockError,
-    LockGuard, LockId,
+    AcquireRequest, AcquireResult, ClientState, Contention, ErrorCode, Key, LockBackend,
+    LockConfig, LockError, LockGuard, LockId, TIME_TOLERANCE,
 };
 
 /// Takes a lock, waiting for its turn while someone else holds it.
 ///
-/// Retries contention with backoff as the configuration says; nothing else is retried. The order in
-/// which contenders get the lock is not specified.
+/// The callers of one process wait in line: the first one asks the store, and each gets the lock in the
+/// order in which they came, with an acquire of its own. Between processes no order is promised; a
+/// process lets others go first now and then. Only contention is waited for; a failing store is reported
+/// at once. An acquire with no retries does not wait in line, and neither does [`try_lock`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +44,8 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Safe: dropping the future leaves no lock behind.
+/// Safe: dropping the future leaves no lock behind, and gives its place in line up. A future that is
+/// kept but not polled loses its place after a second or more, so that others do not wait for it.
 pub async fn acquire<B, C>(backend: &B, config: C) -> Result<LockGuard<B>, LockError>
 where
     B: LockBackend,
@@ -50,13 +54,18 @@ where
     let attempt = Attempt::new(backend, config.into())?;
     let lock_id = LockId::generate()?;
     let mut waiting = attempt.waiting(lock_id);
-    let result = attempt.until_granted(lock_id, &mut waiting).await;
+    let result = if attempt.policy().acquisition.max_retries == 0 {
+        attempt.without_waiting(lock_id, &mut waiting).await
+    } else {
+        Contender::run(&attempt, lock_id, &mut waiting).await
+    };
     waiting.end(result, |_| true)
 }
 
 /// Takes a lock if it is free right now; `None` if someone else holds it.
 ///
-/// One attempt: the retry settings of the configuration are not used.
+/// One attempt: the retry settings of the configuration are not used. It does not wait in line and does
+/// not overtake: while others of this process wait for the lock, it is `None` without asking the store.
 ///
 /// # Errors
 ///
@@ -72,20 +81,41 @@ where
     B: LockBackend,
     C: Into<LockConfig>,
 {
+    Ok(try_lock_or(backend, config).await?.ok())
+}
+
+/// [`try_lock`], which says of a held lock how long it takes at most until it is free.
+///
+/// For recipes, which choose among several locks: see [`Contention`].
+///
+/// # Errors
+///
+/// As [`try_lock`].
+///
+/// # Cancel safety
+///
+/// As [`try_lock`].
+pub async fn try_lock_or<B, C>(
+    backend: &B,
+    config: C,
+) -> Result<Result<LockGuard<B>, Contention>, LockError>
+where
+    B: LockBackend,
+    C: Into<LockConfig>,
+{
     let attempt = Attempt::new(backend, config.into())?;
     let lock_id = LockId::generate()?;
     let mut waiting = attempt.waiting(lock_id);
-    waiting.attempt(lock_id);
-    let result = attempt.once(lock_id).await.and_then(|tried| match tried {
-        Tried::Granted(guard) => Ok(Some(guard)),
-        Tried::Locked => Ok(None),
+    let result = attempt.now_or_never(lock_id, &mut waiting).await.and_then(|tried| match tried {
+        Tried::Granted(guard) => Ok(Ok(guard)),
+        Tried::Locked(contention) => Ok(Err(contention)),
         Tried::Late => Err(attempt.late()),
     });
-    waiting.end(result, Option::is_some)
+    waiting.end(result, Result::is_ok)
 }
 
 /// Everything that one attempt shares with the next.
-struct Attempt<'a, B> {
+pub(super) struct Attempt<'a, B> {
     backend: &'a B,
     key: Key,
     config: LockConfig,
@@ -94,10 +124,11 @@ struct Attempt<'a, B> {
 }
 
 /// What came of an attempt.
-enum Tried<B: LockBackend> {
+#[expect(clippy::large_enum_variant, reason = "it is on its way to the caller")]
+pub(super) enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
     /// Someone else holds the lock.
-    Locked,
+    Locked(Contention),
     /// The lock was granted, and over when the answer came. It is being given back.
     Late,
 }
@@ -114,94 +145,117 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Ok(Self { backend, key, config, defaults, spawner: Spawner::current() })
     }
 
-    fn waiting(&self, lock_id: LockId) -> Waiting<'_> {
-        Waiting::start(&self.defaults.observer, &self.key, lock_id)
+    pub(super) fn backend(&self) -> &'a B {
+        self.backend
     }
 
-    async fn until_granted(
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(super) fn policy(&self) -> &Policy {
+        &self.config.policy
+    }
+
+    pub(super) fn lines(&self) -> &'a Lines {
+        &self.defaults.lines
+    }
+
+    fn waiting(&self, lock_id: LockId) -> Waiting<'_> {
+        Waiting::start(&self.defaults.observer, &self.key, lock_id, self.policy().recipe)
+    }
+
+    /// One attempt, unless others of this process are before it.
+    async fn now_or_never(
         &self,
-        mut lock_id: LockId,
+        lock_id: LockId,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Tried<B>, LockError> {
+        let now = Instant::now();
+        if self.lines().has_waiters(&self.key, now) {
+            return Ok(Tried::Locked(Contention::unknown()));
+        }
+        waiting.is_first();
+        waiting.attempt(lock_id);
+        self.once(lock_id, now, None).await
+    }
+
+    /// One attempt within the time limit.
+    async fn without_waiting(
+        &self,
+        lock_id: LockId,
         waiting: &mut Waiting<'_>,
     ) -> Result<LockGuard<B>, LockError> {
-        let options = self.config.policy.acquisition;
-        let deadline = rt::after(options.timeout);
-        let mut pauses = Pauses::new(&options);
+        let options = &self.policy().acquisition;
         let mut answers = Answers::default();
-        loop {
-            waiting.attempt(lock_id);
-            let sent = Instant::now();
-            // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
-            let Some(tried) = rt::until(deadline, self.once(lock_id)).await else {
-                answers.missing(Instant::now().saturating_duration_since(sent));
-                return Err(self.gave_up(&pauses, &answers));
-            };
-            match tried? {
-                Tried::Granted(guard) => return Ok(guard),
-                Tried::Locked => answers.locked(Instant::now().saturating_duration_since(sent)),
-                Tried::Late => {
-                    answers.was_late = true;
-                    // The old id is being released.
-                    lock_id = LockId::generate()?;
-                }
-            }
-            let Some(pause) = pauses.next(deadline.saturating_duration_since(Instant::now()))
-            else {
-                return Err(self.gave_up(&pauses, &answers));
-            };
-            self.wait(pause).await?;
+        let tried = rt::until(rt::after(options.timeout), self.now_or_never(lock_id, waiting));
+        match tried.await.transpose()? {
+            Some(Tried::Granted(guard)) => return Ok(guard),
+            Some(Tried::Locked(_)) => {}
+            Some(Tried::Late) => answers.was_late = true,
+            None => answers.missing(options.timeout),
         }
+        answers.attempts = waiting.attempts();
+        Err(self.gave_up(&Pauses::new(options), &answers))
     }
 
-    async fn once(&self, lock_id: LockId) -> Result<Tried<B>, LockError> {
-        let policy = &self.config.policy;
+    /// One attempt, sent at this time. Granted, it gives up the place in line that it is made from.
+    pub(super) async fn once(
+        &self,
+        lock_id: LockId,
+        sent: Instant,
+        place: Option<&mut Place>,
+    ) -> Result<Tried<B>, LockError> {
+        let policy = self.policy();
         let request = AcquireRequest {
             key: self.key.clone(),
             ttl: policy.ttl,
             lock_id,
             cancellation: policy.cancellation.clone(),
         };
-        let sent = Instant::now();
-        let AcquireResult::Acquired(acquired) = self.backend.acquire(request).await? else {
-            return Ok(Tried::Locked);
+        let acquired = match self.backend.acquire(request).await? {
+            AcquireResult::Acquired(acquired) => acquired,
+            AcquireResult::Locked(contention) => return Ok(Tried::Locked(contention)),
         };
-        let lease = Lease::new(
+        let ttl = policy.ttl.as_duration();
+        let now = Instant::now();
+        let cap = policy.auto_extend.as_ref().and_then(|plan| plan.max_hold);
+        let is_late = sent + cap.map_or(ttl, |cap| cap.min(ttl)) <= now;
+        let tenure = (!is_late).then(|| {
+            let until = now + ttl + TIME_TOLERANCE;
+            match place {
+                Some(place) => place.granted(until, now),
+                None => Tenure::begin(self.lines(), &self.key, until, now),
+            }
+        });
+        let mut lease = Lease::new(
             self.backend.clone(),
             (self.key.clone(), acquired.lock_id, policy.ttl),
             self.disposal(),
             self.spawner.clone(),
+            tenure,
         );
-        let cap = policy.auto_extend.as_ref().and_then(|plan| plan.max_hold);
-        let life = cap.map_or(policy.ttl.as_duration(), |cap| cap.min(policy.ttl.as_duration()));
-        if sent + life <= Instant::now() {
+        if is_late {
             // Nobody can rely on it any more. Dropped, it is released.
             drop(lease);
             return Ok(Tried::Late);
         }
-        let guard = LockGuard::new(lease, acquired, sent, policy.auto_extend.as_ref());
+        if let Some(min_hold) = policy.min_hold {
+            lease.keep(Keep::new(min_hold, acquired.expires_at));
+        }
+        let auto_extend = policy.auto_extend.as_ref();
+        let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
         Ok(Tried::Granted(guard))
     }
 
     /// The lock's own settings where it has any, else the backend's.
     fn disposal(&self) -> ClientState {
-        let policy = &self.config.policy;
+        let policy = self.policy();
         self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
     }
 
-    async fn wait(&self, pause: Duration) -> Result<(), LockError> {
-        let wake = sleep_until(rt::after(pause));
-        match &self.config.policy.cancellation {
-            None => wake.await,
-            Some(token) => tokio::select! {
-                biased;
-                () = token.cancelled() => return Err(LockError::aborted()),
-                () = wake => {}
-            },
-        }
-        Ok(())
-    }
-
     /// Why no attempt follows any more.
-    fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
+    pub(super) fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
         if answers.is_open && !answers.last_is_contention {
             return self.unanswered(pauses);
         }
@@ -209,16 +263,34 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         if answers.was_late {
             return self.late();
         }
+        let options = pauses.options;
         LockError::new(
             ErrorCode::AcquisitionTimeout,
             format!(
-                "the lock was still held by someone else after {} attempts; the limits are {} and {:?}",
-                u64::from(pauses.taken) + 1,
-                u64::from(pauses.options.max_retries) + 1,
-                pauses.options.timeout
+                "the lock was still held by someone else after {} attempts; the limits are {:?} and {} retries",
+                answers.attempts, options.timeout, options.max_retries
             ),
         )
         .with_key(&self.key)
+    }
+
+    /// Why no attempt was made: others of this process were before it all the time.
+    pub(super) fn gave_up_in_line(&self, is_contended: bool) -> LockError {
+        let timeout = self.policy().acquisition.timeout;
+        let (code, message) = if is_contended {
+            let message = format!(
+                "the lock was still held by someone else, and others of this process were first in line; \
+                 the limit is {timeout:?}"
+            );
+            (ErrorCode::AcquisitionTimeout, message)
+        } else {
+            let message = format!(
+                "the store did not answer the first one in line of this process within the acquisition \
+                 limit of {timeout:?}; nothing was sent for this lock"
+            );
+            (ErrorCode::NetworkTimeout, message)
+        };
+        LockError::new(code, message).with_key(&self.key)
     }
 
     fn unanswered(&self, pauses: &Pauses<'_>) -> LockError {

@@ -37,21 +37,28 @@ pub enum Jitter {
 /// use std::time::Duration;
 /// use syncguard_core::AcquisitionOptions;
 ///
-/// let patient = AcquisitionOptions::new().with_max_retries(20).with_timeout(Duration::from_secs(10));
+/// let patient = AcquisitionOptions::patient(Duration::from_secs(60));
 /// let impatient = AcquisitionOptions::new().with_max_retries(0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcquisitionOptions {
-    /// Attempts after the first one. Default: 10.
+    /// Attempts after the first one that are made because time has passed: an attempt after a signal, or
+    /// when it is one's turn in the line of the process, does not count. Default: 25, which is more
+    /// than the default time limit leaves room for. With 0, nothing is waited for.
     pub max_retries: u32,
     /// The first pause, at least 1 ms. Default: 100 ms.
     pub retry_delay: Duration,
+    /// How far the pauses grow. Default: 500 ms. It does not shorten the first one.
+    ///
+    /// It is how late one hears that a lock is free where no signal tells: on a store without signals, and
+    /// of a holder that gives none.
+    pub max_retry_delay: Duration,
     /// How the pauses grow. Default: exponentially.
     pub backoff: Backoff,
     /// How chance enters. Default: equal jitter.
     pub jitter: Jitter,
-    /// The limit for all attempts together, from 1 ms to 100 years. Default: 5 s.
+    /// The limit for all of the waiting, from 1 ms to 100 years. Default: 5 s.
     ///
     /// A pause that would overshoot it is cut to three quarters of what is left, so that the last
     /// attempts come close to the limit instead of not at all.
@@ -61,12 +68,19 @@ pub struct AcquisitionOptions {
 impl AcquisitionOptions {
     /// The defaults. TypeScript: `LOCK_DEFAULTS`.
     pub const DEFAULT: Self = Self {
-        max_retries: 10,
+        max_retries: 25,
         retry_delay: Duration::from_millis(100),
+        max_retry_delay: Duration::from_millis(500),
         backoff: Backoff::Exponential,
         jitter: Jitter::Equal,
         timeout: Duration::from_secs(5),
     };
+
+    /// Waits for its turn until the time limit, however many attempts that takes.
+    #[must_use]
+    pub const fn patient(timeout: Duration) -> Self {
+        Self::DEFAULT.with_max_retries(u32::MAX).with_timeout(timeout)
+    }
 
     /// The defaults.
     #[must_use]
@@ -85,6 +99,13 @@ impl AcquisitionOptions {
     #[must_use]
     pub const fn with_retry_delay(mut self, delay: Duration) -> Self {
         self.retry_delay = delay;
+        self
+    }
+
+    /// Sets how far the pauses grow.
+    #[must_use]
+    pub const fn with_max_retry_delay(mut self, delay: Duration) -> Self {
+        self.max_retry_delay = delay;
         self
     }
 
@@ -107,6 +128,11 @@ impl AcquisitionOptions {
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// No pause is longer.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        self.max_retry_delay.max(self.retry_delay)
     }
 
     pub(crate) fn check(&self) -> Result<(), LockError> {

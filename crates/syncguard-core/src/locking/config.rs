@@ -43,6 +43,9 @@ pub(crate) struct Policy {
     pub(crate) auto_extend: Option<AutoExtend>,
     pub(crate) on_release_error: Option<ReleaseErrorHandler>,
     pub(crate) dispose_timeout: Option<Duration>,
+    pub(crate) min_hold: Option<Duration>,
+    /// What the lock is part of, for observers.
+    pub(crate) recipe: Option<&'static str>,
     pub(crate) cancellation: Option<CancellationToken>,
     /// The first bad argument of the `with_…` calls; reported when the lock is asked for.
     pub(crate) invalid: Option<LockError>,
@@ -77,6 +80,12 @@ impl Policy {
             self.dispose_timeout = Some(timeout);
         }
     }
+
+    pub(crate) fn set_min_hold(&mut self, min_hold: Duration) {
+        if let Some(min_hold) = self.note(checked_timeout("minimum hold", min_hold)) {
+            self.min_hold = Some(min_hold);
+        }
+    }
 }
 
 /// The `with_…` methods that [`LockConfig`] and [`Locker`](crate::Locker) share: one text for both.
@@ -93,7 +102,7 @@ macro_rules! policy_methods {
             self
         }
 
-        /// How long and how often to try. Default: 10 retries within 5 s.
+        /// How long and how often to try. Default: 5 s.
         #[must_use]
         pub fn with_acquisition(mut self, acquisition: crate::AcquisitionOptions) -> Self {
             self.policy.set_acquisition(acquisition);
@@ -119,6 +128,35 @@ macro_rules! policy_methods {
         #[must_use]
         pub fn with_dispose_timeout(mut self, timeout: std::time::Duration) -> Self {
             self.policy.set_dispose_timeout(timeout);
+            self
+        }
+
+        /// Keeps the lock for at least this long after it was granted, 1 ms to 100 years, also where the work
+        /// was quicker. Default: off.
+        ///
+        /// For work that is due once in a period, on several machines whose clocks differ: the lock is still
+        /// taken when the slowest clock gets there. Whoever gives the lock back earlier, in whatever way (a
+        /// release, a drop, the end of [`lock`](crate::lock()), an error or a panic of the work), lets it go at
+        /// the end of this time instead, and [`release`](crate::LockGuard::release) answers
+        /// [`Kept`](crate::ReleaseResult::Kept). The guard itself is over at once.
+        ///
+        /// A store frees a lock [`TIME_TOLERANCE`](crate::TIME_TOLERANCE) after its expiry, and not earlier. So a
+        /// lock that is kept at all stays for that long and one millisecond more, where less is left. What
+        /// the answers of the store take comes on top.
+        ///
+        /// It does not lengthen the time for which the work may rely on the lock: that is the TTL. After a
+        /// crash the lock ends by its TTL, and not by this.
+        #[must_use]
+        pub fn with_min_hold(mut self, min_hold: std::time::Duration) -> Self {
+            self.policy.set_min_hold(min_hold);
+            self
+        }
+
+        /// For authors of recipes: what this lock is part of, `election` or `semaphore`. A
+        /// [`LockObserver`](crate::LockObserver) hears it, and telemetry shows it. Default: nothing.
+        #[must_use]
+        pub fn with_recipe(mut self, name: &'static str) -> Self {
+            self.policy.recipe = Some(name);
             self
         }
 
@@ -161,6 +199,54 @@ impl LockConfig {
         K: TryInto<Key, Error: Into<LockError>>,
     {
         Self::with_policy(key, Policy::default())
+    }
+
+    /// The same for another key. Takes a text or a [`Key`].
+    #[must_use]
+    pub fn with_key<K>(mut self, key: K) -> Self
+    where
+        K: TryInto<Key, Error: Into<LockError>>,
+    {
+        self.key = key.try_into().map_err(Into::into);
+        self
+    }
+
+    /// What is to be locked.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn key(&self) -> Result<&Key, LockError> {
+        self.key.as_ref().map_err(Clone::clone)
+    }
+
+    /// How long the lock lives unless it is extended.
+    #[must_use]
+    pub fn ttl(&self) -> Ttl {
+        self.policy.ttl
+    }
+
+    /// Whether and how the lock is kept alive.
+    #[must_use]
+    pub fn auto_extend(&self) -> Option<AutoExtend> {
+        self.policy.auto_extend
+    }
+
+    /// How long and how often to try.
+    #[must_use]
+    pub fn acquisition(&self) -> AcquisitionOptions {
+        self.policy.acquisition
+    }
+
+    /// The first bad argument of the `with_…` calls and of the key, if there is one. It is reported when the
+    /// lock is asked for; a recipe asks before it takes anything.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`.
+    pub fn check(&self) -> Result<(), LockError> {
+        self.key()?;
+        self.policy.invalid.clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn with_policy<K>(key: K, policy: Policy) -> Self

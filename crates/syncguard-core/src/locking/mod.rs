@@ -3,17 +3,20 @@
 mod acquire;
 mod acquisition;
 mod config;
+mod contend;
 mod diagnostics;
 mod guard;
+mod lines;
 mod lock;
 mod locker;
 mod observed;
 mod retry;
 
-pub use self::acquire::{acquire, try_lock};
+pub use self::acquire::{acquire, try_lock, try_lock_or};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};
 pub use self::config::{AutoExtend, LockConfig};
 pub use self::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};
 pub use self::guard::{Held, LockGuard, LossReason};
+pub(crate) use self::lines::Lines;
 pub use self::lock::{lock, lock_flat, lock_send};
 pub use self::locker::Locker;

@@ -11,20 +11,41 @@ pub(crate) struct Waiting<'a> {
     /// `None` where nobody listens, and once the end has been reported.
     observed: Option<(&'a LockObserver, Instant)>,
     key: &'a Key,
+    recipe: Option<&'static str>,
     lock_id: LockId,
     attempts: u32,
+    /// When it was the first in the line of its process.
+    first: Option<Instant>,
 }
 
 impl<'a> Waiting<'a> {
-    pub(crate) fn start(observer: &'a LockObserver, key: &'a Key, lock_id: LockId) -> Self {
+    pub(crate) fn start(
+        observer: &'a LockObserver,
+        key: &'a Key,
+        lock_id: LockId,
+        recipe: Option<&'static str>,
+    ) -> Self {
         let observed = (!observer.is_none()).then(|| (observer, Instant::now()));
-        observer.report(|| Observation::AcquisitionBegan(Began { key: key.clone(), lock_id }));
-        Self { observed, key, lock_id, attempts: 0 }
+        observer
+            .report(|| Observation::AcquisitionBegan(Began { key: key.clone(), lock_id, recipe }));
+        Self { observed, key, recipe, lock_id, attempts: 0, first: None }
     }
 
     pub(crate) fn attempt(&mut self, lock_id: LockId) {
         self.lock_id = lock_id;
         self.attempts += 1;
+    }
+
+    /// How often the store was asked.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Nobody of this process is before it any more.
+    pub(crate) fn is_first(&mut self) {
+        if self.observed.is_some() {
+            self.first.get_or_insert_with(Instant::now);
+        }
     }
 
     /// The call is over, with this result.
@@ -43,11 +64,14 @@ impl<'a> Waiting<'a> {
 
     fn report(&mut self, end: AcquisitionEnd) {
         if let Some((observer, since)) = self.observed.take() {
+            let now = Instant::now();
             observer.report(|| {
                 Observation::Acquisition(AcquisitionObserved {
                     key: self.key.clone(),
                     lock_id: self.lock_id,
-                    waited: Instant::now().saturating_duration_since(since),
+                    recipe: self.recipe,
+                    waited: now.saturating_duration_since(since),
+                    queued: self.first.unwrap_or(now).saturating_duration_since(since),
                     attempts: self.attempts,
                     end,
                 })
@@ -67,18 +91,24 @@ pub(crate) struct Holding {
     observer: LockObserver,
     key: Key,
     lock_id: LockId,
+    recipe: Option<&'static str>,
     since: Instant,
 }
 
 impl Holding {
     /// `None` where nobody listens: a guard then carries one empty pointer.
-    pub(crate) fn start(observer: &LockObserver, key: &Key, lock_id: LockId) -> Option<Box<Self>> {
+    pub(crate) fn start(
+        observer: &LockObserver,
+        key: &Key,
+        lock_id: LockId,
+        recipe: Option<&'static str>,
+    ) -> Option<Box<Self>> {
         if observer.is_none() {
             return None;
         }
         let (observer, key) = (observer.clone(), key.clone());
-        observer.report(|| Observation::HoldBegan(Began { key: key.clone(), lock_id }));
-        Some(Box::new(Self { observer, key, lock_id, since: Instant::now() }))
+        observer.report(|| Observation::HoldBegan(Began { key: key.clone(), lock_id, recipe }));
+        Some(Box::new(Self { observer, key, lock_id, recipe, since: Instant::now() }))
     }
 
     /// Whether a loss is logged by whoever hears of it.
@@ -103,6 +133,7 @@ impl Holding {
             Observation::Hold(HoldObserved {
                 key: self.key.clone(),
                 lock_id: self.lock_id,
+                recipe: self.recipe,
                 held: now.min(until).saturating_duration_since(self.since),
                 reason,
             })

@@ -8,6 +8,8 @@ use crate::{AcquisitionOptions, Backoff, Jitter};
 /// What the store has said so far: contention and a store that hangs are different things.
 #[derive(Default)]
 pub(super) struct Answers {
+    /// How often the store was asked.
+    pub(super) attempts: u32,
     /// The longest that an answer took.
     longest: Duration,
     /// Whether the lock was held by someone else, as far as was heard last.
@@ -46,6 +48,11 @@ impl<'a> Pauses<'a> {
         Self { options, taken: 0 }
     }
 
+    /// The last pause ended by itself: it was no try.
+    pub(super) fn was_not_taken(&mut self) {
+        self.taken = self.taken.saturating_sub(1);
+    }
+
     /// The next pause if `left` remains of the time limit; `None` when it is time to give up.
     pub(super) fn next(&mut self, left: Duration) -> Option<Duration> {
         if self.taken == self.options.max_retries || left < Duration::from_millis(1) {
@@ -64,6 +71,7 @@ impl<'a> Pauses<'a> {
             Jitter::Equal => jittered(base),
         };
         self.taken += 1;
+        let pause = pause.min(self.options.longest_pause());
         Some(if pause < left { pause } else { left * 3 / 4 })
     }
 }

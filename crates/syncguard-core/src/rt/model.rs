@@ -121,8 +121,47 @@ impl<T> Mutex<T> {
     }
 }
 
+/// Explores this many random orders of events of a scenario, with a clock.
+pub(crate) fn explore<F>(executions: usize, scenario: fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let scheduler = shuttle::scheduler::RandomScheduler::new(executions);
+    shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
+}
+
+/// The same with priorities that change a few times, which finds other orders.
+pub(crate) fn explore_priorities<F>(executions: usize, scenario: fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let scheduler = shuttle::scheduler::PctScheduler::new(4, executions);
+    shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
+}
+
+/// Explores with a clock that stands still: what waits for nothing but time waits for ever, and shuttle
+/// finds it.
+pub(crate) fn explore_without_time<F>(executions: usize, scenario: fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let scheduler = shuttle::scheduler::RandomScheduler::new(executions);
+    shuttle::Runner::new(scheduler, config()).run(move || {
+        WORLD.with_borrow_mut(|world| *world = World::default());
+        shuttle::future::block_on(scenario());
+        WORLD.with_borrow_mut(|world| world.timers.clear());
+    });
+}
+
+/// Futures of a debug build need some stack.
+fn config() -> shuttle::Config {
+    let mut config = shuttle::Config::new();
+    config.stack_size = 256 * 1024;
+    config
+}
+
 /// Runs a scenario from time zero, with the clock as one more task among the others.
-pub(crate) fn run(scenario: impl Future<Output = ()> + Send + 'static) {
+fn run(scenario: impl Future<Output = ()> + Send + 'static) {
     WORLD.with_borrow_mut(|world| *world = World::default());
     let over = Arc::new(AtomicBool::new(false));
     let clock = shuttle::future::spawn({

@@ -1,5 +1,6 @@
 //! The real surroundings: tokio.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::ops::Add;
 use std::panic::catch_unwind;
@@ -49,9 +50,19 @@ pub(crate) async fn sleep_until(deadline: Instant) {
 
 /// Whether something can run and wait here: in a runtime, and with its timers enabled.
 pub(crate) fn is_usable() -> bool {
+    thread_local! {
+        /// The runtime that was found usable on this thread last.
+        static USABLE: Cell<Option<Id>> = const { Cell::new(None) };
+    }
+    let Ok(current) = Handle::try_current() else { return false };
+    let id = Some(current.id());
     // tokio has no other way to ask for timers than to make one. The payload is a plain text.
-    Handle::try_current().is_ok()
-        && catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+    let is_usable =
+        USABLE.get() == id || catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+    if is_usable {
+        USABLE.set(id);
+    }
+    is_usable
 }
 
 /// Starts background tasks from anywhere, also from a `Drop` outside the runtime.

@@ -14,12 +14,12 @@ const HIGHEST_PROCESS: i32 = 1 << 22;
 /// Whether the session has the number of a process, as a server gives it. PgBouncer and others give
 /// random numbers of 32 bits, of which one in a thousand looks like one of a process.
 pub(super) async fn is_of_a_server(token: &CancelToken) -> bool {
-    session(token).await.is_some_and(|number| (1..=HIGHEST_PROCESS).contains(&number))
+    process_of(token).await.is_some_and(|number| (1..=HIGHEST_PROCESS).contains(&number))
 }
 
-/// The number of the session. The driver tells it to the server alone, in the last 16 bytes that it
+/// The number of the session, which is its process if a server has opened it. The driver tells it to the server alone, in the last 16 bytes that it
 /// sends: their length, what they ask for, the number, and a secret.
-async fn session(token: &CancelToken) -> Option<i32> {
+pub(crate) async fn process_of(token: &CancelToken) -> Option<i32> {
     let mut said = Vec::new();
     token.cancel_query_raw(Tape(&mut said), Blank).await.ok()?;
     let number = said.last_chunk::<16>()?.get(8..12)?;
@@ -85,7 +85,7 @@ mod tests {
     use tokio_postgres::config::SslMode;
     use tokio_postgres::{Config, NoTls};
 
-    use super::{is_of_a_server, session};
+    use super::{is_of_a_server, process_of};
 
     /// The greeting of a server that asks for no password and gives the session this number.
     fn greeting(number: i32) -> Vec<u8> {
@@ -115,7 +115,7 @@ mod tests {
                 config.user("user").ssl_mode(mode);
                 let (client, _connection) = config.connect_raw(ours, NoTls).await.unwrap();
                 let token = client.cancel_token();
-                assert_eq!(session(&token).await, Some(number));
+                assert_eq!(process_of(&token).await, Some(number));
                 assert_eq!(is_of_a_server(&token).await, expected, "{number}");
             }
         }

@@ -4,6 +4,5 @@ settings AS MATERIALIZED (
   SELECT
     CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
       THEN set_config('synchronous_commit', 'on', true) END AS commits,
-    CASE WHEN current_setting('lock_timeout') = '0'
-      THEN set_config('lock_timeout', '{lock_timeout}', true) END AS waits
+    {waits} AS waits
 )

@@ -5,7 +5,8 @@
 --       deadline in ms
 --
 -- Answers the lock id, the fence (15 digits) and the expiry in ms in one text; { REPEATED, such a text }
--- if the live lock already has this id; 0 if someone else holds it; { LATE, time } or { problem, name }
+-- if the live lock already has this id; if someone else holds it, after how many ms it is free at the
+-- latest; { LATE, time } or { problem, name }
 -- with nothing written.
 local REPEATED = 1
 local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
@@ -28,7 +29,7 @@ if text then
     if id == ARGV[1] then
       return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
-    return 0
+    return expires + TOLERANCE - time
   end
 end
 

@@ -22,6 +22,7 @@ impl TelemetryOptions {
     /// |---|---|---|---|
     /// | `syncguard.operation.duration` | histogram, `s` | each operation | `syncguard.operation`, `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.wait_time` | histogram, `s` | how long `lock`, `acquire` and `try_lock` took to get a lock, or to give up | `syncguard.result`, `syncguard.reason`, `error.type` |
+    /// | `syncguard.lock.queue_time` | histogram, `s` | the part of it in which others of the process were first in line, so that the store was not asked | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.attempts` | histogram, `{attempt}` | the attempts of each of these calls | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.hold_time` | histogram, `s` | how long guards held their locks | `syncguard.result`, `syncguard.loss` |
     /// | `syncguard.lock.contentions` | counter, `{contention}` | attempts that found the lock held by someone else | |
@@ -33,7 +34,8 @@ impl TelemetryOptions {
     /// Errors are counted by the durations that carry an `error.type`, as the semantic conventions
     /// want it: it is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are
     /// never an attribute. With [`with_key_family`](Self::with_key_family), everything that knows its key
-    /// carries `syncguard.key_family`; a release and an extend know only the lock id.
+    /// carries `syncguard.key_family`; a release and an extend know only the lock id. What is waited for and
+    /// held by a recipe carries `syncguard.recipe`, such as `election` or `semaphore`.
     ///
     /// What waits and holds right now is counted where it happens, without the queue, so the counts stay
     /// right when events are dropped. A loss that nobody has noticed yet still counts as held.
@@ -81,6 +83,7 @@ fn keeps_anything(meter: &Meter) -> bool {
 struct Metrics {
     operation_duration: Histogram<f64>,
     wait_time: Histogram<f64>,
+    queue_time: Histogram<f64>,
     attempts: Histogram<u64>,
     hold_time: Histogram<f64>,
     contentions: Counter<u64>,
@@ -118,6 +121,11 @@ impl Metrics {
                 "Time from asking for a lock to getting it or giving up",
                 &WAIT,
             ),
+            queue_time: seconds(
+                "syncguard.lock.queue_time",
+                "Time in the line of the process, with others first",
+                &WAIT,
+            ),
             attempts: meter
                 .u64_histogram("syncguard.lock.attempts")
                 .with_unit("{attempt}")
@@ -153,16 +161,17 @@ impl Metrics {
             Counted::Waiting => &self.waiting,
             Counted::Holding => &self.held,
         };
-        match change.key_family.clone() {
-            None => counter.add(change.by, &[backend(change.backend)]),
-            Some(name) => counter.add(change.by, &[backend(change.backend), family(name)]),
-        }
+        let mut attributes = vec![backend(change.backend)];
+        attributes.extend(change.key_family.clone().map(family));
+        attributes.extend(change.recipe.map(recipe));
+        counter.add(change.by, &attributes);
     }
 
     fn record(&self, event: &LockEvent) {
         let seconds = event.duration().as_secs_f64();
         let mut of_lock = vec![backend(event.backend())];
         of_lock.extend(event.key_family.clone().map(family));
+        of_lock.extend(event.recipe().map(recipe));
         let mut attributes = of_lock.clone();
         attributes.push(KeyValue::new("syncguard.result", event.result().as_str()));
         if let Some(reason) = event.reason() {
@@ -174,6 +183,8 @@ impl Metrics {
         match event.kind() {
             EventKind::Wait => {
                 self.wait_time.record(seconds, &attributes);
+                let queued = event.queued().unwrap_or_default().as_secs_f64();
+                self.queue_time.record(queued, &attributes);
                 self.attempts.record(event.attempts().unwrap_or_default().into(), &attributes);
             }
             EventKind::Hold => {
@@ -198,6 +209,10 @@ impl Metrics {
 
 fn backend(name: &'static str) -> KeyValue {
     KeyValue::new("syncguard.backend", name)
+}
+
+fn recipe(name: &'static str) -> KeyValue {
+    KeyValue::new("syncguard.recipe", name)
 }
 
 fn family(name: Arc<str>) -> KeyValue {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, lock,
+    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
+    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest, lock,
 };
 
 /// A store that is there, or not, as the test says.
@@ -46,6 +46,10 @@ impl LockBackend for Flaky {
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
         self.reach()?.lookup(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.store.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

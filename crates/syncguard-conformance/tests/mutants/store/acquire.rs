@@ -1,7 +1,7 @@
 //! Taking a key.
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, ErrorCode, Fence, Key, LockError, LockId,
+    AcquireRequest, AcquireResult, Acquired, Contention, ErrorCode, Fence, Key, LockError, LockId,
 };
 
 use super::{Entry, Record, Store, Stored, TOLERANCE, is_live, timestamp};
@@ -77,7 +77,18 @@ impl Store {
                     Some(Flaw::remembers_refused_ids_as_used) => self.refused.push(request.lock_id),
                     _ => {}
                 }
-                Ok(Some(AcquireResult::Locked))
+                let until = match flaw {
+                    Some(Flaw::never_says_how_long_it_is_held) => {
+                        return Ok(Some(AcquireResult::Locked(Contention::unknown())));
+                    }
+                    Some(Flaw::says_the_ttl_without_the_tolerance) => lock.expires_at - TOLERANCE,
+                    Some(Flaw::forgets_extends_in_a_refusal) => {
+                        lock.acquired_at + request.ttl.as_millis()
+                    }
+                    _ => lock.expires_at,
+                };
+                let held = Contention::until(timestamp(until)?, timestamp(now)?);
+                Ok(Some(AcquireResult::Locked(held)))
             }
             _ => Ok(None),
         }
@@ -104,7 +115,7 @@ impl Store {
             || self.has(Flaw::locks_once_per_key) && self.fences.contains_key(&name)
         {
             self.newest = Some(request.lock_id);
-            return Ok(AcquireResult::Locked);
+            return Ok(AcquireResult::Locked(Contention::unknown()));
         }
         if before.is_some() && self.has(Flaw::fences_fall_after_expiry) {
             self.fences.remove(&name);

@@ -47,6 +47,7 @@ impl Store {
         if self.has(Flaw::release_does_nothing) {
             return ReleaseResult::Released;
         }
+        self.signal(name);
         if let Some(Stored::Lock(lock)) = self.locks.remove(name) {
             if self.has(Flaw::brings_expired_locks_back)
                 && let Some(before) = self.ended.remove(name)

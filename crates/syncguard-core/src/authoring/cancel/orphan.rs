@@ -145,7 +145,7 @@ impl<B: LockBackend> Job for Released<B> {
     fn attempt(self: Arc<Self>) -> Attempt {
         Box::pin(async move {
             match self.backend.release(self.acquire.release()).await {
-                Ok(ReleaseResult::Released) => Outcome::Done,
+                Ok(ReleaseResult::Released | ReleaseResult::Kept { .. }) => Outcome::Done,
                 Ok(ReleaseResult::NotHeld(_)) => self.not_held(),
                 Err(error) => Outcome::Failed(error),
             }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::keep::Keep;
 use super::loss::LossReason;
 use super::validity::Validity;
 use crate::contract::clean_up::{Attempt, Job, Outcome};
+use crate::locking::lines::Tenure;
 use crate::rt::{self, Instant, Spawner};
 use crate::{
     ClientState, ErrorCode, ExtendRequest, ExtendResult, Key, LockBackend, LockError, LockId,
     NotHeld, ReleaseErrorContext, ReleaseRequest, ReleaseResult, ReleaseSource, TIME_TOLERANCE,
-    Ttl,
+    Timestamp, Ttl,
 };
 
 /// A held lock, owned by exactly one party: the guard, or the renewer that renews it. Dropped, it is
@@ -25,6 +27,10 @@ pub(crate) struct Lease<B: LockBackend> {
     pub(crate) spawner: Spawner,
     /// The longest TTL that was asked for.
     longest: Ttl,
+    /// `None` once the release has it, and for a lock that nobody waits behind.
+    tenure: Option<Tenure>,
+    /// For a lock that stays for a minimum time.
+    keep: Option<Box<Keep>>,
     is_released: bool,
 }
 
@@ -34,8 +40,22 @@ impl<B: LockBackend> Lease<B> {
         (key, lock_id, ttl): (Key, LockId, Ttl),
         disposal: ClientState,
         spawner: Spawner,
+        tenure: Option<Tenure>,
     ) -> Self {
-        Self { backend, key, lock_id, ttl, disposal, spawner, longest: ttl, is_released: false }
+        let (longest, keep, is_released) = (ttl, None, false);
+        Self { backend, key, lock_id, ttl, disposal, spawner, longest, tenure, keep, is_released }
+    }
+
+    /// Keeps the lock for a minimum time.
+    pub(crate) fn keep(&mut self, keep: Keep) {
+        self.keep = Some(Box::new(keep));
+    }
+
+    /// The store said when the lock expires.
+    fn told(&mut self, expires_at: Timestamp) {
+        if let Some(keep) = &mut self.keep {
+            keep.told(expires_at);
+        }
     }
 
     /// Extends the lock and notes what the holder may rely on from then on.
@@ -63,6 +83,7 @@ impl<B: LockBackend> Lease<B> {
             let result = Box::pin(self.backend.extend(request)).await?;
             match result {
                 ExtendResult::Extended { expires_at } => {
+                    self.told(expires_at);
                     let renewed = validity.renewed(until, expires_at);
                     return Ok(renewed.map_or_else(
                         |reason| ExtendResult::NotHeld(as_not_held(reason)),
@@ -71,9 +92,14 @@ impl<B: LockBackend> Lease<B> {
                 }
                 ExtendResult::NotHeld(_) => {
                     validity.end(LossReason::NotHeld);
+                    // Whoever waits for it need not wait for the release.
+                    self.tenure = None;
                     return Ok(result);
                 }
-                ExtendResult::Mismatch { expires_at } => validity.told(expires_at),
+                ExtendResult::Mismatch { expires_at } => {
+                    self.told(expires_at);
+                    validity.told(expires_at);
+                }
             }
             if let Err(reason) = validity.check() {
                 return Ok(ExtendResult::NotHeld(as_not_held(reason)));
@@ -85,9 +111,10 @@ impl<B: LockBackend> Lease<B> {
         ))
     }
 
-    /// Releases the lock within the dispose timeout. What fails is tried again in the background.
+    /// Releases the lock within the dispose timeout, or lets it go when its minimum hold is over. What fails
+    /// is tried again in the background.
     pub(crate) async fn release(mut self) -> Result<ReleaseResult, LockError> {
-        let release = Release::of(&self, None);
+        let release = Release::of(&mut self, None);
         let result = release.send().await;
         self.is_released = true;
         if result.is_err() {
@@ -139,6 +166,8 @@ struct Release<B> {
     spawner: Spawner,
     /// When the lock is over anyway.
     over: Instant,
+    tenure: Option<Tenure>,
+    keep: Option<Box<Keep>>,
     /// Whether nobody has to hear of a failure any more.
     is_reported: AtomicBool,
     /// Whether the last try failed.
@@ -150,12 +179,14 @@ impl<B: LockBackend> Release<B> {
     const PAUSE: Duration = Duration::from_millis(50);
 
     /// The release of a lock, whose failure is reported if a source is given.
-    fn of(lease: &Lease<B>, report: Option<ReleaseSource>) -> Self {
+    fn of(lease: &mut Lease<B>, report: Option<ReleaseSource>) -> Self {
         Self {
             backend: lease.backend.clone(),
             reporter: lease.reporter(report.unwrap_or(ReleaseSource::Drop)),
             spawner: lease.spawner.clone(),
             over: rt::after(lease.longest.as_duration() + TIME_TOLERANCE),
+            tenure: lease.tenure.take(),
+            keep: lease.keep.take(),
             is_reported: AtomicBool::new(report.is_none()),
             has_failed: AtomicBool::new(false),
         }
@@ -166,8 +197,8 @@ impl<B: LockBackend> Release<B> {
         rt::check()?;
         let (lock_id, timeout) =
             (self.reporter.context.lock_id, self.reporter.disposal.dispose_timeout);
-        let release = Box::pin(self.backend.release(ReleaseRequest::new(lock_id)));
-        rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
+        let release = Box::pin(self.give_back(lock_id));
+        let answer = rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
             Err(LockError::new(
                 ErrorCode::NetworkTimeout,
                 format!("no answer to the release within {timeout:?}"),
@@ -175,7 +206,20 @@ impl<B: LockBackend> Release<B> {
             .with_unknown_outcome()
             .with_key(&self.reporter.context.key)
             .with_lock_id(lock_id))
-        })
+        });
+        if let Some(tenure) = &self.tenure {
+            tenure.freed();
+        }
+        answer
+    }
+
+    async fn give_back(&self, lock_id: LockId) -> Result<ReleaseResult, LockError> {
+        if let Some(keep) = &self.keep
+            && let Some(kept) = keep.instead_of_release(&self.backend, lock_id).await?
+        {
+            return Ok(kept);
+        }
+        self.backend.release(ReleaseRequest::new(lock_id)).await
     }
 }
 

@@ -4,6 +4,7 @@ mod auto_extend;
 #[cfg(not(test))]
 mod expiry;
 mod held;
+mod keep;
 mod lease;
 mod link;
 mod loss;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::auto_extend::Renewer;
 pub use self::held::Held;
+pub(crate) use self::keep::Keep;
 pub(crate) use self::lease::Lease;
 use self::lease::{Reporter, as_not_held};
 use self::link::{Command, Link};
@@ -65,10 +67,12 @@ impl<B: LockBackend> LockGuard<B> {
         acquired: Acquired<B::Fence>,
         sent: Instant,
         auto_extend: Option<&AutoExtend>,
+        recipe: Option<&'static str>,
     ) -> Self {
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let holding = Holding::start(&lease.disposal.observer, &lease.key, acquired.lock_id);
+        let holding =
+            Holding::start(&lease.disposal.observer, &lease.key, acquired.lock_id, recipe);
         let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, holding));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
         let custody = match auto_extend {
@@ -175,6 +179,9 @@ impl<B: LockBackend> LockGuard<B> {
     }
 
     /// Releases the lock and says whether it was held until now.
+    ///
+    /// A lock whose [minimum hold](crate::LockConfig::with_min_hold) is not over stays until then, and the
+    /// answer is [`ReleaseResult::Kept`].
     ///
     /// The answer can be left aside: a lock that was gone although nothing had shown it is a warning in the
     /// log. Whoever has written something under the lock asks the fence, not this.

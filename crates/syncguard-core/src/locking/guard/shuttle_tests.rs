@@ -18,8 +18,8 @@ use super::{Lease, LockGuard};
 use crate::rt::model::{self, Instant, Spawner, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, Acquired, AutoExtend, BackendCapabilities, ClientState,
-    ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend, LockError,
-    LockId, LockInfo, LockObserver, LookupRequest, LossReason, NotHeld, Observation,
+    Contention, ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend,
+    LockError, LockId, LockInfo, LockObserver, LookupRequest, LossReason, NotHeld, Observation,
     ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, Ttl,
 };
 
@@ -27,51 +27,49 @@ const TTL: Duration = Duration::from_millis(900);
 
 #[test]
 fn auto_extended_guard_with_late_requests_under_random_schedules() {
-    shuttle::check_random(|| model::run(auto_extended()), 6_000);
+    model::explore(6_000, auto_extended);
 }
 
 #[test]
 fn auto_extended_guard_with_late_requests_under_priority_schedules() {
-    shuttle::check_pct(|| model::run(auto_extended()), 3_000, 4);
+    model::explore_priorities(3_000, auto_extended);
 }
 
 #[test]
 fn plain_guard_with_late_requests_under_random_schedules() {
-    shuttle::check_random(|| model::run(plain()), 4_000);
+    model::explore(4_000, plain);
 }
 
 #[test]
 fn a_capped_hold_ends_at_the_cap() {
-    shuttle::check_random(|| model::run(capped()), 2_000);
+    model::explore(2_000, capped);
 }
 
 #[test]
 fn late_extends_do_not_overwrite_newer_ones() {
-    shuttle::check_random(|| model::run(async { overtaken(Store::new()).await }), 4_000);
+    model::explore(4_000, || overtaken(Store::new()));
 }
 
 /// The planted flaw: a store that extends whatever it finds, as an older request overwrites a newer one.
 #[test]
 #[should_panic(expected = "relies on a lock for longer than the store keeps it")]
 fn late_extends_that_overwrite_newer_ones_are_found() {
-    let flawed = || async {
+    model::explore(20_000, || {
         let store = Store::new();
         store.0.lock().unwrap().overwrites = true;
-        overtaken(store).await;
-    };
-    shuttle::check_random(move || model::run(flawed()), 20_000);
+        overtaken(store)
+    });
 }
 
 /// A renewal is cut to the cap before it is sent; where time passes in between, it reaches beyond.
 #[test]
 fn a_renewal_beyond_the_cap_counts_until_the_cap() {
-    let scenario = || async {
+    model::explore(1, || async {
         let (cap, expires_at) = (Instant::now() + TTL, Timestamp::from_millis(0).unwrap());
         let validity = Validity::new(cap, expires_at, Some(cap), None);
         validity.renewed(cap + TTL, expires_at).unwrap();
         assert_eq!(validity.until(), Ok(cap));
-    };
-    shuttle::check_random(move || model::run(scenario()), 1);
+    });
 }
 
 /// The renewer renews while a holder extends, then releases or drops in one of several ways.
@@ -188,7 +186,7 @@ fn random(range: std::ops::Range<u32>) -> u32 {
 
 /// A store of one lock, and the record of what it was asked.
 #[derive(Clone)]
-struct Store(Arc<Mutex<State>>);
+struct Store(Arc<Mutex<State>>, ClientState);
 
 struct State {
     /// Extends whatever the request expects.
@@ -204,7 +202,7 @@ struct State {
 
 impl Store {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new(State {
+        let state = State {
             overwrites: false,
             expires_at: Instant::now() + TTL,
             gone: false,
@@ -213,7 +211,8 @@ impl Store {
             released_again: 0,
             extends_after_release: 0,
             ends_observed: 0,
-        })))
+        };
+        Self(Arc::new(Mutex::new(state)), ClientState::default())
     }
 
     fn guard(&self, plan: Option<AutoExtend>) -> LockGuard<Self> {
@@ -229,12 +228,13 @@ impl Store {
         let lease = Lease::new(
             self.clone(),
             (Key::new("key").unwrap(), lock_id, Ttl::new(TTL).unwrap()),
-            ClientState::default().with_observer(observer),
+            self.1.clone().with_observer(observer),
             Spawner::current(),
+            None,
         );
         let expires_at = timestamp(self.0.lock().unwrap().expires_at);
         let acquired = Acquired::new(lock_id, expires_at, Fence::ZERO.next().unwrap());
-        LockGuard::new(lease, acquired, Instant::now(), plan.as_ref())
+        LockGuard::new(lease, acquired, Instant::now(), plan.as_ref(), None)
     }
 
     /// Holds the guard to its word until it says that the lock is over.
@@ -369,7 +369,7 @@ impl LockBackend for Store {
     }
 
     async fn acquire(&self, _: AcquireRequest) -> Result<AcquireResult, LockError> {
-        Ok(AcquireResult::Locked)
+        Ok(AcquireResult::Locked(Contention::unknown()))
     }
 
     async fn is_locked(&self, _: IsLockedRequest) -> Result<bool, LockError> {
@@ -385,6 +385,6 @@ impl LockBackend for Store {
     }
 
     fn client_state(&self) -> &ClientState {
-        ClientState::shared()
+        &self.1
     }
 }

@@ -1,0 +1,127 @@
+//! Hearing of releases. None of it applies to a backend that cannot tell.
+
+use std::future::Future;
+use std::time::Duration;
+
+use syncguard_core::{
+    AcquisitionOptions, Jitter, Key, KeyWatch, LockBackend, LockConfig, WatchRequest, acquire,
+};
+
+use crate::Harness;
+use crate::client::Client;
+use crate::context::{Context, LONG, SHORT, fresh_key};
+use crate::other_process::OtherProcess;
+use crate::outcome::{Outcome, Stop, Unexpected, ensure};
+
+/// Within which a signal has to come, if the store is healthy.
+const HEARD: Duration = Duration::from_secs(10);
+
+/// A watch, or the end of the case where the backend has none.
+async fn watch<B: LockBackend>(client: &Client<B>, key: &Key) -> Result<KeyWatch, Stop> {
+    let watch = client.backend().watch(WatchRequest::new(key.clone())).await;
+    watch.ok_or(Stop::NotApplicable("the backend cannot tell when a lock is released"))
+}
+
+async fn heard(what: &str, signal: impl Future<Output = ()>) -> Result<(), Unexpected> {
+    let in_time = tokio::time::timeout(HEARD, signal).await;
+    in_time.map_err(|_| Unexpected::new(format!("{what} was not heard within {HEARD:?}")))
+}
+
+pub(crate) async fn a_release_by_another_client_is_heard<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let key = fresh_key()?;
+    for _ in 0..3 {
+        let lock = other.take(&key, LONG).await?;
+        let mut signal = watch(&client, &key).await?;
+        other.released(lock.lock_id).await?;
+        heard("a release by another client", signal.changed()).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_release_by_the_same_client_is_heard<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let mut signal = watch(&client, &key).await?;
+    client.released(lock.lock_id).await?;
+    heard("a release by the same client", signal.changed()).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_watch_does_not_take_a_free_key_for_locked<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let key = fresh_key()?;
+    let never = watch(&client, &key).await?;
+    ensure!(!never.is_locked(), "a key that was never locked is said to be locked");
+    // Refused, and released before anybody listened: only a look can tell.
+    let lock = other.take(&key, LONG).await?;
+    client.refused(&key, LONG).await?;
+    other.released(lock.lock_id).await?;
+    let late = watch(&client, &key).await?;
+    ensure!(!late.is_locked(), "a lock that was released before is said to be live");
+    // And expired, although its record may still be there.
+    other.take(&key, SHORT).await?;
+    context.outlive(SHORT).await;
+    let expired = watch(&client, &key).await?;
+    ensure!(!expired.is_locked(), "a lock that has expired is said to be live");
+    Ok(())
+}
+
+pub(crate) async fn a_release_of_another_key_says_nothing_of_this_one<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let (key, neighbour) = (fresh_key()?, fresh_key()?);
+    let lock = other.take(&key, LONG).await?;
+    let mut signal = watch(&client, &key).await?;
+    let mut neighbours = watch(&client, &neighbour).await?;
+    for _ in 0..3 {
+        let lock = other.take(&neighbour, LONG).await?;
+        other.released(lock.lock_id).await?;
+    }
+    // A signal too many does no harm; what matters is that this one's is not used up.
+    drop(neighbours.changed());
+    other.released(lock.lock_id).await?;
+    heard("a release among others", signal.changed()).await?;
+    Ok(())
+}
+
+pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    const ROUNDS: usize = 40;
+    let (client, other) = context.pair().await;
+    let key = fresh_key()?;
+    drop(watch(&client, &key).await?);
+    // Polls come too late to explain anything.
+    let options =
+        AcquisitionOptions::patient(LONG).with_retry_delay(LONG).with_jitter(Jitter::None);
+    let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(options);
+    let process = OtherProcess::new(client.backend().clone());
+    for round in 0..ROUNDS {
+        let lock = other.take(&key, LONG).await?;
+        let waiting = acquire(&process, config.clone());
+        let releasing = async {
+            // At another moment of the refusal, the watch and the wait each time.
+            for _ in 0..round {
+                tokio::task::yield_now().await;
+            }
+            other.released(lock.lock_id).await
+        };
+        let both = async { tokio::join!(waiting, releasing) };
+        let (guard, released) = tokio::time::timeout(HEARD, both)
+            .await
+            .map_err(|_| Unexpected::new("a waiter did not hear of a release"))?;
+        released?;
+        let guard = guard.map_err(|error| Unexpected::error("acquire", &error))?;
+        guard.release().await.map_err(|error| Unexpected::error("release", &error))?;
+    }
+    Ok(())
+}

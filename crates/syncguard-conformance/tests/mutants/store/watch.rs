@@ -1,0 +1,32 @@
+//! Who hears of releases.
+
+use syncguard_core::{Key, KeySignal};
+
+use super::{Store, Stored, is_live};
+use crate::flaws::Flaw;
+
+impl Store {
+    /// Whether the lock of a key is live, as a watch says it.
+    pub(crate) fn is_watched_lock_live(&self, key: &Key, now: u64) -> bool {
+        let held = self.locks.get(&self.name(key));
+        self.has(Flaw::says_that_what_it_watches_is_locked)
+            || matches!(held, Some(Stored::Lock(lock)) if is_live(self.flaw, lock.expires_at, now))
+    }
+
+    /// Signals at the next release of the key.
+    pub(crate) fn watch(&mut self, key: &Key, signal: KeySignal) {
+        let name = self.name(key);
+        self.watches.entry(name).or_default().push(signal);
+    }
+
+    /// The lock under this name is released. Dropped, a signal is given.
+    pub(super) fn signal(&mut self, name: &str) {
+        if self.has(Flaw::never_signals) {
+            return;
+        }
+        self.watches.remove(name);
+        if self.has(Flaw::mixes_up_watches) {
+            self.lost.extend(self.watches.drain().flat_map(|(_, signals)| signals));
+        }
+    }
+}

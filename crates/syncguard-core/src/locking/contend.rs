@@ -1,0 +1,322 @@
+//! Waiting for a lock: in the line of the process, and as its first one in the store.
+
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::acquire::{Attempt, Tried};
+use super::lines::{Place, Turn};
+use super::observed::Waiting;
+use super::retry::{Answers, Pauses};
+use crate::authoring::pause::random_part;
+use crate::rt::{self, Instant, sleep_until};
+use crate::{Contention, LockBackend, LockError, LockGuard, LockId, WatchRequest};
+
+/// One that waits, with its own limits.
+pub(super) struct Contender<'a, B> {
+    attempt: &'a Attempt<'a, B>,
+    deadline: Instant,
+    pauses: Pauses<'a>,
+    answers: Answers,
+    place: Place,
+    /// Whether the store was asked for signals and has none, until the next poll.
+    is_deaf: bool,
+    /// Whether the store had no signals when it was asked last.
+    has_no_signals: bool,
+    /// Whether the last watch was over as soon as it began.
+    was_over: bool,
+    /// What it was woken by the last time.
+    woken: Option<Woken>,
+}
+
+/// What one that waits does next.
+enum Next {
+    Turn(Turn),
+    /// Waits as the first; the lock is free at this time at the latest.
+    Wait(Option<Instant>),
+}
+
+/// Why one that waits goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// A guard of this process has given the lock back, or the one before has left.
+    Bell,
+    /// The store says that the lock may be free.
+    Signal,
+    /// The holder's time is over.
+    Expiry,
+    /// It is time to look.
+    Poll,
+}
+
+impl<'a, B: LockBackend> Contender<'a, B> {
+    /// Waits until the lock is granted, or a limit is reached.
+    pub(super) async fn run(
+        attempt: &'a Attempt<'a, B>,
+        mut lock_id: LockId,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<LockGuard<B>, LockError> {
+        let options = &attempt.policy().acquisition;
+        let now = Instant::now();
+        let (place, turn) = Place::enter(attempt.lines(), attempt.key(), now);
+        let mut this = Self {
+            attempt,
+            deadline: now + options.timeout,
+            pauses: Pauses::new(options),
+            answers: Answers::default(),
+            place,
+            is_deaf: false,
+            has_no_signals: false,
+            was_over: false,
+            woken: None,
+        };
+        let mut sent = now;
+        if !matches!(turn, Turn::Ask) {
+            this.until_due(Next::Turn(turn)).await?;
+            sent = Instant::now();
+            // What those before it have heard counts, should there be no time for an answer of its own.
+            this.answers.last_is_contention = this.place.is_contended(sent);
+        }
+        waiting.is_first();
+        loop {
+            // Boxed, as all that only the first of a line needs: those behind it shall weigh little.
+            match Box::pin(this.ask(lock_id, sent, waiting)).await? {
+                Tried::Granted(guard) => return Ok(guard),
+                Tried::Locked(contention) => Box::pin(this.refused(contention)).await?,
+                Tried::Late => {
+                    // The old id is being released.
+                    lock_id = LockId::generate()?;
+                    Box::pin(this.refused(Contention::unknown())).await?;
+                }
+            }
+            sent = Instant::now();
+        }
+    }
+
+    /// One attempt in the store.
+    async fn ask(
+        &mut self,
+        lock_id: LockId,
+        sent: Instant,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Tried<B>, LockError> {
+        waiting.attempt(lock_id);
+        self.answers.attempts = waiting.attempts();
+        if let Some(watch) = &mut self.place.watch {
+            // What was heard until now is asked about.
+            watch.forget();
+        }
+        // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
+        let once = self.attempt.once(lock_id, sent, Some(&mut self.place));
+        let tried = rt::until(self.deadline, once).await;
+        let took = || Instant::now().saturating_duration_since(sent);
+        match &tried {
+            None => {
+                self.answers.missing(took());
+                return Err(self.gave_up());
+            }
+            Some(Ok(Tried::Locked(_))) => self.answers.locked(took()),
+            Some(Ok(Tried::Late)) => self.answers.was_late = true,
+            Some(_) => {}
+        }
+        tried.unwrap_or_else(|| Err(self.gave_up()))
+    }
+
+    /// Somebody else has the lock: waits until there is a reason to ask again.
+    async fn refused(&mut self, contention: Contention) -> Result<(), LockError> {
+        let now = Instant::now();
+        self.place.refused(now, self.was_race(), self.has_no_signals);
+        let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
+        if !self.is_listening() && !self.is_deaf && !Box::pin(self.listens_to_a_held_lock()).await?
+        {
+            // What happened before it listened was not heard.
+            self.place.asks(Instant::now());
+            return Ok(());
+        }
+        self.until_due(Next::Wait(free_at)).await
+    }
+
+    /// Waits until the store is to be asked.
+    async fn until_due(&mut self, mut next: Next) -> Result<(), LockError> {
+        loop {
+            next = match next {
+                Next::Turn(Turn::Ask) => return Ok(()),
+                Next::Turn(Turn::StepBack(range)) => {
+                    let pause = range.start + random_part(range.end.saturating_sub(range.start));
+                    return self.hold_back(pause).await;
+                }
+                Next::Turn(Turn::Held(until)) => Next::Wait(Some(until)),
+                Next::Turn(Turn::Later(bell)) => self.stand_in_line(&bell).await?,
+                Next::Wait(free_at) => match Box::pin(self.sleep(free_at)).await? {
+                    Woken::Bell => Next::Turn(self.place.turn(Instant::now())),
+                    Woken::Signal => {
+                        if let Some(until) = self.is_held_here() {
+                            next = Next::Wait(Some(until));
+                            continue;
+                        }
+                        let longest = self.place.hold_back(Instant::now());
+                        let pause = random_part(longest);
+                        self.hold_back(pause).await?;
+                        // Whoever comes early is probably the first: it asks without a look.
+                        let is_early = pause <= longest / 4;
+                        let is_free = is_early
+                            || self.is_listening()
+                            || !Box::pin(self.listens_to_a_held_lock()).await?;
+                        if is_free {
+                            break;
+                        }
+                        // Others were faster.
+                        self.place.refused(Instant::now(), true, false);
+                        Next::Wait(None)
+                    }
+                    Woken::Expiry => break,
+                    Woken::Poll => {
+                        self.is_deaf = false;
+                        break;
+                    }
+                },
+            };
+        }
+        self.place.asks(Instant::now());
+        Ok(())
+    }
+
+    /// Waits behind others.
+    async fn stand_in_line(&mut self, bell: &Notify) -> Result<Next, LockError> {
+        let now = Instant::now();
+        let look = self.deadline.min(now + Place::LOOK_AGAIN);
+        let rings = unless_cancelled(self.token(), rt::until(look, bell.notified())).await?;
+        self.woken = rings.map(|()| Woken::Bell);
+        let now = Instant::now();
+        if self.deadline <= now {
+            return Err(self.gave_up_in_line(now));
+        }
+        Ok(Next::Turn(self.place.turn(now)))
+    }
+
+    /// Waits as the first of its line.
+    async fn sleep(&mut self, free_at: Option<Instant>) -> Result<Woken, LockError> {
+        let now = Instant::now();
+        let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
+            return Err(self.gave_up());
+        };
+        // Twice in a row, the end of the holder's time is no news.
+        let free_at = free_at.filter(|_| self.woken != Some(Woken::Expiry));
+        let poll_at = now + pause;
+        let wake_at = free_at.map_or(poll_at, |free_at| free_at.min(poll_at));
+        let Some((bell, has_others)) = self.place.waits(wake_at) else {
+            self.pauses.was_not_taken();
+            return Ok(Woken::Bell);
+        };
+        // Those behind must not wait for a first one that is patient.
+        let cut = wake_at.min(now + Place::LOOK_AGAIN);
+        let wake_at = if has_others { cut } else { wake_at };
+        let token = self.token();
+        let watch = &mut self.place.watch;
+        let signal = async {
+            match watch {
+                Some(watch) => watch.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let woken = async {
+            tokio::select! {
+                biased;
+                () = bell.notified() => Woken::Bell,
+                () = signal => Woken::Signal,
+                () = sleep_until(wake_at) => {
+                    if free_at == Some(wake_at) { Woken::Expiry } else { Woken::Poll }
+                }
+            }
+        };
+        let woken = unless_cancelled(token, woken).await?;
+        if woken != Woken::Poll || wake_at < poll_at {
+            self.pauses.was_not_taken();
+        }
+        self.woken = Some(woken);
+        Ok(woken)
+    }
+
+    /// Whether others may have been woken by the same.
+    fn was_race(&self) -> bool {
+        matches!(self.woken, Some(Woken::Bell | Woken::Signal))
+    }
+
+    /// Until when a guard of this process has the lock, at the most. Its end rings the bell; what is
+    /// signalled before is known.
+    fn is_held_here(&mut self) -> Option<Instant> {
+        let Turn::Held(until) = self.place.turn(Instant::now()) else { return None };
+        if !self.is_listening() {
+            self.place.watch = None;
+        }
+        Some(until)
+    }
+
+    fn is_listening(&self) -> bool {
+        self.place.watch.as_ref().is_some_and(|watch| !watch.is_over())
+    }
+
+    /// Begins to listen. Whether the lock was still held then, or nobody knows because the store has no
+    /// signals.
+    async fn listens_to_a_held_lock(&mut self) -> Result<bool, LockError> {
+        // Polls must not wait for a connection that is being opened. It is asked for again.
+        const LONGEST: Duration = Duration::from_millis(200);
+        let request = WatchRequest::new(self.attempt.key().clone());
+        let watch = self.attempt.backend().watch(request);
+        let limit = self.deadline.min(rt::after(LONGEST));
+        let watch = unless_cancelled(self.token(), rt::until(limit, watch)).await?.flatten();
+        self.has_no_signals = watch.is_none();
+        let Some(watch) = watch else {
+            self.is_deaf = true;
+            self.place.watch = None;
+            return Ok(true);
+        };
+        // A signal that came at once says to ask. Twice in a row it says that nothing is heard.
+        let is_over = watch.is_over();
+        self.is_deaf = is_over && self.was_over;
+        self.was_over = is_over;
+        let is_held = watch.is_locked();
+        self.place.watch = Some(watch).filter(|_| !is_over);
+        Ok(self.is_deaf || (is_held && !is_over))
+    }
+
+    /// Lets others go first, unless there is hardly any time left.
+    async fn hold_back(&self, pause: Duration) -> Result<(), LockError> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if pause.is_zero() || left < pause * 10 {
+            return Ok(());
+        }
+        unless_cancelled(self.token(), sleep_until(rt::after(pause))).await
+    }
+
+    fn token(&self) -> Option<&'a CancellationToken> {
+        self.attempt.policy().cancellation.as_ref()
+    }
+
+    fn gave_up(&self) -> LockError {
+        self.attempt.gave_up(&self.pauses, &self.answers)
+    }
+
+    /// The time is over, and the store was never asked by this one since others were before it.
+    fn gave_up_in_line(&self, now: Instant) -> LockError {
+        self.attempt.gave_up_in_line(self.place.is_contended(now))
+    }
+}
+
+/// # Errors
+///
+/// `Aborted` as soon as the token fires.
+async fn unless_cancelled<F: Future>(
+    token: Option<&CancellationToken>,
+    future: F,
+) -> Result<F::Output, LockError> {
+    match token {
+        None => Ok(future.await),
+        Some(token) => tokio::select! {
+            biased;
+            () = token.cancelled() => Err(LockError::aborted()),
+            output = future => Ok(output),
+        },
+    }
+}

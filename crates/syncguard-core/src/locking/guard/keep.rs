@@ -1,0 +1,83 @@
+//! A lock that stays for a while after its work has ended.
+
+use std::time::Duration;
+
+use crate::rt::{self, Instant};
+use crate::{
+    ErrorCode, ExtendRequest, ExtendResult, LockBackend, LockError, LockId, ReleaseResult,
+    TIME_TOLERANCE, Timestamp, Ttl,
+};
+
+/// The minimum hold of one lock.
+#[derive(Clone, Copy)]
+pub(crate) struct Keep {
+    /// The lock is not free before this time.
+    until: Instant,
+    /// The expiry that was last heard of.
+    expires_at: Timestamp,
+}
+
+impl Keep {
+    /// A lock that stays for this time from now on. Counted from the answer of the store, since the store
+    /// granted it before that.
+    pub(crate) fn new(min_hold: Duration, expires_at: Timestamp) -> Self {
+        Self { until: rt::after(min_hold), expires_at }
+    }
+
+    /// The store said when the lock expires.
+    pub(crate) fn told(&mut self, expires_at: Timestamp) {
+        self.expires_at = expires_at;
+    }
+
+    /// Lets the lock go when its time comes. `None` if that is now, and it is to be released.
+    ///
+    /// The expiry that is known goes along, so that a renewal that was given up and arrives later changes
+    /// nothing. Where it came first, the store says so, and its expiry is replaced.
+    pub(crate) async fn instead_of_release<B: LockBackend>(
+        &self,
+        backend: &B,
+        lock_id: LockId,
+    ) -> Result<Option<ReleaseResult>, LockError> {
+        const TRIES: u32 = 4;
+        let (mut expected, mut later) = (self.expires_at, Duration::ZERO);
+        for _ in 0..TRIES {
+            let Some(ttl) = self.ttl(later) else { return Ok(None) };
+            let request =
+                ExtendRequest { lock_id, ttl, expected_expiry: Some(expected), cancellation: None };
+            match backend.extend(request).await? {
+                // By chance it is the same as before: an older renewal would still find what it expects.
+                ExtendResult::Extended { expires_at } if expires_at == expected => {
+                    later += Duration::from_millis(1);
+                }
+                ExtendResult::Extended { expires_at } => {
+                    let until = free_at(expires_at);
+                    return Ok(Some(ReleaseResult::Kept { until }));
+                }
+                ExtendResult::NotHeld(why) => return Ok(Some(ReleaseResult::NotHeld(why))),
+                ExtendResult::Mismatch { expires_at } => expected = expires_at,
+            }
+        }
+        Err(LockError::new(
+            ErrorCode::ServiceUnavailable,
+            "somebody else keeps extending the lock with this id",
+        ))
+    }
+
+    /// What the lock lives for from now on, for so much longer than asked for; `None` if its time is over.
+    ///
+    /// A store frees a lock some time after its expiry. That time is part of the hold.
+    fn ttl(&self, later: Duration) -> Option<Ttl> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        // Rounded up: it is a minimum.
+        let left = left.saturating_sub(TIME_TOLERANCE) + later + Duration::from_nanos(999_999);
+        Some(Ttl::new(left).unwrap_or(Ttl::MIN))
+    }
+}
+
+/// When the store frees a lock that expires at this time.
+fn free_at(expires_at: Timestamp) -> Timestamp {
+    Ttl::new(TIME_TOLERANCE).and_then(|time| expires_at.plus(time)).unwrap_or(expires_at)
+}

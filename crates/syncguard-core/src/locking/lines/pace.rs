@@ -1,0 +1,87 @@
+//! How a line keeps from taking its key from other processes.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::rt::Instant;
+
+/// When a line lets other processes go first. Nobody tells it of them: it steps back now and then, and
+/// learns from the races that it loses.
+pub(super) struct Pace {
+    /// Whether there are no other processes.
+    is_alone: bool,
+    /// Since when this process hands the key on to itself.
+    since: Option<Instant>,
+    /// When another process had the key.
+    rival: Option<Instant>,
+    /// Whether nobody hears of releases, so that others only look from time to time.
+    is_deaf: bool,
+    hold_back: Duration,
+}
+
+impl Pace {
+    /// For so long a process hands a key on to itself before it lets others go first.
+    const TURN: Duration = Duration::from_millis(50);
+    /// How long a process holds back after a signal at the most.
+    const LONGEST: Duration = Duration::from_millis(3);
+    /// The same after the first race that it has lost.
+    const SHORTEST: Duration = Duration::from_micros(500);
+    /// For how long others are reckoned with that were noticed.
+    const MEMORY: Duration = Duration::from_secs(1);
+    /// The same three where nobody hears of releases: others have to look while the key is free.
+    const DEAF_TURN: Duration = Duration::from_millis(300);
+    const DEAF_PAUSE: Range<Duration> = Duration::from_millis(60)..Duration::from_millis(140);
+    const DEAF_MEMORY: Duration = Duration::from_secs(5);
+
+    pub(super) fn new(is_alone: bool) -> Self {
+        Self { is_alone, since: None, rival: None, is_deaf: false, hold_back: Duration::ZERO }
+    }
+
+    /// Another process has the lock. After a race it was faster.
+    pub(super) fn lost(&mut self, now: Instant, was_race: bool, is_deaf: bool) {
+        self.since = None;
+        self.is_deaf = is_deaf;
+        self.rival = Some(now);
+        if was_race {
+            self.hold_back = (self.hold_back * 2).clamp(Self::SHORTEST, Self::LONGEST);
+        }
+    }
+
+    /// A guard of this process has got the lock.
+    pub(super) fn won(&mut self, now: Instant) {
+        if self.since.is_none() || self.has_had_its_turn(now) {
+            self.since = Some(now);
+        }
+    }
+
+    /// Whether others are to go first, and for how long. Where there are others, it is longer than
+    /// they hold back.
+    pub(super) fn step_back(&self, now: Instant) -> Option<Range<Duration>> {
+        let pause = if self.is_deaf && self.has_rivals(now) {
+            Self::DEAF_PAUSE
+        } else if self.has_rivals(now) {
+            Self::LONGEST..Self::LONGEST + Duration::from_millis(2)
+        } else {
+            Duration::ZERO..Self::SHORTEST
+        };
+        (self.has_had_its_turn(now) && !self.is_alone).then_some(pause)
+    }
+
+    fn has_had_its_turn(&self, now: Instant) -> bool {
+        let turn = if self.is_deaf { Self::DEAF_TURN } else { Self::TURN };
+        self.since.is_some_and(|since| since + turn <= now)
+    }
+
+    /// How long to hold back at the most after a signal, which others have heard as well.
+    pub(super) fn hold_back(&mut self, now: Instant) -> Duration {
+        if !self.has_rivals(now) {
+            self.hold_back = Duration::ZERO;
+        }
+        self.hold_back
+    }
+
+    fn has_rivals(&self, now: Instant) -> bool {
+        let memory = if self.is_deaf { Self::DEAF_MEMORY } else { Self::MEMORY };
+        self.rival.is_some_and(|rival| now < rival + memory)
+    }
+}

@@ -1,0 +1,304 @@
+//! The lines in every order of events that shuttle comes up with.
+//!
+//! Most of it runs with a clock that stands still: no poll and no second look hides a turn that was
+//! lost. What then waits for ever is a deadlock, which shuttle reports.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use shuttle::future::{spawn, yield_now};
+use shuttle::rand::Rng;
+
+use super::flaws::{self, Flaw};
+use crate::rt::{self, model, sleep_until};
+use crate::{
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, Contention,
+    ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, LockBackend, LockConfig,
+    LockError, LockId, LockInfo, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult,
+    TimeAuthority, Timestamp, acquire, try_lock,
+};
+
+#[test]
+fn every_turn_is_passed_on() {
+    model::explore_without_time(4_000, || crowd(Flaw::None));
+}
+
+#[test]
+fn turns_come_in_the_order_of_arrival() {
+    model::explore_without_time(2_000, || in_order(Flaw::None));
+}
+
+#[test]
+fn a_store_that_fails_and_other_processes_stop_nobody() {
+    model::explore(2_000, rough);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_turn_lost_on_drop_is_found() {
+    model::explore_without_time(4_000, || crowd(Flaw::TurnLostOnDrop));
+}
+
+#[test]
+#[should_panic(expected = "two contend for one key")]
+fn two_contenders_are_found() {
+    model::explore_without_time(4_000, || crowd(Flaw::TwoContenders));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_turn_given_twice_is_found() {
+    model::explore_without_time(4_000, || crowd(Flaw::TurnGivenTwice));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_wake_up_between_the_check_and_the_sleep_is_found() {
+    model::explore_without_time(4_000, || crowd(Flaw::WakeUpLost));
+}
+
+#[test]
+#[should_panic(expected = "overtaken")]
+fn a_line_that_serves_the_last_first_is_found() {
+    model::explore_without_time(2_000, || in_order(Flaw::LastFirst));
+}
+
+/// Callers who come and go in all ways.
+async fn crowd(flaw: Flaw) {
+    flaws::plant(flaw);
+    let store = Store::new();
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        tasks.push(spawn(one_of_many(store.clone())));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    store.is_left_clean().await;
+}
+
+async fn one_of_many(store: Store) {
+    match random(0..6) {
+        // Gives up at some await.
+        0 | 1 => {
+            let mut waiting = pin!(acquire(&store, "key"));
+            for _ in 0..random(1..12) {
+                tokio::select! {
+                    biased;
+                    guard = &mut waiting => return end(guard.unwrap()).await,
+                    () = yield_now() => {}
+                }
+            }
+        }
+        2 => {
+            let beside = LockConfig::new("key").with_ttl(BESIDE_THE_LINE);
+            if let Some(guard) = try_lock(&store, beside).await.unwrap() {
+                end(guard).await;
+            }
+        }
+        _ => end(acquire(&store, "key").await.unwrap()).await,
+    }
+}
+
+async fn end(guard: crate::LockGuard<Store>) {
+    yield_now().await;
+    match random(0..3) {
+        0 => drop(guard),
+        1 => assert!(guard.release().await.unwrap().is_released()),
+        _ => guard.finish().await,
+    }
+}
+
+/// Callers who come one after the other while the lock is held.
+async fn in_order(flaw: Flaw) {
+    flaws::plant(flaw);
+    let store = Store::new();
+    let held = acquire(&store, "key").await.unwrap();
+    let served = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for place in 0..3 {
+        let waiting = Box::pin({
+            let (store, served) = (store.clone(), Arc::clone(&served));
+            async move {
+                let guard = acquire(&store, "key").await.unwrap();
+                assert_eq!(served.fetch_add(1, Ordering::Relaxed), place, "overtaken");
+                end(guard).await;
+            }
+        });
+        tasks.push(spawn(arrived(waiting).await));
+    }
+    end(held).await;
+    for task in tasks {
+        task.await.unwrap();
+    }
+    store.is_left_clean().await;
+}
+
+/// A future that has been polled once.
+async fn arrived<F: Future<Output = ()> + Unpin>(mut future: F) -> F {
+    tokio::select! {
+        biased;
+        () = &mut future => unreachable!("the lock is held"),
+        () = std::future::ready(()) => future,
+    }
+}
+
+/// A store that fails now and then, and where others come in between.
+async fn rough() {
+    flaws::plant(Flaw::None);
+    let store = Store::new();
+    store.state().is_rough = true;
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let store = store.clone();
+        tasks.push(spawn(async move {
+            let config = LockConfig::new("key").with_ttl(Duration::from_millis(700));
+            match acquire(&store, config).await {
+                Ok(guard) => {
+                    yield_now().await;
+                    drop(guard.release().await);
+                }
+                Err(error) => assert_ne!(error.code(), ErrorCode::Internal, "{error}"),
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    store.is_left_clean().await;
+}
+
+fn random(range: std::ops::Range<u32>) -> u32 {
+    shuttle::rand::thread_rng().gen_range(range)
+}
+
+/// A store of one lock.
+#[derive(Clone)]
+struct Store(Arc<Mutex<State>>, ClientState);
+
+#[derive(Default)]
+struct State {
+    holder: Option<LockId>,
+    fences: u64,
+    /// How many of those that wait in line ask at this moment.
+    contenders: u32,
+    is_rough: bool,
+}
+
+/// What is asked without standing in line has another TTL.
+const BESIDE_THE_LINE: Duration = Duration::from_secs(7);
+
+impl Store {
+    fn new() -> Self {
+        Self(Arc::default(), ClientState::default())
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// The way to the store.
+    async fn travel(&self) -> Result<(), LockError> {
+        for _ in 0..random(0..3) {
+            yield_now().await;
+        }
+        if !self.state().is_rough {
+            return Ok(());
+        }
+        match random(0..8) {
+            0 => Err(LockError::new(ErrorCode::ServiceUnavailable, "try again")),
+            1 => {
+                sleep_until(rt::after(Duration::from_secs(u64::from(random(0..20))))).await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nobody waits, and nobody is remembered.
+    async fn is_left_clean(&self) {
+        while self.1.clean_up().waiting() > 0 {
+            yield_now().await;
+        }
+        for _ in 0..20 {
+            yield_now().await;
+        }
+        assert_eq!(self.1.keys_in_use(), 0, "a line is left behind");
+    }
+}
+
+/// Counts one that asks.
+struct Contending(Store);
+
+impl Contending {
+    fn begin(store: &Store) -> Self {
+        let mut state = store.state();
+        state.contenders += 1;
+        let is_alone = state.contenders == 1 || state.is_rough;
+        drop(state);
+        let this = Self(store.clone());
+        assert!(is_alone, "two contend for one key");
+        this
+    }
+}
+
+impl Drop for Contending {
+    fn drop(&mut self) {
+        self.0.state().contenders -= 1;
+    }
+}
+
+impl LockBackend for Store {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let is_in_line = request.ttl.as_duration() != BESIDE_THE_LINE;
+        let _contending = is_in_line.then(|| Contending::begin(self));
+        self.travel().await?;
+        let stolen = self.state().is_rough && random(0..4) == 0;
+        let mut state = self.state();
+        if stolen || state.holder.is_some() {
+            return Ok(AcquireResult::Locked(Contention::free_within(Duration::from_millis(300))));
+        }
+        state.holder = Some(request.lock_id);
+        state.fences += 1;
+        let fence = Fence::new(state.fences).unwrap();
+        Ok(AcquireResult::Acquired(Acquired::new(
+            request.lock_id,
+            Timestamp::from_millis(0).unwrap(),
+            fence,
+        )))
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        self.travel().await?;
+        let mut state = self.state();
+        if state.holder != Some(request.lock_id) {
+            return Ok(ReleaseResult::NotHeld(NotHeld::NotFound));
+        }
+        state.holder = None;
+        Ok(ReleaseResult::Released)
+    }
+
+    async fn extend(&self, _: ExtendRequest) -> Result<ExtendResult, LockError> {
+        Ok(ExtendResult::NotHeld(NotHeld::NotFound))
+    }
+
+    async fn is_locked(&self, _: IsLockedRequest) -> Result<bool, LockError> {
+        Ok(self.state().holder.is_some())
+    }
+
+    async fn lookup(&self, _: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        Ok(None)
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("line", TimeAuthority::Server)
+    }
+
+    fn client_state(&self) -> &ClientState {
+        &self.1
+    }
+}

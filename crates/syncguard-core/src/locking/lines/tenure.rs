@@ -1,0 +1,53 @@
+//! The time in which a guard of this process has a lock.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::all::Lines;
+use super::line::Ticket;
+use crate::Key;
+use crate::rt::Instant;
+
+/// A guard of this process has the lock. Dropped, the turn passes on.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    lines: Lines,
+    key: Key,
+    ticket: Ticket,
+    is_over: AtomicBool,
+}
+
+impl Tenure {
+    /// Of the one with this ticket.
+    pub(super) fn new(lines: Lines, key: Key, ticket: Ticket) -> Self {
+        Self { lines, key, ticket, is_over: AtomicBool::new(false) }
+    }
+
+    /// Of a guard that has got the lock without standing in the line. The store lets go of the lock at
+    /// `until` unless it is extended.
+    pub(in crate::locking) fn begin(
+        lines: &Lines,
+        key: &Key,
+        until: Instant,
+        now: Instant,
+    ) -> Self {
+        let ticket = lines.with_new(key, |line, ticket| {
+            line.granted(ticket, until, now);
+            ticket
+        });
+        Self::new(lines.clone(), key.clone(), ticket)
+    }
+
+    /// The lock is given back, or may be: whoever is first in the line has a look.
+    pub(in crate::locking) fn freed(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.lines.with(&self.key, |line| line.freed(self.ticket));
+    }
+}
+
+impl Drop for Tenure {
+    fn drop(&mut self) {
+        if !self.is_over.load(Ordering::Relaxed) {
+            self.freed();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A minimum hold: the lock stays although the work was quicker, however it ended.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{Line, Trouble, is_locked, ms, settle};
+use syncguard_core::{
+    AcquisitionOptions, AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult,
+    TIME_TOLERANCE, acquire, get_by_key, lock, try_lock,
+};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+const KEY: &str = "kept";
+/// How much later than asked for a lock may be free: the millisecond to which all is rounded up.
+const ROUNDED: Duration = Duration::from_millis(2);
+
+fn config(min_hold: u64) -> LockConfig {
+    LockConfig::new(KEY).with_ttl(ms(60_000)).with_min_hold(ms(min_hold))
+}
+
+/// When the key is free, looked at every millisecond.
+async fn free_at(line: &Line) -> Instant {
+    while is_locked(line, KEY).await {
+        sleep(ms(1)).await;
+    }
+    Instant::now()
+}
+
+/// The lock stays for exactly its minimum hold, counted from here.
+async fn is_free_after(line: &Line, granted: Instant, min_hold: u64) {
+    let held = free_at(line).await - granted;
+    assert!(held >= ms(min_hold), "free after {held:?} instead of {min_hold} ms");
+    assert!(held <= ms(min_hold) + ROUNDED, "free after {held:?} instead of {min_hold} ms");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_says_until_when_the_lock_stays() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let guard = acquire(&line, config(10_000)).await.unwrap();
+    let lost = guard.lost();
+    let expires_at = guard.expires_at();
+    sleep(ms(3_000)).await;
+    let answer = guard.release().await.unwrap();
+    let ReleaseResult::Kept { until } = answer else { panic!("{answer:?}") };
+    // The lock had a TTL of a minute from when it was granted.
+    let min_hold = until.as_millis() + 60_000 - expires_at.as_millis();
+    assert!((10_000..=10_001).contains(&min_hold), "{min_hold}");
+    assert!(answer.is_released());
+    // The holder holds it no more, whoever else may not have it.
+    assert_eq!(lost.await, LossReason::Released);
+    is_free_after(&line, granted, 10_000).await;
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_takes_longer_is_released_as_ever() {
+    let line = Line::new();
+    let guard = acquire(&line, config(2_000)).await.unwrap();
+    sleep(ms(2_000)).await;
+    assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
+    assert!(!is_locked(&line, KEY).await);
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 0);
+}
+
+/// By its TTL, a lock cannot end earlier than the tolerance from now on.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_is_at_least_the_tolerance() {
+    let line = Line::new();
+    let granted = Instant::now();
+    drop(acquire(&line, config(5)).await.unwrap());
+    let held = free_at(&line).await - granted;
+    assert!((TIME_TOLERANCE..=TIME_TOLERANCE + ROUNDED).contains(&held), "{held:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drop_keeps_the_lock_in_the_background() {
+    for auto_extend in [false, true] {
+        let line = Line::new();
+        let granted = Instant::now();
+        let mut config = config(10_000);
+        if auto_extend {
+            config = config.with_auto_extend(AutoExtend::new());
+        }
+        drop(acquire(&line, config).await.unwrap());
+        settle().await;
+        is_free_after(&line, granted, 10_000).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_lock_keeps_the_lock_also_when_the_work_fails_or_panics() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let failed = lock(&line, config(5_000), async |_| Err::<(), _>("no")).await.unwrap();
+    assert_eq!(failed, Err("no"));
+    is_free_after(&line, granted, 5_000).await;
+
+    let granted = Instant::now();
+    let work = {
+        let line = line.clone();
+        async move { lock(&line, config(5_000), async |_| panic!("told to panic")).await }
+    };
+    let ended: Result<Result<(), _>, _> = tokio::spawn(work).await;
+    assert!(ended.unwrap_err().is_panic());
+    is_free_after(&line, granted, 5_000).await;
+
+    // Dropped in the midst of its work.
+    let granted = Instant::now();
+    let work = lock(&line, config(5_000), async |_| sleep(ms(60_000)).await);
+    assert!(timeout(ms(100), work).await.is_err());
+    is_free_after(&line, granted, 5_000).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shorter_ttl_is_lengthened_and_a_longer_one_is_cut() {
+    for ttl in [100, 3_000, 3_600_000] {
+        let line = Line::new();
+        let granted = Instant::now();
+        let config = config(20_000).with_ttl(ms(ttl));
+        acquire(&line, config).await.unwrap().release().await.unwrap();
+        is_free_after(&line, granted, 20_000).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_is_not_kept() {
+    let line = Line::new();
+    let guard = acquire(&line, config(60_000).with_ttl(ms(100))).await.unwrap();
+    sleep(ms(1_200)).await;
+    let other = try_lock(&line, KEY).await.unwrap().unwrap();
+    let answer = guard.release().await.unwrap();
+    assert!(matches!(answer, ReleaseResult::NotHeld(_)), "{answer:?}");
+    assert!(!other.is_lost() && is_locked(&line, KEY).await);
+}
+
+/// A renewal was given up on its way, and arrives when the lock was kept already.
+#[tokio::test(start_paused = true)]
+async fn a_late_renewal_does_not_change_how_long_the_lock_stays() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let config = config(5_000).with_ttl(ms(3_000)).with_auto_extend(AutoExtend::new());
+    let guard = acquire(&line, config).await.unwrap();
+    // The first renewal, after a second, takes two until it is there.
+    line.behaviour.extend.lock().unwrap().before = ms(2_000);
+    sleep(ms(1_100)).await;
+    *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    assert!(matches!(guard.release().await.unwrap(), ReleaseResult::Kept { .. }));
+    let before = get_by_key(&line, KEY).await.unwrap().unwrap().expires_at;
+    sleep(ms(2_500)).await;
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 2);
+    assert_eq!(get_by_key(&line, KEY).await.unwrap().unwrap().expires_at, before);
+    is_free_after(&line, granted, 5_000).await;
+}
+
+/// What was asked for first and given up arrives after what was asked for again.
+#[tokio::test(start_paused = true)]
+async fn a_late_request_to_keep_the_lock_does_not_keep_it_longer() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let guard = acquire(&line, config(5_000).with_dispose_timeout(ms(500))).await.unwrap();
+    line.behaviour.extend.lock().unwrap().before = ms(3_000);
+    let release = guard.release();
+    let mended = async {
+        sleep(ms(1)).await;
+        *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    };
+    let (answer, ()) = tokio::join!(release, mended);
+    assert_eq!(answer.unwrap_err().code(), ErrorCode::NetworkTimeout);
+    is_free_after(&line, granted, 5_000).await;
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 2);
+}
+
+/// The expiry is the same as before by chance, and a renewal that was given up still expects it.
+#[tokio::test(start_paused = true)]
+async fn a_late_renewal_does_not_find_what_it_expects() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let config = config(7_000).with_ttl(ms(6_000)).with_auto_extend(AutoExtend::new());
+    let guard = acquire(&line, config).await.unwrap();
+    line.behaviour.extend.lock().unwrap().before = ms(2_000);
+    sleep(ms(2_100)).await;
+    *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    drop(guard);
+    is_free_after(&line, granted, 7_000).await;
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 3);
+}
+
+/// A renewal took effect, and its answer was lost: the lock expires at another time than is known.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_expiry_is_found_out() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let mut guard = acquire(&line, config(5_000)).await.unwrap();
+    line.behaviour.extend.lock().unwrap().reply_lost = true;
+    assert!(guard.extend(ms(50_000)).await.is_err());
+    *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    assert!(matches!(guard.release().await.unwrap(), ReleaseResult::Kept { .. }));
+    is_free_after(&line, granted, 5_000).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_is_tried_again_until_its_time_is_over() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let guard = acquire(&line, config(10_000)).await.unwrap();
+    line.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    assert_eq!(guard.release().await.unwrap_err().code(), ErrorCode::ServiceUnavailable);
+    sleep(ms(4_000)).await;
+    *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    is_free_after(&line, granted, 10_000).await;
+
+    // The store is back when the time is over: then the lock is released.
+    let guard = acquire(&line, config(10_000)).await.unwrap();
+    line.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    guard.release().await.unwrap_err();
+    sleep(ms(12_000)).await;
+    assert!(!is_locked(&line, KEY).await);
+    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_in_this_process_gets_the_lock_as_soon_as_it_is_free() {
+    let line = Line::new();
+    let granted = Instant::now();
+    let guard = acquire(&line, config(5_000)).await.unwrap();
+    let waiting = tokio::spawn({
+        let line = line.clone();
+        async move {
+            let patient = AcquisitionOptions::patient(ms(60_000));
+            let next = LockConfig::new(KEY).with_acquisition(patient);
+            acquire(&line, next).await.map(|guard| (guard, Instant::now()))
+        }
+    });
+    sleep(ms(10)).await;
+    guard.release().await.unwrap();
+    let (next, at) = waiting.await.unwrap().unwrap();
+    assert!((ms(5_000)..=ms(5_010)).contains(&(at - granted)), "{:?}", at - granted);
+    drop(next);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_values_are_refused_before_anything_is_sent() {
+    let line = Line::new();
+    for bad in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
+        let error = acquire(&line, LockConfig::new(KEY).with_min_hold(bad)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.message().contains("1 ms to 100 years"), "{error}");
+    }
+    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0);
+}
+
+/// A job of every minute on three machines, whose clocks are up to 20 s apart, and whose work is quick.
+#[tokio::test(start_paused = true)]
+async fn a_cron_on_machines_with_skewed_clocks_runs_once_a_period() {
+    assert_eq!(runs_in_50_periods(Some(ms(45_000))).await, [1; 50]);
+}
+
+/// The planted flaw: without a minimum hold, each of them runs.
+#[tokio::test(start_paused = true)]
+async fn without_a_minimum_hold_it_runs_more_often() {
+    assert_eq!(runs_in_50_periods(None).await, [3; 50]);
+}
+
+async fn runs_in_50_periods(min_hold: Option<Duration>) -> [u32; 50] {
+    let (line, start) = (Line::new(), Instant::now());
+    let runs: Arc<[AtomicU32; 50]> = Arc::new([const { AtomicU32::new(0) }; 50]);
+    let machines = [0, 7_300, 20_000].map(|skew| {
+        let (line, runs) = (line.clone(), Arc::clone(&runs));
+        tokio::spawn(async move {
+            for period in 0..50_u32 {
+                sleep_until(start + ms(60_000) * period + ms(skew)).await;
+                let mut job = LockConfig::new(KEY).with_ttl(ms(30_000));
+                if let Some(min_hold) = min_hold {
+                    job = job.with_min_hold(min_hold);
+                }
+                let Some(guard) = try_lock(&line, job).await.unwrap() else { continue };
+                runs[period as usize].fetch_add(1, Ordering::Relaxed);
+                sleep(ms(200)).await;
+                // Half of them by a drop.
+                if period % 2 == 0 {
+                    guard.release().await.unwrap();
+                }
+            }
+        })
+    });
+    for machine in machines {
+        machine.await.unwrap();
+    }
+    std::array::from_fn(|period| runs[period].load(Ordering::Relaxed))
+}

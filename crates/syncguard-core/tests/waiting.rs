@@ -1,0 +1,327 @@
+//! The line in which the callers of one process wait.
+
+mod common;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use common::{Line, is_locked, ms, settle};
+use syncguard_core::{
+    AcquireRequest, AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend,
+    ErrorCode, Jitter, LockBackend, LockConfig, LockGuard, ReleaseRequest, acquire, try_lock,
+};
+use syncguard_memory::MemoryBackend;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+const KEY: &str = "waited-for";
+const LONG: Duration = Duration::from_secs(600);
+
+fn patient() -> LockConfig {
+    LockConfig::new(KEY).with_ttl(LONG).with_acquisition(AcquisitionOptions::patient(LONG))
+}
+
+/// Polls that would come too late to explain anything.
+fn hardly_polling() -> AcquisitionOptions {
+    AcquisitionOptions::patient(LONG)
+        .with_retry_delay(Duration::from_secs(300))
+        .with_jitter(Jitter::None)
+}
+
+/// As another process holds it: with no guard here.
+async fn held_elsewhere<B: LockBackend>(backend: &B, ttl: Duration) -> ReleaseRequest {
+    let request = AcquireRequest::new(KEY, ttl).unwrap();
+    let release = ReleaseRequest::new(request.lock_id);
+    assert!(backend.acquire(request).await.unwrap().is_acquired());
+    release
+}
+
+/// A task that waits, and has begun to.
+async fn waiter<B: LockBackend>(backend: &B, config: LockConfig) -> JoinHandle<LockGuard<B>> {
+    let backend = backend.clone();
+    let task = tokio::spawn(async move { acquire(&backend, config).await.unwrap() });
+    settle().await;
+    task
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_come_in_order_and_cost_one_acquire_each() {
+    const WAITERS: usize = 50;
+    let line = Line::new();
+    let held = acquire(&line, patient()).await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..WAITERS {
+        // Clones stand in one line, however they are wrapped.
+        let served = Arc::clone(&served);
+        let task = async move |guard: Result<_, _>| {
+            served.lock().unwrap().push(number);
+            guard.unwrap();
+        };
+        tasks.push(if number % 2 == 0 {
+            let line = line.clone();
+            tokio::spawn(async move { task(acquire(&line, patient()).await.map(drop)).await })
+        } else {
+            let line = DynBackend::new(Arc::new(line.clone()));
+            tokio::spawn(async move { task(acquire(&line, patient()).await.map(drop)).await })
+        });
+        settle().await;
+    }
+    line.behaviour.acquires.store(0, Ordering::Relaxed);
+    let started = Instant::now();
+    drop(held);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), (0..WAITERS).collect::<Vec<_>>());
+    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 50, "one acquire for each");
+    assert!(started.elapsed() < ms(50), "nobody waits for a poll: {:?}", started.elapsed());
+    settle().await;
+    assert_eq!(line.client_state().keys_in_use(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leaves_passes_its_turn_on() {
+    let line = Line::new();
+    let release = held_elsewhere(&line.store, LONG).await;
+    let config = || patient().with_acquisition(hardly_polling());
+    let token = CancellationToken::new();
+    let first = tokio::spawn({
+        let (line, config) = (line.clone(), config().with_cancellation(token.clone()));
+        async move { acquire(&line, config).await.map(drop) }
+    });
+    settle().await;
+    let second = waiter(&line, config()).await;
+    let third = waiter(&line, config()).await;
+    let fourth = waiter(&line, config()).await;
+    token.cancel();
+    assert_eq!(first.await.unwrap().unwrap_err().code(), ErrorCode::Aborted);
+    second.abort();
+    settle().await;
+    let _ = line.store.release(release).await.unwrap();
+    // The one that is first now asked when it became the first, and polls. A newcomer does not overtake.
+    let started = Instant::now();
+    assert!(try_lock(&line, KEY).await.unwrap().is_none());
+    let guard = third.await.unwrap();
+    assert!(started.elapsed() <= Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(guard.release().await.unwrap().is_released());
+    assert!(fourth.await.unwrap().release().await.unwrap().is_released());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_keeps_its_own_limits() {
+    let line = Line::new();
+    let held = acquire(&line, patient()).await.unwrap();
+    let started = Instant::now();
+    let limited = |timeout| {
+        let config = patient().with_acquisition(AcquisitionOptions::patient(ms(timeout)));
+        let line = line.clone();
+        tokio::spawn(async move { acquire(&line, config).await.map(drop) })
+    };
+    let (long, short) = (limited(3_000), limited(200));
+    let error = short.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout, "the holder is known");
+    assert_eq!(started.elapsed(), ms(200));
+    let last = waiter(&line, patient().with_ttl(ms(700))).await;
+    assert_eq!(long.await.unwrap().unwrap_err().code(), ErrorCode::AcquisitionTimeout);
+    assert!((ms(2_900)..=ms(3_000)).contains(&started.elapsed()), "{:?}", started.elapsed());
+    drop(held);
+    let guard = last.await.unwrap();
+    assert!(guard.valid_for() <= ms(700));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_is_not_contention_for_those_behind_either() {
+    let line = Line::new();
+    line.behaviour.acquire.lock().unwrap().before = LONG;
+    let options = AcquisitionOptions::patient(ms(2_000));
+    let config = patient().with_acquisition(options);
+    let (first, second) = tokio::join!(acquire(&line, config.clone()), acquire(&line, config));
+    let first = first.unwrap_err();
+    assert_eq!((first.code(), first.is_outcome_unknown()), (ErrorCode::NetworkTimeout, true));
+    let second = second.unwrap_err();
+    assert_eq!((second.code(), second.is_outcome_unknown()), (ErrorCode::NetworkTimeout, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_store_fails_everyone_in_their_turn() {
+    let line = Line::new();
+    let held = acquire(&line, patient()).await.unwrap();
+    let waiting = || {
+        let line = line.clone();
+        tokio::spawn(async move { acquire(&line, patient()).await.map(drop) })
+    };
+    let tasks = [waiting(), waiting(), waiting()];
+    settle().await;
+    line.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    drop(held);
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap_err().code(), ErrorCode::ServiceUnavailable);
+    }
+    assert_eq!(line.client_state().keys_in_use(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_nobody_polls_loses_its_place() {
+    let line = Line::new();
+    let release = held_elsewhere(&line.store, LONG).await;
+    let mut stuck = Box::pin(acquire(&line, patient()));
+    let mut poll = || stuck.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    sleep(ms(1)).await;
+    assert!(poll().is_pending(), "it is first, and waits");
+    let behind = waiter(&line, patient()).await;
+    let _ = line.store.release(release).await.unwrap();
+    let started = Instant::now();
+    let guard = behind.await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    drop(guard);
+    sleep(ms(1)).await;
+    // And it is not lost for the other one.
+    let guard = stuck.await.unwrap();
+    assert!(guard.release().await.unwrap().is_released());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_holder_is_followed_when_its_time_is_over() {
+    let line = Line::new();
+    for is_local in [true, false] {
+        let started = Instant::now();
+        if is_local {
+            std::mem::forget(
+                acquire(&line, LockConfig::new(KEY).with_ttl(ms(2_000))).await.unwrap(),
+            );
+        } else {
+            let _ = held_elsewhere(&line.store, ms(2_000)).await;
+        }
+        let guard = acquire(&line, patient().with_acquisition(hardly_polling())).await.unwrap();
+        let waited = started.elapsed();
+        assert!((ms(3_000)..=ms(3_010)).contains(&waited), "TTL and tolerance: {waited:?}");
+        assert!(guard.release().await.unwrap().is_released());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_lost_holds_nobody_up() {
+    let line = Line::new();
+    let kept = patient().with_ttl(ms(3_000)).with_auto_extend(AutoExtend::new());
+    let held = acquire(&line, kept).await.unwrap();
+    let behind = waiter(&line, patient().with_acquisition(hardly_polling())).await;
+    // An operator takes the lock away. The renewal hears of it.
+    let _ = line.store.release(ReleaseRequest::new(held.lock_id())).await.unwrap();
+    let started = Instant::now();
+    let guard = behind.await.unwrap();
+    assert!(started.elapsed() <= ms(1_100), "{:?}", started.elapsed());
+    assert!(held.is_lost());
+    drop(held);
+    settle().await;
+    assert!(is_locked(&line, KEY).await, "the lost guard takes nothing from its heir");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_passes_the_turn_on_and_again_when_it_works() {
+    let line = Line::new();
+    let held = acquire(&line, patient()).await.unwrap();
+    let behind = waiter(&line, patient().with_acquisition(hardly_polling())).await;
+    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    let started = Instant::now();
+    held.release().await.unwrap_err();
+    sleep(ms(500)).await;
+    line.behaviour.release.lock().unwrap().fails = None;
+    let guard = behind.await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    drop(guard);
+}
+
+#[test]
+fn a_runtime_that_ends_takes_no_turn_along() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let line = Line::new();
+    let (first, second) = (runtime(), runtime());
+    let release = second.block_on(held_elsewhere(&line.store, LONG));
+    first.block_on(async {
+        for _ in 0..3 {
+            drop(waiter(&line, patient()).await);
+        }
+    });
+    drop(first);
+    second.block_on(async {
+        let behind = waiter(&line, patient()).await;
+        let _ = line.store.release(release).await.unwrap();
+        let started = Instant::now();
+        drop(behind.await.unwrap());
+        assert!(started.elapsed() < Duration::from_secs(2));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_retries_nothing_is_waited_for() {
+    let line = Line::new();
+    let release = held_elsewhere(&line.store, LONG).await;
+    let behind = waiter(&line, patient()).await;
+    line.behaviour.acquires.store(0, Ordering::Relaxed);
+    let impatient = patient().with_acquisition(AcquisitionOptions::new().with_max_retries(0));
+    let error = acquire(&line, impatient.clone()).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(try_lock(&line, impatient).await.unwrap().is_none());
+    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0, "others are before it");
+    let _ = line.store.release(release).await.unwrap();
+    drop(behind.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_needs_no_poll_and_counts_as_no_retry() {
+    let backend = MemoryBackend::new();
+    let options = hardly_polling().with_max_retries(1);
+    for _ in 0..20 {
+        let release = held_elsewhere(&backend, LONG).await;
+        let waiting = waiter(&backend, patient().with_acquisition(options)).await;
+        let started = Instant::now();
+        let _ = backend.release(release).await.unwrap();
+        let guard = waiting.await.unwrap();
+        assert!(started.elapsed() <= ms(4), "{:?}", started.elapsed());
+        assert!(guard.release().await.unwrap().is_released());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_grow_up_to_a_limit() {
+    let line = Line::new();
+    let _ = held_elsewhere(&line.store, LONG).await;
+    let options = AcquisitionOptions::new()
+        .with_jitter(Jitter::None)
+        .with_backoff(Backoff::Exponential)
+        .with_retry_delay(ms(100))
+        .with_max_retry_delay(ms(300))
+        .with_max_retries(6)
+        .with_timeout(LONG);
+    let started = Instant::now();
+    acquire(&line, patient().with_acquisition(options)).await.unwrap_err();
+    // 100, 200, and four times 300.
+    assert_eq!(started.elapsed(), ms(1_500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_that_wait_and_go_leave_nothing() {
+    let line = Line::new();
+    let release = held_elsewhere(&line.store, LONG).await;
+    let mut tasks = Vec::new();
+    for _ in 0..3_000 {
+        let line = line.clone();
+        tasks.push(tokio::spawn(async move { acquire(&line, patient()).await.map(drop) }));
+    }
+    settle().await;
+    assert_eq!(line.client_state().keys_in_use(), 1);
+    for task in &tasks {
+        task.abort();
+    }
+    for task in tasks {
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+    assert_eq!(line.client_state().keys_in_use(), 0);
+    let _ = line.store.release(release).await.unwrap();
+    drop(acquire(&line, patient()).await.unwrap());
+}

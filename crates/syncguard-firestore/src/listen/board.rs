@@ -1,0 +1,203 @@
+//! Which documents are listened to, and who wants to hear of them.
+
+use std::collections::HashMap;
+
+use syncguard_core::{KeySignal, Timestamp};
+use tokio::sync::oneshot;
+
+/// The documents of one stream.
+#[derive(Default)]
+pub(super) struct Board {
+    targets: HashMap<String, Target>,
+    names: HashMap<TargetId, String>,
+    last_target: TargetId,
+    last_watcher: Watcher,
+}
+
+pub(super) type TargetId = i32;
+
+/// One watch among those of a document.
+pub(super) type Watcher = u64;
+
+struct Target {
+    id: TargetId,
+    /// Whether the server has said everything until the target was added.
+    is_current: bool,
+    /// When the lock in the document expires; `None` without a lock.
+    expires_at: Option<Timestamp>,
+    watchers: Vec<(Watcher, KeySignal)>,
+    /// Those who wait until it is current.
+    waiting: Vec<oneshot::Sender<Option<Timestamp>>>,
+}
+
+/// A watch that was added.
+pub(super) struct Joined {
+    pub(super) watcher: Watcher,
+    /// Hears once the document is listened to: when the lock in it expires, if there is one.
+    pub(super) current: oneshot::Receiver<Option<Timestamp>>,
+    /// The target to add to the stream.
+    pub(super) new: Option<TargetId>,
+}
+
+impl Board {
+    /// So many documents are listened to at the most. Those who wait for others look from time to time.
+    const LIMIT: usize = 1_000;
+
+    pub(super) fn join(&mut self, name: &str, signal: KeySignal) -> Option<Joined> {
+        if self.targets.len() >= Self::LIMIT && !self.targets.contains_key(name) {
+            return None;
+        }
+        self.last_watcher += 1;
+        let (sender, current) = oneshot::channel();
+        let mut new = None;
+        let target = self.targets.entry(name.to_owned()).or_insert_with(|| {
+            self.last_target += 1;
+            let id = self.last_target;
+            new = Some(id);
+            self.names.insert(id, name.to_owned());
+            let (watchers, waiting) = (Vec::new(), Vec::new());
+            Target { id, is_current: false, expires_at: None, watchers, waiting }
+        });
+        target.watchers.push((self.last_watcher, signal));
+        if target.is_current {
+            // The receiver is here.
+            let _ = sender.send(target.expires_at);
+        } else {
+            target.waiting.push(sender);
+        }
+        Some(Joined { watcher: self.last_watcher, current, new })
+    }
+
+    /// Ends a watch. The target to remove from the stream, if it was the last one.
+    pub(super) fn leave(&mut self, name: &str, watcher: Watcher) -> Option<TargetId> {
+        let target = self.targets.get_mut(name)?;
+        target.watchers.retain(|(other, _)| *other != watcher);
+        if !target.watchers.is_empty() {
+            return None;
+        }
+        let target = self.targets.remove(name)?;
+        self.names.remove(&target.id);
+        Some(target.id)
+    }
+
+    /// The server has said everything until these targets were added; all of them if there are none.
+    pub(super) fn current(&mut self, ids: &[TargetId]) {
+        for target in self.targets.values_mut() {
+            if ids.is_empty() || ids.contains(&target.id) {
+                target.is_current = true;
+                for waiting in target.waiting.drain(..) {
+                    let _ = waiting.send(target.expires_at);
+                }
+            }
+        }
+    }
+
+    /// A document has changed. There is no news in that: it is not free.
+    pub(super) fn changed(&mut self, name: &str, expires_at: Option<Timestamp>) {
+        if let Some(target) = self.targets.get_mut(name) {
+            target.expires_at = expires_at;
+        }
+    }
+
+    /// A document is gone, or was not there.
+    pub(super) fn gone(&mut self, name: &str) {
+        let Some(target) = self.targets.get_mut(name) else { return };
+        target.expires_at = None;
+        if target.is_current {
+            for (_, signal) in &target.watchers {
+                signal.signal();
+            }
+        }
+    }
+
+    /// The server does not listen to these any more; to none at all if there are no ids.
+    pub(super) fn refused(&mut self, ids: &[TargetId]) {
+        self.targets.retain(|_, target| !ids.is_empty() && !ids.contains(&target.id));
+        let targets = &self.targets;
+        self.names.retain(|_, name| targets.contains_key(name));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syncguard_core::KeyWatch;
+
+    use super::*;
+
+    fn join(board: &mut Board, name: &str) -> (Joined, KeyWatch) {
+        let (signal, watch) = KeyWatch::new();
+        (board.join(name, signal).unwrap(), watch)
+    }
+
+    #[tokio::test]
+    async fn a_watch_is_confirmed_once_the_server_has_said_everything() {
+        let mut board = Board::default();
+        let (mut first, mut watch) = join(&mut board, "a");
+        assert_eq!(first.new, Some(1));
+        let expires = Timestamp::from_millis(7).unwrap();
+        board.changed("a", Some(expires));
+        assert!(first.current.try_recv().is_err());
+        board.current(&[2]);
+        assert!(first.current.try_recv().is_err(), "another one");
+        board.current(&[1]);
+        assert_eq!(first.current.await.unwrap(), Some(expires));
+
+        let (second, mut other) = join(&mut board, "a");
+        assert_eq!((second.new, second.current.await.unwrap()), (None, Some(expires)));
+        board.gone("a");
+        watch.changed().await;
+        other.changed().await;
+        assert!(!watch.is_over() && !other.is_over());
+
+        assert_eq!(board.leave("a", first.watcher), None);
+        assert_eq!(board.leave("a", second.watcher), Some(1));
+        assert!(board.is_empty() && board.names.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_document_that_is_not_there_is_no_news_at_first() {
+        let mut board = Board::default();
+        let (joined, watch) = join(&mut board, "a");
+        board.gone("a");
+        board.current(&[]);
+        assert_eq!(joined.current.await.unwrap(), None);
+        let mut watch = std::pin::pin!(async move {
+            let mut watch = watch;
+            watch.changed().await;
+        });
+        tokio::select! {
+            biased;
+            () = &mut watch => panic!("nobody has signalled"),
+            () = std::future::ready(()) => {}
+        }
+    }
+
+    #[test]
+    fn what_the_server_refuses_is_over() {
+        let mut board = Board::default();
+        let (mut one, watch) = join(&mut board, "a");
+        let (_, other) = join(&mut board, "b");
+        board.refused(&[1]);
+        assert!(watch.is_over() && !other.is_over() && one.current.try_recv().is_err());
+        board.refused(&[]);
+        assert!(other.is_over() && board.is_empty() && board.names.is_empty());
+    }
+
+    #[test]
+    fn there_is_a_limit_to_documents_and_none_to_those_who_share_one() {
+        let mut board = Board::default();
+        let mut watches = Vec::new();
+        let mut join = |name: String| {
+            let (signal, watch) = KeyWatch::new();
+            watches.push(watch);
+            board.join(&name, signal).is_some()
+        };
+        assert!((0..Board::LIMIT).all(|number| join(number.to_string())));
+        assert!(!join("one more".to_owned()));
+        assert!(join("1".to_owned()));
+    }
+}

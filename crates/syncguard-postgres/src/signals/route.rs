@@ -1,0 +1,78 @@
+//! How the connection is opened on which signals are heard.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
+
+/// Whether there are signals, and where they are heard.
+#[derive(Clone, Debug)]
+pub(crate) struct SignalOptions {
+    pub(crate) are_on: bool,
+    /// `None`: nobody has said how to connect.
+    pub(crate) route: Option<Route>,
+}
+
+/// Where to, and with what TLS.
+#[derive(Clone)]
+pub(crate) struct Route(Arc<dyn Fn() -> Opening + Send + Sync>);
+
+type Opening = Pin<Box<dyn Future<Output = Result<(Client, Messages), Error>> + Send>>;
+
+/// What the server says without being asked. It has to be asked for, or the client gets no answers.
+pub(super) type Messages = Box<dyn PollMessage>;
+
+impl Route {
+    /// As a pool with this configuration opens its connections.
+    pub(crate) fn new<T>(config: Config, tls: T) -> Self
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        Self(Arc::new(move || {
+            let (config, tls) = (config.clone(), tls.clone());
+            Box::pin(async move {
+                let (client, connection) = config.connect(tls).await?;
+                Ok((client, Box::new(connection) as Messages))
+            })
+        }))
+    }
+
+    pub(super) async fn open(&self) -> Result<(Client, Messages), Error> {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Route")
+    }
+}
+
+/// A connection of any kind.
+pub(super) trait PollMessage: Send {
+    /// The next message; `None` or an error is the end of the connection.
+    fn poll_message(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<AsyncMessage, Error>>>;
+}
+
+impl<S, T> PollMessage for Connection<S, T>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+    T: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    fn poll_message(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<AsyncMessage, Error>>> {
+        Self::poll_message(self, context)
+    }
+}

@@ -1,0 +1,184 @@
+//! Several locks or none.
+
+use std::fmt;
+use std::time::Duration;
+
+use syncguard_core::{
+    AutoExtend, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
+    ReleaseResult, acquire,
+};
+use tokio::time::Instant;
+
+use crate::join::{first_of, join_all};
+
+/// What observers are told that these locks are part of.
+const RECIPE: &str = "lock_all";
+
+/// Takes several locks, or none of them.
+///
+/// They are taken one after the other, in the order of their keys' bytes after normalisation, whatever the
+/// order in which they are given. So two callers whose sets overlap never wait for each other in a circle. Nor
+/// do others who take several locks one by one, if they keep to the same order; keep in mind that whoever
+/// holds a lock already, and then calls this, may break it.
+///
+/// All of them are kept alive: one without a plan of its own gets [`AutoExtend::new`]. The longest time limit
+/// among the configurations is the limit for all of the waiting. A cancellation token belongs into each
+/// of the configurations, since each of them is waited for.
+///
+/// ```
+/// use syncguard_core::{LockBackend, LockError};
+/// use syncguard_recipes::lock_all;
+///
+/// async fn transfer<B: LockBackend>(backend: &B, from: u32, to: u32) -> Result<(), LockError> {
+///     let both = lock_all(backend, [format!("account:{from}"), format!("account:{to}")]).await?;
+///     // … each write with the fence of its own account: both.fence(…) …
+///     both.release().await.map(drop)
+/// }
+/// ```
+///
+/// # Errors
+///
+/// - `InvalidArgument` for no keys, for a key that is there twice, and for a bad key or setting, before
+///   anything is sent.
+/// - As [`acquire`] for each of the locks.
+/// - `ServiceUnavailable` if one was lost while another one was waited for.
+///
+/// After an error none of them is held: those that were taken already are released in the background.
+///
+/// # Cancel safety
+///
+/// Safe: dropping the future leaves no lock behind.
+pub async fn lock_all<B, I>(backend: &B, locks: I) -> Result<LockSet<B>, LockError>
+where
+    B: LockBackend,
+    I: IntoIterator<Item: Into<LockConfig>>,
+{
+    let configs = in_order(locks.into_iter().map(Into::into).collect())?;
+    let limit = configs.iter().map(|(_, config)| config.acquisition().timeout).max();
+    let started = Instant::now();
+    let mut locks = Vec::with_capacity(configs.len());
+    for (key, config) in configs {
+        let left = limit.unwrap_or_default().saturating_sub(started.elapsed());
+        let acquisition = config.acquisition().with_timeout(left.max(Duration::from_millis(1)));
+        let plan = config.auto_extend().unwrap_or(AutoExtend::new());
+        let config =
+            config.with_acquisition(acquisition).with_auto_extend(plan).with_recipe(RECIPE);
+        // Boxed: a driver's future would be part of every caller's.
+        let guard = Box::pin(acquire(backend, config)).await?;
+        locks.push((key, guard));
+    }
+    let set = LockSet { locks };
+    if set.is_lost() {
+        return Err(LockError::new(
+            ErrorCode::ServiceUnavailable,
+            "a lock of the set was lost while another one was waited for; none of them is held",
+        ));
+    }
+    Ok(set)
+}
+
+/// The configurations with their keys, in the one order that everybody keeps to.
+fn in_order(configs: Vec<LockConfig>) -> Result<Vec<(Key, LockConfig)>, LockError> {
+    if configs.is_empty() {
+        return Err(LockError::invalid_argument("no keys; at least one is needed"));
+    }
+    let mut keyed = Vec::with_capacity(configs.len());
+    for config in configs {
+        config.check()?;
+        keyed.push((config.key()?.clone(), config));
+    }
+    keyed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    if let Some(twice) = keyed.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let error = LockError::invalid_argument(
+            "a key is there twice, also if it is spelt differently; each may be there once",
+        );
+        return Err(error.with_key(&twice[0].0));
+    }
+    Ok(keyed)
+}
+
+/// Several locks that are held together. Dropping it releases them in the background.
+#[must_use = "dropping the set releases its locks"]
+pub struct LockSet<B: LockBackend> {
+    /// In the order of their keys.
+    locks: Vec<(Key, LockGuard<B>)>,
+}
+
+impl<B: LockBackend> LockSet<B> {
+    /// The fence of one of the locks; `None` if its key is not in the set.
+    #[must_use]
+    pub fn fence<K>(&self, key: K) -> Option<B::Fence>
+    where
+        K: TryInto<Key>,
+    {
+        let key = key.try_into().ok()?;
+        let index = self.locks.binary_search_by(|(other, _)| other.cmp(&key)).ok()?;
+        self.locks.get(index).map(|(_, guard)| guard.fence())
+    }
+
+    /// The keys with their fences, in the order of the keys.
+    pub fn fences(&self) -> impl Iterator<Item = (&Key, B::Fence)> {
+        self.locks.iter().map(|(key, guard)| (key, guard.fence()))
+    }
+
+    /// The guards, in the order of their keys: for what concerns one lock alone.
+    pub fn guards(&self) -> impl Iterator<Item = &LockGuard<B>> {
+        self.locks.iter().map(|(_, guard)| guard)
+    }
+
+    /// How many locks there are.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a set is never empty")]
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// How long all of them may still be relied on; zero once one is over: see
+    /// [`Held::valid_for`](syncguard_core::Held::valid_for).
+    #[must_use]
+    pub fn valid_for(&self) -> Duration {
+        self.guards().map(LockGuard::valid_for).min().unwrap_or_default()
+    }
+
+    /// Whether one of them is over.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.guards().any(LockGuard::is_lost)
+    }
+
+    /// Resolves as soon as one of them may no longer be relied on, with its key and why. The work is then to
+    /// stop; the others stay held until the set is released or dropped. The future borrows nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: call it again at any time.
+    pub fn lost(&self) -> impl Future<Output = (Key, LossReason)> + Send + use<B> {
+        let losses: Vec<_> =
+            self.locks.iter().map(|(key, guard)| (key.clone(), guard.lost())).collect();
+        first_of(losses.into_iter().map(|(key, lost)| async move { (key, lost.await) }))
+    }
+
+    /// Releases all of them at once, and says of each whether it was held until now.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; all releases were sent nevertheless, and what has failed is tried again in the
+    /// background, as with [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: dropped releases go on in the background.
+    pub async fn release(self) -> Result<Vec<(Key, ReleaseResult)>, LockError> {
+        let releases = self.locks.into_iter().map(|(key, guard)| async move {
+            let result = guard.release().await?;
+            Ok((key, result))
+        });
+        join_all(releases).await.collect()
+    }
+}
+
+impl<B: LockBackend> fmt::Debug for LockSet<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.guards()).finish()
+    }
+}

@@ -1,0 +1,137 @@
+//! The memory backend behind a line that takes time, fails on request, and is counted.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use syncguard_core::authoring::cancel;
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
+    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
+    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest,
+};
+use syncguard_memory::MemoryBackend;
+use tokio::time::sleep;
+
+/// A process's way to the store. Clones share it; [`Line::of`] makes another process.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) store: MemoryBackend,
+    pub(crate) counts: Arc<Counts>,
+    state: ClientState,
+    /// One round trip.
+    pub(crate) takes: Duration,
+}
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) acquires: AtomicU32,
+    pub(crate) releases: AtomicU32,
+    pub(crate) watches: AtomicU32,
+    /// Nothing gets through.
+    pub(crate) is_cut: AtomicBool,
+    /// The store has no signals.
+    pub(crate) is_deaf: AtomicBool,
+}
+
+impl Counts {
+    /// All commands but the renewals.
+    pub(crate) fn commands(&self) -> u32 {
+        [&self.acquires, &self.releases, &self.watches]
+            .map(|it| it.load(Ordering::Relaxed))
+            .iter()
+            .sum()
+    }
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self::of(&MemoryBackend::new())
+    }
+
+    /// Another process on the same store.
+    pub(crate) fn of(store: &MemoryBackend) -> Self {
+        let (store, takes) = (store.clone(), Duration::from_millis(2));
+        Self { store, counts: Arc::default(), state: ClientState::default(), takes }
+    }
+
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.counts.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+
+    async fn travel<T>(
+        &self,
+        count: &AtomicU32,
+        asked: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        count.fetch_add(1, Ordering::Relaxed);
+        sleep(self.takes / 2).await;
+        if self.counts.is_cut.load(Ordering::Relaxed) {
+            return Err(LockError::new(ErrorCode::ServiceUnavailable, "told to fail"));
+        }
+        let answer = asked.await;
+        sleep(self.takes / 2).await;
+        answer
+    }
+}
+
+impl LockBackend for Line {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let this = self.clone();
+        cancel::finish_acquire(self, request, async move |request, _| {
+            let sent = AcquireRequest::new(request.key, request.ttl)?.with_lock_id(request.lock_id);
+            this.travel(&this.counts.acquires, this.store.acquire(sent)).await
+        })
+        .await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let this = self.clone();
+        cancel::finish(request.cancellation.clone().as_ref(), async move {
+            let release = this.store.release(ReleaseRequest::new(request.lock_id));
+            this.travel(&this.counts.releases, release).await
+        })
+        .await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        self.travel(&AtomicU32::new(0), self.store.extend(request)).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.store.is_locked(request).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        self.store.lookup(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        if self.counts.is_deaf.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.counts.watches.fetch_add(1, Ordering::Relaxed);
+        sleep(self.takes).await;
+        self.store.watch(request).await
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.store.capabilities()
+    }
+
+    fn client_state(&self) -> &ClientState {
+        &self.state
+    }
+}
+
+pub(crate) async fn is_locked(backend: &impl LockBackend, key: &str) -> bool {
+    backend.is_locked(IsLockedRequest::new(key).unwrap()).await.unwrap()
+}
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

@@ -1,0 +1,240 @@
+//! One leads at a time.
+
+mod common;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Line, is_locked, ms};
+use syncguard_core::{
+    CancellationToken, DynBackend, ErrorCode, LockBackend, ReleaseRequest, TIME_TOLERANCE,
+    get_by_key_raw,
+};
+use syncguard_memory::MemoryBackend;
+use syncguard_recipes::{Election, ElectionHandle, TermEnd};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, advance, sleep, timeout};
+
+const KEY: &str = "leader";
+const TTL: Duration = Duration::from_secs(3);
+
+/// A candidate in a task of its own, with what it went through.
+struct Candidate {
+    handle: ElectionHandle,
+    shutdown: CancellationToken,
+    terms: Arc<Mutex<Vec<Led>>>,
+    task: JoinHandle<Result<(), syncguard_core::LockError>>,
+}
+
+/// A term: its fence, when it began and ended by the leader's clock, and why.
+#[derive(Clone, Copy, Debug)]
+struct Led {
+    fence: u64,
+    began: Instant,
+    told: Option<(Instant, TermEnd, Duration)>,
+}
+
+impl Candidate {
+    /// Whose work listens, and ends when it is told.
+    fn start<B: LockBackend<Fence = syncguard_core::Fence>>(backend: B) -> Self {
+        let (shutdown, terms) = (CancellationToken::new(), Arc::default());
+        let election = Election::new(backend, KEY)
+            .with_ttl(TTL)
+            .with_shutdown(shutdown.clone())
+            .with_grace(ms(100));
+        let handle = election.handle();
+        let list: Arc<Mutex<Vec<Led>>> = Arc::clone(&terms);
+        let task = tokio::spawn(election.run(async move |term| {
+            let began = Instant::now();
+            list.lock().unwrap().push(Led { fence: term.fence().get(), began, told: None });
+            let end = term.lost().await;
+            let told = (Instant::now(), end, term.valid_for());
+            list.lock().unwrap().last_mut().unwrap().told = Some(told);
+        }));
+        Self { handle, shutdown, terms, task }
+    }
+
+    fn terms(&self) -> Vec<Led> {
+        self.terms.lock().unwrap().clone()
+    }
+
+    async fn leads(&self, leads: bool) {
+        let mut watch = self.handle.watch();
+        timeout(ms(60_000), watch.wait_for(|it| *it == leads)).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_leads_and_at_shutdown_the_next_one_does() {
+    let store = MemoryBackend::new();
+    let mut first = Candidate::start(Line::of(&store));
+    first.leads(true).await;
+    let second = Candidate::start(DynBackend::new(Line::of(&store)));
+    sleep(ms(10_000)).await;
+    assert!(first.handle.is_leader() && !second.handle.is_leader());
+    let stopped = Instant::now();
+    first.shutdown.cancel();
+    (&mut first.task).await.unwrap().unwrap();
+    second.leads(true).await;
+    assert!(stopped.elapsed() < ms(10), "{:?}", stopped.elapsed());
+    let (end, why, left) = first.terms.lock().unwrap()[0].told.unwrap();
+    assert_eq!(why, TermEnd::Shutdown);
+    assert!(left > ms(1_000) && end - stopped < ms(5));
+    assert!(first.terms()[0].fence < second.terms()[0].fence);
+    second.shutdown.cancel();
+    second.task.await.unwrap().unwrap();
+    assert!(!is_locked(&store, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resignation_lets_others_go_first() {
+    let store = MemoryBackend::new();
+    let (first, second) = (Candidate::start(Line::of(&store)), Line::of(&store));
+    first.leads(true).await;
+    let second = Candidate::start(second);
+    sleep(ms(100)).await;
+    let resigned = Instant::now();
+    first.handle.resign();
+    second.leads(true).await;
+    // The release, and the acquire that its signal leads to.
+    assert!(resigned.elapsed() <= ms(6), "{:?}", resigned.elapsed());
+    assert_eq!(first.terms()[0].told.unwrap().1, TermEnd::Resigned);
+    // The first one is a candidate again.
+    sleep(ms(5_000)).await;
+    second.handle.resign();
+    first.leads(true).await;
+    let fences = [first.terms()[0].fence, second.terms()[0].fence, first.terms()[1].fence];
+    assert!(fences.is_sorted(), "{fences:?}");
+}
+
+/// Cut off, a leader stops before its lock can be somebody else's.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_stops_in_time() {
+    let store = MemoryBackend::new();
+    let line = Line::of(&store);
+    let first = Candidate::start(line.clone());
+    first.leads(true).await;
+    let second = Candidate::start(Line::of(&store));
+    sleep(ms(5_500)).await;
+    let cut = Instant::now();
+    line.cut(true);
+    second.leads(true).await;
+    assert!(cut.elapsed() <= TTL + TIME_TOLERANCE + ms(1_000), "{:?}", cut.elapsed());
+    let (told, why, left) = first.terms()[0].told.unwrap();
+    assert_eq!(why, TermEnd::Lost);
+    // A fifth of its time was left, and the other one began only when it was over.
+    assert!(left > TTL / 10 && left <= TTL / 5, "{left:?}");
+    assert!(told + left <= second.terms()[0].began);
+    line.cut(false);
+    sleep(ms(100)).await;
+    assert!(!first.handle.is_leader());
+    second.shutdown.cancel();
+    first.leads(true).await;
+}
+
+/// The work does not listen: it is dropped while its time is not over.
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_listen_is_dropped_in_time() {
+    struct Noted(Arc<Mutex<Option<(Instant, Duration)>>>, syncguard_recipes::Term);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() = Some((Instant::now(), self.1.valid_for()));
+        }
+    }
+    let line = Line::new();
+    let noted = Arc::new(Mutex::new(None));
+    let election = Election::new(line.clone(), KEY).with_ttl(TTL);
+    let handle = election.handle();
+    let note = Arc::clone(&noted);
+    tokio::spawn(election.run(async move |term| {
+        let _noted = Noted(Arc::clone(&note), term);
+        std::future::pending::<()>().await;
+    }));
+    handle.watch().wait_for(|leads| *leads).await.unwrap();
+    line.cut(true);
+    handle.watch().wait_for(|leads| !*leads).await.unwrap();
+    sleep(TTL / 5).await;
+    let (_, left) = noted.lock().unwrap().expect("dropped");
+    assert!(left > Duration::ZERO && left <= TTL / 10, "{left:?}");
+}
+
+/// The machine was asleep, or the process was stopped, past the end of the term.
+#[tokio::test(start_paused = true)]
+async fn after_a_stall_the_work_is_not_touched_any_more() {
+    let line = Line::new();
+    let touched = Arc::new(AtomicU32::new(0));
+    let election = Election::new(line.clone(), KEY).with_ttl(TTL);
+    let handle = election.handle();
+    let count = Arc::clone(&touched);
+    tokio::spawn(election.run(async move |_term| {
+        loop {
+            sleep(ms(100)).await;
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    handle.watch().wait_for(|leads| *leads).await.unwrap();
+    sleep(ms(150)).await;
+    assert_eq!(touched.load(Ordering::Relaxed), 1);
+    line.cut(true);
+    advance(TTL * 2).await;
+    handle.watch().wait_for(|leads| !*leads).await.unwrap();
+    assert_eq!(touched.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_taken_away_ends_the_term() {
+    let line = Line::new();
+    let first = Candidate::start(line.clone());
+    first.leads(true).await;
+    sleep(ms(10)).await;
+    let lock = get_by_key_raw(&line, KEY).await.unwrap().unwrap();
+    let id = lock.lock_id.expose().parse().unwrap();
+    line.store.release(ReleaseRequest::new(id)).await.unwrap();
+    first.leads(false).await;
+    first.leads(true).await;
+    // It was somebody else's already, or could be: the work was dropped, and not asked.
+    let terms = first.terms();
+    assert!(terms[0].told.is_none() && terms[0].fence < terms[1].fence);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_ends_is_a_resignation_and_a_dropped_run_gives_the_lock_back() {
+    let line = Line::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&runs);
+    let election = Election::new(line.clone(), KEY).with_ttl(TTL);
+    let run = election.run(async move |term| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if count.load(Ordering::Relaxed) == 3 {
+            let _ = term.lost().await;
+        }
+    });
+    assert!(timeout(ms(10_500), run).await.is_err());
+    assert_eq!(runs.load(Ordering::Relaxed), 3);
+    sleep(ms(10)).await;
+    assert!(!is_locked(&line, KEY).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_campaign_outlives_an_outage_and_ends_for_what_no_retry_gets_over() {
+    let line = Line::new();
+    line.cut(true);
+    let candidate = Candidate::start(line.clone());
+    sleep(ms(10_000)).await;
+    let tries = line.counts.acquires.load(Ordering::Relaxed);
+    assert!((10..30).contains(&tries), "{tries}");
+    line.cut(false);
+    candidate.leads(true).await;
+
+    let bad = [
+        Election::new(line.clone(), ""),
+        Election::new(line.clone(), KEY).with_ttl(Duration::ZERO),
+        Election::new(line.clone(), KEY).with_ttl(TTL).with_notice(TTL),
+        Election::new(line.clone(), KEY).with_grace(Duration::MAX),
+    ];
+    for election in bad {
+        let error = election.run(async |_| {}).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    }
+}

@@ -1,0 +1,207 @@
+//! Several locks or none.
+
+mod common;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use common::{Line, is_locked, ms};
+use proptest::prelude::*;
+use syncguard_core::{
+    AcquisitionOptions, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason, ReleaseRequest,
+    ReleaseResult, try_lock,
+};
+use syncguard_recipes::lock_all;
+use tokio::time::{Instant, sleep, timeout};
+
+const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+#[tokio::test(start_paused = true)]
+async fn all_of_them_are_held_each_with_its_fence_and_released_in_one_go() {
+    let line = Line::new();
+    let b = try_lock(&line, "b").await.unwrap().unwrap();
+    b.release().await.unwrap();
+    let started = Instant::now();
+    let set = lock_all(&line, ["c", "a", "b"]).await.unwrap();
+    assert!(started.elapsed() <= 3 * line.takes, "three round trips, not {:?}", started.elapsed());
+    let fences = set.fences().map(|(key, fence)| (key.expose(), fence.get()));
+    assert_eq!(fences.collect::<Vec<_>>(), [("a", 1), ("b", 2), ("c", 1)]);
+    assert_eq!(set.fence("b").unwrap().get(), 2);
+    assert_eq!((set.fence("d"), set.len()), (None, 3));
+    for key in ["a", "b", "c"] {
+        assert!(is_locked(&line, key).await);
+    }
+    let started = Instant::now();
+    let released = set.release().await.unwrap();
+    assert!(started.elapsed() <= line.takes, "one round trip, not {:?}", started.elapsed());
+    assert!(released.iter().all(|(_, result)| *result == ReleaseResult::Released));
+    for key in ["a", "b", "c"] {
+        assert!(!is_locked(&line, key).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_sets_are_refused_before_anything_is_sent() {
+    let line = Line::new();
+    let refused = async |keys: Vec<LockConfig>| lock_all(&line, keys).await.unwrap_err();
+    // One spelling with a combining accent, one without.
+    let twice = vec!["caf\u{e9}".into(), "x".into(), "cafe\u{301}".into()];
+    let bad = [
+        (twice, "twice"),
+        (vec![], "no keys"),
+        (vec!["a".into(), "".into()], "empty"),
+        (vec!["a".into(), LockConfig::new("b").with_ttl(Duration::ZERO)], "TTL"),
+    ];
+    for (keys, why) in bad {
+        let error = refused(keys).await;
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.message().contains(why), "{error}");
+    }
+    assert_eq!(line.counts.commands(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_are_kept_alive_and_the_first_loss_is_heard() {
+    let line = Line::new();
+    let keys = KEYS.map(|key| LockConfig::new(key).with_ttl(ms(300)));
+    let set = lock_all(&DynBackend::new(line.clone()), keys).await.unwrap();
+    sleep(ms(5_000)).await;
+    assert!(!set.is_lost() && set.valid_for() > ms(100));
+    let lost = set.lost();
+    let third = set.guards().nth(2).unwrap().lock_id();
+    assert!(line.store.release(ReleaseRequest::new(third)).await.unwrap().is_released());
+    let (key, reason) = lost.await;
+    assert_eq!((key.expose(), reason), ("c", LossReason::NotHeld));
+    assert!(set.is_lost() && set.valid_for().is_zero());
+    let released = set.release().await.unwrap();
+    let held = released.iter().map(|(_, result)| result.is_released());
+    assert_eq!(held.collect::<Vec<_>>(), [true, true, false, true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_gives_back_what_was_taken() {
+    let line = Line::new();
+    let other = try_lock(&line, "c").await.unwrap().unwrap();
+    let limit = AcquisitionOptions::new().with_timeout(ms(2_000));
+    let keys = KEYS.map(|key| LockConfig::new(key).with_acquisition(limit));
+    let started = Instant::now();
+    let error = lock_all(&line, keys).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(started.elapsed() <= ms(2_100));
+    sleep(ms(10)).await;
+    for key in ["a", "b", "d", "e"] {
+        assert!(!is_locked(&line, key).await, "{key}");
+    }
+    drop(other);
+}
+
+/// The longest limit is the limit for all of the waiting.
+#[tokio::test(start_paused = true)]
+async fn one_limit_is_for_all() {
+    let line = Line::new();
+    let held = lock_all(&line, KEYS).await.unwrap();
+    let next = line.clone();
+    let waiting = tokio::spawn(async move {
+        let limit = AcquisitionOptions::patient(ms(3_000));
+        let keys = KEYS.map(|key| LockConfig::new(key).with_acquisition(limit));
+        let started = Instant::now();
+        (lock_all(&next, keys).await.unwrap_err().code(), started.elapsed())
+    });
+    sleep(ms(2_000)).await;
+    // Two of them get free, the third does not.
+    let mut guards = held.guards();
+    for _ in 0..2 {
+        let id = guards.next().unwrap().lock_id();
+        line.store.release(ReleaseRequest::new(id)).await.unwrap();
+    }
+    let (code, took) = waiting.await.unwrap();
+    assert_eq!(code, ErrorCode::AcquisitionTimeout);
+    assert!(took <= ms(3_100), "{took:?}");
+}
+
+/// Polls a future so often, and drops it then.
+async fn polled<F: Future>(future: F, polls: u32) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let mut left = polls;
+    poll_fn(move |context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_at_any_await_it_leaves_no_lock() {
+    let mut has_ended = false;
+    for polls in 1..200 {
+        let line = Line::new();
+        // Something to wait for as well.
+        let other = try_lock(&line, "c").await.unwrap().unwrap();
+        tokio::spawn(async move {
+            sleep(ms(5)).await;
+            drop(other);
+        });
+        if let Some(set) = polled(lock_all(&line, KEYS), polls).await {
+            has_ended = true;
+            drop(set.unwrap());
+        }
+        sleep(ms(50)).await;
+        for key in KEYS {
+            assert!(!is_locked(&line, key).await, "{key} after {polls} polls");
+        }
+        if has_ended {
+            assert!(polls > 10, "only {polls} awaits");
+            return;
+        }
+    }
+    panic!("it never ended");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Two callers, also of two processes, whose sets overlap, in any order: both are done soon.
+    #[test]
+    fn two_callers_never_deadlock(
+        one in Just(KEYS.to_vec()).prop_shuffle(),
+        other in Just(KEYS.to_vec()).prop_shuffle(),
+        sizes in (1..=5_usize, 1..=5_usize),
+        takes in (0..4_u64, 0..4_u64),
+        same_process: bool,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let first = Line::new();
+            let mut second = if same_process { first.clone() } else { Line::of(&first.store) };
+            second.takes = ms(takes.1);
+            let rounds = Arc::new(AtomicU32::new(0));
+            let callers = [(first, one, sizes.0, takes.0), (second, other, sizes.1, takes.1)];
+            let callers = callers.map(|(mut line, keys, size, takes)| {
+                line.takes = ms(takes);
+                let rounds = Arc::clone(&rounds);
+                tokio::spawn(async move {
+                    for _ in 0..10 {
+                        let patient = AcquisitionOptions::patient(ms(60_000));
+                        let keys = keys.iter().take(size);
+                        let keys = keys.map(|key| LockConfig::new(*key).with_acquisition(patient));
+                        let set = lock_all(&line, keys).await.unwrap();
+                        sleep(ms(1)).await;
+                        set.release().await.unwrap();
+                        rounds.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            });
+            for caller in callers {
+                timeout(ms(20_000), caller).await.expect("a deadlock").unwrap();
+            }
+            assert_eq!(rounds.load(Ordering::Relaxed), 20);
+        });
+    }
+}

@@ -1,0 +1,324 @@
+//! At most so many at a time.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{Line, is_locked, ms};
+use syncguard_core::{
+    AcquisitionOptions, DynBackend, ErrorCode, ReleaseResult, TIME_TOLERANCE, try_lock,
+};
+use syncguard_memory::MemoryBackend;
+use syncguard_recipes::{Permit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+const KEY: &str = "downloads";
+
+fn semaphore(line: &Line, permits: u32) -> Semaphore<Line> {
+    let patient = AcquisitionOptions::patient(ms(600_000));
+    Semaphore::new(line.clone(), KEY, permits).unwrap().with_acquisition(patient)
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_so_many_and_each_has_a_slot_and_a_fence() {
+    let line = Line::new();
+    let downloads = semaphore(&line, 3);
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        permits.push(downloads.try_acquire().await.unwrap().unwrap());
+    }
+    let mut slots: Vec<_> = permits.iter().map(Permit::slot).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [0, 1, 2]);
+    for slot in slots {
+        assert!(is_locked(&line, &format!("downloads:permit:{slot}")).await);
+    }
+    let before = line.counts.commands();
+    assert!(downloads.try_acquire().await.unwrap().is_none());
+    assert_eq!(line.counts.commands(), before, "all of them are ours");
+
+    // From elsewhere it takes one look at each of them.
+    let other = Line::of(&line.store);
+    assert!(semaphore(&other, 3).try_acquire().await.unwrap().is_none());
+    assert_eq!(other.counts.commands(), 3);
+
+    let (last, slot) = (permits[1].fence(), permits[1].slot());
+    assert_eq!(permits.remove(1).release().await.unwrap(), ReleaseResult::Released);
+    let again = downloads.try_acquire().await.unwrap().unwrap();
+    assert_eq!(again.slot(), slot);
+    assert!(again.fence() > last);
+}
+
+/// Room, or at least what this process gave back last: one round trip.
+#[tokio::test(start_paused = true)]
+async fn with_room_it_takes_one_round_trip() {
+    let line = Line::new();
+    let downloads = semaphore(&line, 16);
+    for round in 1..=20 {
+        drop(downloads.acquire().await.unwrap());
+        sleep(ms(10)).await;
+        assert_eq!(line.counts.acquires.load(Ordering::Relaxed), round);
+    }
+    // At once as well: each goes for a slot of its own.
+    let mut all = JoinSet::new();
+    for _ in 0..16 {
+        let downloads = downloads.clone();
+        all.spawn(async move { downloads.acquire().await.unwrap() });
+    }
+    let started = Instant::now();
+    let permits = all.join_all().await;
+    assert!(started.elapsed() <= ms(3), "{:?}", started.elapsed());
+    assert_eq!(line.counts.acquires.load(Ordering::Relaxed), 36);
+    drop(permits);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_arguments_are_refused() {
+    let line = Line::new();
+    let made = [
+        Semaphore::new(line.clone(), "", 1),
+        Semaphore::new(line.clone(), KEY, 0),
+        Semaphore::new(line.clone(), KEY, 1025),
+        Semaphore::new(line.clone(), "k".repeat(501), 1),
+    ];
+    for made in made {
+        assert_eq!(made.unwrap_err().code(), ErrorCode::InvalidArgument);
+    }
+    Semaphore::new(line.clone(), "k".repeat(500), 1024).unwrap();
+    let bad = Semaphore::new(line.clone(), KEY, 1).unwrap().with_ttl(Duration::ZERO);
+    assert_eq!(bad.acquire().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+    assert_eq!(bad.try_acquire().await.unwrap_err().code(), ErrorCode::InvalidArgument);
+    assert_eq!(line.counts.commands(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
+    let line = Line::new();
+    let downloads = semaphore(&line, 2);
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut all = JoinSet::new();
+    for number in 0..20 {
+        let (downloads, order) = (downloads.clone(), Arc::clone(&order));
+        all.spawn(async move {
+            let permit = downloads.acquire().await.unwrap();
+            order.lock().unwrap().push(number);
+            sleep(ms(20)).await;
+            // In both ways.
+            if number % 2 == 0 {
+                permit.release().await.unwrap();
+            }
+        });
+        sleep(ms(2)).await;
+    }
+    all.join_all().await;
+    assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_goes_away_passes_its_turn_on() {
+    let line = Line::new();
+    let downloads = semaphore(&line, 1);
+    let permit = downloads.acquire().await.unwrap();
+    let start = || {
+        let downloads = downloads.clone();
+        tokio::spawn(async move { downloads.acquire().await.unwrap() })
+    };
+    let (first, second) = (start(), start());
+    sleep(ms(100)).await;
+    first.abort();
+    sleep(ms(100)).await;
+    let given_back = Instant::now();
+    drop(permit);
+    drop(second.await.unwrap());
+    assert!(given_back.elapsed() <= ms(10), "{:?}", given_back.elapsed());
+    sleep(ms(50)).await;
+    assert!(!is_locked(&line, "downloads:permit:0").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_limit_and_no_retries() {
+    let line = Line::new();
+    let held = semaphore(&line, 1).acquire().await.unwrap();
+    let other = Line::of(&line.store);
+    let limit = AcquisitionOptions::new().with_timeout(ms(3_000));
+    let brief = Semaphore::new(other.clone(), KEY, 1).unwrap().with_acquisition(limit);
+    let started = Instant::now();
+    let (one, two) = tokio::join!(brief.acquire(), brief.acquire());
+    for error in [one.unwrap_err(), two.unwrap_err()] {
+        assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    }
+    assert!(started.elapsed() <= ms(3_100));
+    let before = other.counts.commands();
+    let never = brief.clone().with_acquisition(limit.with_max_retries(0));
+    assert_eq!(never.acquire().await.unwrap_err().code(), ErrorCode::AcquisitionTimeout);
+    assert_eq!(other.counts.commands(), before + 1);
+    drop(held);
+}
+
+/// Whoever crashed gives back nothing: the slot is taken at the first possible moment.
+#[tokio::test(start_paused = true)]
+async fn no_permit_is_lost_after_a_crash() {
+    let line = Line::new();
+    let ttl = ms(2_000);
+    // It does not renew: its process is gone.
+    for slot in 0..3 {
+        let config = syncguard_core::LockConfig::new(format!("{KEY}:permit:{slot}")).with_ttl(ttl);
+        std::mem::forget(try_lock(&line, config).await.unwrap().unwrap());
+    }
+    let crashed = Instant::now();
+    let next = semaphore(&Line::of(&line.store), 3).with_ttl(ttl);
+    let mut permits = Vec::new();
+    for _ in 0..3 {
+        permits.push(next.acquire().await.unwrap());
+    }
+    let (took, whole) = (crashed.elapsed(), ttl + TIME_TOLERANCE);
+    assert!(took + ms(10) >= whole && took <= whole + ms(20), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_elsewhere_is_heard_or_else_found_by_looking() {
+    for (is_deaf, within) in [(false, 5), (true, 510)] {
+        let line = Line::new();
+        let held = semaphore(&line, 2);
+        let permits = [held.acquire().await.unwrap(), held.acquire().await.unwrap()];
+        let other = Line::of(&line.store);
+        other.counts.is_deaf.store(is_deaf, Ordering::Relaxed);
+        let waits = semaphore(&other, 2);
+        let waiting = tokio::spawn(async move { waits.acquire().await.unwrap() });
+        sleep(ms(60_000)).await;
+        let looks = other.counts.commands();
+        // Two looks a second at each where nothing is heard, else one at one of them.
+        assert!(looks < if is_deaf { 400 } else { 250 }, "{looks}");
+        let [first, second] = permits;
+        let released = Instant::now();
+        drop(first);
+        drop(waiting.await.unwrap());
+        assert!(released.elapsed() <= ms(within), "deaf: {is_deaf}, {:?}", released.elapsed());
+        drop(second);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_changes_in_both_directions() {
+    let line = Line::new();
+    let downloads = semaphore(&line, 2);
+    let mut permits = vec![downloads.acquire().await.unwrap(), downloads.acquire().await.unwrap()];
+    let waits = downloads.clone();
+    let waiting = tokio::spawn(async move { waits.acquire().await.unwrap() });
+    sleep(ms(500)).await;
+    downloads.set_permits(4).unwrap();
+    permits.push(waiting.await.unwrap());
+    permits.push(downloads.acquire().await.unwrap());
+    // Who has a slot above the new number keeps it, and gives it back for good.
+    downloads.set_permits(1).unwrap();
+    assert!(permits.iter().all(|permit| !permit.is_lost()));
+    permits.retain(|permit| permit.slot() == 0);
+    sleep(ms(10)).await;
+    assert!(downloads.try_acquire().await.unwrap().is_none());
+    drop(permits);
+    sleep(ms(10)).await;
+    assert_eq!(downloads.try_acquire().await.unwrap().unwrap().slot(), 0);
+    assert_eq!(downloads.set_permits(0).unwrap_err().code(), ErrorCode::InvalidArgument);
+}
+
+/// Processes with many tasks each: never more than there are, and everybody gets through.
+#[tokio::test(start_paused = true)]
+async fn never_more_than_so_many_over_several_processes() {
+    let most = crowd(4, 16, 3).await;
+    assert_eq!(most.most, 3);
+    println!("{most:?}");
+    // A storm would be dozens.
+    assert!(most.commands_per_grant < 9.0, "{most:?}");
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "printed")]
+struct Crowd {
+    most: i32,
+    commands_per_grant: f64,
+    shares: Vec<u32>,
+    took: Duration,
+}
+
+async fn crowd(processes: u32, tasks: u32, permits: u32) -> Crowd {
+    const ROUNDS: u32 = 20;
+    let store = MemoryBackend::new();
+    let (now, most) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicI32::new(0)));
+    let lines: Vec<_> = (0..processes).map(|_| Line::of(&store)).collect();
+    let half = Arc::new(AtomicU32::new(0));
+    let shares: Vec<_> = (0..processes).map(|_| Arc::new(AtomicU32::new(0))).collect();
+    let mut all = JoinSet::new();
+    let started = Instant::now();
+    for (line, share) in lines.iter().zip(&shares) {
+        let downloads = semaphore(line, permits);
+        for task in 0..tasks {
+            let (downloads, share) = (downloads.clone(), Arc::clone(share));
+            let (now, most, half) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&half));
+            all.spawn(async move {
+                for round in 0..ROUNDS {
+                    let permit = downloads.acquire().await.unwrap();
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    // Shares, as long as all of them want more.
+                    if half.fetch_add(1, Ordering::SeqCst) < processes * tasks * ROUNDS / 2 {
+                        share.fetch_add(1, Ordering::Relaxed);
+                    }
+                    sleep(ms(u64::from(3 + (task + round) % 5))).await;
+                    now.fetch_sub(1, Ordering::SeqCst);
+                    if round % 3 == 0 {
+                        permit.release().await.unwrap();
+                    }
+                }
+            });
+        }
+    }
+    all.join_all().await;
+    let commands: u32 = lines.iter().map(|line| line.counts.commands()).sum();
+    Crowd {
+        most: most.load(Ordering::SeqCst),
+        commands_per_grant: f64::from(commands) / f64::from(processes * tasks * ROUNDS),
+        shares: shares.iter().map(|share| share.load(Ordering::Relaxed)).collect(),
+        took: started.elapsed(),
+    }
+}
+
+/// The planted flaw: more slots than are counted.
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "left: 4")]
+async fn one_too_many_is_seen() {
+    assert_eq!(crowd(2, 8, 4).await.most, 3);
+}
+
+/// Dropped at any await, an acquire leaves no permit taken.
+#[tokio::test(start_paused = true)]
+async fn dropped_at_any_moment_it_leaves_no_permit() {
+    let line = Line::new();
+    let downloads = semaphore(&line, 2);
+    for after in 0..40 {
+        let other = Line::of(&line.store);
+        let elsewhere = semaphore(&other, 2);
+        let held = [elsewhere.acquire().await.unwrap(), elsewhere.acquire().await.unwrap()];
+        tokio::spawn(async move {
+            sleep(ms(10)).await;
+            drop(held);
+        });
+        let limit = Duration::from_micros(500 * after);
+        let _ = tokio::time::timeout(limit, downloads.acquire()).await;
+        sleep(ms(50)).await;
+        for slot in 0..2 {
+            assert!(!is_locked(&line, &format!("{KEY}:permit:{slot}")).await, "{after}");
+        }
+        drop(downloads.try_acquire().await.unwrap().expect("room"));
+        sleep(ms(10)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_a_backend_chosen_at_run_time() {
+    let backend = DynBackend::new(MemoryBackend::new());
+    let downloads = Semaphore::new(backend, KEY, 1).unwrap();
+    let permit = tokio::spawn(async move { downloads.acquire().await }).await.unwrap().unwrap();
+    assert!(permit.valid_for() > ms(20_000));
+}

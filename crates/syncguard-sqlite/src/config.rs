@@ -1,0 +1,116 @@
+//! What can be set.
+
+use std::time::Duration;
+
+use syncguard_core::{ClientState, ReleaseErrorHandler};
+
+/// Options of a [`SqliteBackend`](crate::SqliteBackend).
+///
+/// What is out of range is reported when the backend is made.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_sqlite::SqliteOptions;
+///
+/// let options = SqliteOptions::new()
+///     .with_operation_timeout(Duration::from_secs(2))
+///     .with_strict_durability(true);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SqliteOptions {
+    pub(crate) operation_timeout: Duration,
+    pub(crate) synchronous: Synchronous,
+    pub(crate) strict_durability: bool,
+    pub(crate) cleanup_in_is_locked: bool,
+    pub(crate) on_release_error: ReleaseErrorHandler,
+    pub(crate) dispose_timeout: Duration,
+    #[cfg(feature = "test-util")]
+    pub(crate) gate: crate::Gate,
+}
+
+/// When SQLite waits for the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Synchronous {
+    /// At every commit: a lock or a fence that was handed out survives a power cut.
+    #[default]
+    Full,
+    /// Now and then. Programs may crash in any way, but a power cut or a crash of the system can take back
+    /// the last moments: fences that were handed out are then handed out again. Locks of before a
+    /// restart are over anyway.
+    Normal,
+}
+
+impl SqliteOptions {
+    /// The operation timeout unless another is set.
+    pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
+            synchronous: Synchronous::Full,
+            strict_durability: false,
+            cleanup_in_is_locked: false,
+            on_release_error: ReleaseErrorHandler::default(),
+            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
+            #[cfg(feature = "test-util")]
+            gate: crate::Gate::default(),
+        }
+    }
+
+    /// The longest an operation may take, and the opening of the file, 1 ms to 100 years. Default: 5 s.
+    ///
+    /// So long another process may keep the file to itself before an operation fails.
+    pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
+        self.operation_timeout = timeout;
+        self
+    }
+
+    /// When SQLite waits for the disk. Default: [`Synchronous::Full`].
+    pub fn with_synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// Whether to refuse a file that may forget a lock it has granted: see
+    /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning.
+    pub fn with_strict_durability(mut self, strict: bool) -> Self {
+        self.strict_durability = strict;
+        self
+    }
+
+    /// Whether `is_locked` deletes a lock that has been expired for 3 s or more. Default: no.
+    ///
+    /// The next acquisition of the key overwrites it anyway. Fence counters are never deleted.
+    pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
+        self.cleanup_in_is_locked = cleanup;
+        self
+    }
+
+    /// Where errors of releases go that nobody waits for. Default: a warning in the log.
+    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
+        self.on_release_error = handler;
+        self
+    }
+
+    /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
+    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
+        self.dispose_timeout = timeout;
+        self
+    }
+
+    /// For tests: what holds operations back before they reach the file.
+    #[cfg(feature = "test-util")]
+    pub fn with_gate(mut self, gate: crate::Gate) -> Self {
+        self.gate = gate;
+        self
+    }
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,183 @@
+//! What SQLite calls a failure, and what we call it.
+
+use rusqlite::ffi;
+use syncguard_core::{ErrorCode, LockError};
+
+/// Why an operation got no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It will not be done, and it has written nothing.
+    Refused(LockError),
+    /// SQLite failed; it may have written a part.
+    Sqlite(rusqlite::Error),
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl Failure {
+    /// Whether somebody else has the file for the moment.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if is_busy(error))
+    }
+
+    pub(crate) fn into_error(self) -> LockError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Sqlite(error) => classify(&error),
+        }
+    }
+}
+
+/// Whether somebody else has the file for the moment: it is worth another try.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| primary(error.extended_code));
+    matches!(code, Some(ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_PROTOCOL))
+}
+
+/// The error for the caller. Of what SQLite says only its code is passed on: its messages can have paths
+/// and statements in them.
+pub(crate) fn classify(error: &rusqlite::Error) -> LockError {
+    let Some(said) = error.sqlite_error() else {
+        return LockError::internal("SQLite gave an answer that makes no sense");
+    };
+    let primary = primary(said.extended_code);
+    let row = TABLE.iter().find(|(code, ..)| *code == said.extended_code);
+    let row = row.or_else(|| TABLE.iter().find(|(code, ..)| *code == primary));
+    let (code, message) =
+        row.map_or((ErrorCode::Internal, "SQLite failed"), |(_, code, message)| (*code, *message));
+    LockError::new(code, message).with_source(&SqliteSaid { code: said.extended_code })
+}
+
+const fn primary(extended: i32) -> i32 {
+    extended & 0xff
+}
+
+/// The table: extended codes first, then the primary ones. What is not in it is `Internal`.
+#[rustfmt::skip]
+const TABLE: &[(i32, ErrorCode, &str)] = &[
+    (ffi::SQLITE_IOERR_SHORT_READ, ErrorCode::Internal, DAMAGED),
+    (ffi::SQLITE_IOERR_CORRUPTFS, ErrorCode::Internal, "the file system is damaged"),
+    (ffi::SQLITE_IOERR_DATA, ErrorCode::Internal, DAMAGED),
+    (ffi::SQLITE_READONLY_DBMOVED, ErrorCode::Internal, MOVED),
+    (ffi::SQLITE_IOERR_NOMEM, ErrorCode::ServiceUnavailable, "SQLite has no memory"),
+    (ffi::SQLITE_AUTH, ErrorCode::AuthFailed, NOT_WRITABLE),
+    (ffi::SQLITE_BUSY, ErrorCode::ServiceUnavailable, BUSY),
+    (ffi::SQLITE_CANTOPEN, ErrorCode::ServiceUnavailable, "the lock file, or a file beside it, cannot be opened; the user needs to read and write all three, and to write to their folder"),
+    (ffi::SQLITE_CORRUPT, ErrorCode::Internal, DAMAGED),
+    (ffi::SQLITE_FULL, ErrorCode::ServiceUnavailable, "the disk of the lock file is full"),
+    (ffi::SQLITE_IOERR, ErrorCode::ServiceUnavailable, "the disk of the lock file failed"),
+    (ffi::SQLITE_LOCKED, ErrorCode::ServiceUnavailable, BUSY),
+    (ffi::SQLITE_NOLFS, ErrorCode::ServiceUnavailable, "the lock file is larger than the file system allows"),
+    (ffi::SQLITE_NOMEM, ErrorCode::ServiceUnavailable, "SQLite has no memory"),
+    (ffi::SQLITE_NOTADB, ErrorCode::Internal, DAMAGED),
+    (ffi::SQLITE_PERM, ErrorCode::AuthFailed, NOT_WRITABLE),
+    (ffi::SQLITE_PROTOCOL, ErrorCode::ServiceUnavailable, BUSY),
+    (ffi::SQLITE_READONLY, ErrorCode::AuthFailed, NOT_WRITABLE),
+];
+
+const BUSY: &str =
+    "another process kept the lock file to itself for longer than the operation timeout";
+const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new one or a backup in its place: what was locked then is not";
+const NOT_WRITABLE: &str = "the lock file cannot be written: the user lacks the permission, or the file system is read-only";
+const MOVED: &str = "the lock file, or a file beside it, was deleted or replaced while this program had it open; others may hold the same locks in another file: stop all programs that use it, and start them again";
+
+/// Another process has kept the file to itself; nothing was done.
+pub(crate) fn busy() -> LockError {
+    LockError::new(ErrorCode::ServiceUnavailable, BUSY)
+}
+
+/// The file is not the one that was opened.
+pub(crate) fn moved() -> LockError {
+    LockError::internal(MOVED)
+}
+
+/// SQLite could not open what it needs. It does not say why; a missing permission is likely.
+pub(crate) fn is_cannot_open(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| primary(error.extended_code) == ffi::SQLITE_CANTOPEN)
+}
+
+/// The user may not do what it takes.
+pub(crate) fn not_writable(error: &rusqlite::Error) -> LockError {
+    let said = error.sqlite_error().map_or(0, |error| error.extended_code);
+    LockError::new(ErrorCode::AuthFailed, NOT_WRITABLE).with_source(&SqliteSaid { code: said })
+}
+
+/// There is something in the file, and not enough.
+pub(crate) fn damaged() -> LockError {
+    LockError::internal(DAMAGED)
+}
+
+/// The deadline has passed, and nothing was done.
+pub(crate) fn late() -> LockError {
+    LockError::new(
+        ErrorCode::NetworkTimeout,
+        "the disk of the lock file did not answer within the operation timeout",
+    )
+}
+
+/// The thread that works on the file is gone.
+pub(crate) fn ended() -> LockError {
+    LockError::internal("the thread that works on the lock file has ended; open the file anew")
+}
+
+/// A code of SQLite, and its own words for it.
+#[derive(Debug, thiserror::Error)]
+#[error("SQLite {code}: {}", ffi::code_to_str(*.code))]
+struct SqliteSaid {
+    code: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    fn failed(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some("hunter2".to_owned()))
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_found() {
+        for (code, expected, message) in TABLE {
+            let error = classify(&failed(*code));
+            assert_eq!((error.code(), error.message()), (*expected, *message), "{code}");
+            assert!(!format!("{error:?}").contains("hunter2"));
+            assert!(error.source().unwrap().to_string().starts_with("SQLite "));
+        }
+    }
+
+    #[test]
+    fn extended_codes_fall_back_to_the_primary_ones() {
+        for (code, expected) in [
+            (ffi::SQLITE_IOERR_FSYNC, ErrorCode::ServiceUnavailable),
+            (ffi::SQLITE_IOERR_WRITE, ErrorCode::ServiceUnavailable),
+            (ffi::SQLITE_READONLY_DIRECTORY, ErrorCode::AuthFailed),
+            (ffi::SQLITE_CORRUPT_INDEX, ErrorCode::Internal),
+            (ffi::SQLITE_MISUSE, ErrorCode::Internal),
+        ] {
+            assert_eq!(classify(&failed(code)).code(), expected, "{code}");
+        }
+        assert_eq!(classify(&rusqlite::Error::InvalidQuery).code(), ErrorCode::Internal);
+    }
+
+    #[test]
+    fn only_what_others_do_is_tried_again() {
+        for code in [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY_RECOVERY, ffi::SQLITE_PROTOCOL] {
+            assert!(is_busy(&failed(code)));
+        }
+        for code in [ffi::SQLITE_FULL, ffi::SQLITE_IOERR, ffi::SQLITE_CORRUPT] {
+            assert!(!is_busy(&failed(code)));
+        }
+    }
+}

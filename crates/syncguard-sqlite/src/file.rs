@@ -1,0 +1,265 @@
+//! The file of the locks, as the file system has it.
+
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use syncguard_core::{ErrorCode, LockError};
+
+use crate::error::{damaged, moved};
+use crate::file_system::Kind;
+
+/// A file for locks, found good. The name has no symbolic link in it.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    pub(crate) path: PathBuf,
+    pub(crate) metadata: Metadata,
+    pub(crate) kind: Kind,
+}
+
+impl LockFile {
+    /// Finds the file, and makes an empty one where there is none.
+    ///
+    /// Never opens one that is there: closing it again would end the locks that SQLite has on it in this
+    /// process.
+    pub(crate) fn find_or_create(path: &Path) -> Result<Self, LockError> {
+        let absolute = std::path::absolute(path).map_err(|_| {
+            LockError::invalid_argument(
+                "the path of the lock file is empty, or cannot be made absolute",
+            )
+        })?;
+        let folder = absolute.parent().filter(|_| absolute.file_name().is_some());
+        let folder = folder.ok_or_else(|| {
+            LockError::invalid_argument("the path of the lock file names no file")
+        })?;
+        check_folder(folder)?;
+        Kind::of(folder).check()?;
+        create(&absolute)?;
+        let found = |error| cannot("the lock file cannot be found", &error);
+        let path = fs::canonicalize(&absolute).map_err(found)?;
+        let metadata = fs::metadata(&path).map_err(found)?;
+        let kind = Kind::of(&path);
+        kind.check()?;
+        if !metadata.is_file() {
+            return Err(LockError::invalid_argument(
+                "the path of the lock file names no regular file",
+            ));
+        }
+        // SQLite takes a file of one byte for an empty one, and would begin anew in it.
+        if (1..HEADER).contains(&metadata.len()) {
+            return Err(damaged());
+        }
+        #[cfg(unix)]
+        if std::os::unix::fs::MetadataExt::nlink(&metadata) > 1 {
+            return Err(LockError::invalid_argument(
+                "the lock file has more than one name (hard links); under different names SQLite takes it for different files",
+            ));
+        }
+        Ok(Self { path, metadata, kind })
+    }
+}
+
+/// Makes an empty file if there is none.
+///
+/// Closing it again ends the locks that this process has on it. So it is closed before anybody in this
+/// process can have found it here and opened it.
+fn create(path: &Path) -> Result<(), LockError> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut new = OpenOptions::new();
+    new.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut new, 0o600);
+    match new.open(path) {
+        Ok(file) => {
+            drop(file);
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(cannot("the lock file cannot be created", &error)),
+    }
+}
+
+/// Whether this user may do what SQLite does with a file, as far as the system tells.
+pub(crate) fn may_write(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    system::may_write(path) && system::may_write(folder)
+}
+
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+mod system {
+    use std::path::Path;
+
+    use rustix::fs::{Access, access};
+
+    pub(super) fn may_write(path: &Path) -> bool {
+        access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+mod system {
+    use std::path::Path;
+
+    pub(super) fn may_write(_: &Path) -> bool {
+        true
+    }
+}
+
+/// What every database begins with, in bytes.
+const HEADER: u64 = 100;
+
+fn check_folder(folder: &Path) -> Result<(), LockError> {
+    match fs::metadata(folder) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(LockError::invalid_argument("the folder of the lock file is not a folder")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(LockError::invalid_argument(
+            "the folder of the lock file does not exist; it is not created",
+        )),
+        Err(error) => Err(cannot("the folder of the lock file cannot be used", &error)),
+    }
+}
+
+fn cannot(what: &'static str, error: &std::io::Error) -> LockError {
+    let code = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => ErrorCode::AuthFailed,
+        ErrorKind::InvalidInput | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+            ErrorCode::InvalidArgument
+        }
+        _ => ErrorCode::ServiceUnavailable,
+    };
+    LockError::new(code, what).with_source(error)
+}
+
+/// The three files that SQLite has open: the database, and two beside it.
+#[derive(Debug)]
+pub(crate) struct OpenFiles([(PathBuf, Identity); 3]);
+
+/// What tells a file from another one of the same name. While a file is open, no other one has it.
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = ();
+
+impl OpenFiles {
+    /// Remembers which files they are. Call it when SQLite has them open.
+    pub(crate) fn of(file: &LockFile) -> Result<Self, LockError> {
+        let beside = |suffix| {
+            let mut name = file.path.clone().into_os_string();
+            name.push(suffix);
+            let path = PathBuf::from(name);
+            let metadata = fs::metadata(&path).map_err(|_| moved())?;
+            Ok::<_, LockError>((path, identity(&metadata)))
+        };
+        let database = (file.path.clone(), identity(&file.metadata));
+        let files = Self([database, beside("-wal")?, beside("-shm")?]);
+        files.check()?;
+        Ok(files)
+    }
+
+    /// Whether they are still where they were. Others find other files there if not, and other locks in
+    /// them. Gives the size of the log.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` if one was deleted or replaced.
+    pub(crate) fn check(&self) -> Result<u64, LockError> {
+        let mut log_size = 0;
+        for (index, (path, expected)) in self.0.iter().enumerate() {
+            match fs::metadata(path) {
+                Ok(metadata) if identity(&metadata) == *expected => {
+                    if index == 1 {
+                        log_size = metadata.len();
+                    }
+                }
+                _ => return Err(moved()),
+            }
+        }
+        Ok(log_size)
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Identity {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(path: &Path) -> LockError {
+        LockFile::find_or_create(path).unwrap_err()
+    }
+
+    #[test]
+    fn a_file_is_made_for_its_owner_alone_and_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let made = LockFile::find_or_create(&path).unwrap();
+        let found = LockFile::find_or_create(&path).unwrap();
+        assert_eq!(made.path, found.path);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(made.metadata.permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_for_locks_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = refused(&folder.path().join("no/locks.db"));
+        assert_eq!(missing.code(), ErrorCode::InvalidArgument);
+        assert!(missing.message().contains("does not exist"));
+        assert!(!folder.path().join("no").exists());
+        for path in [folder.path(), Path::new("/"), Path::new("")] {
+            assert_eq!(refused(path).code(), ErrorCode::InvalidArgument, "{path:?}");
+        }
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(refused(&file.join("locks.db")).code(), ErrorCode::InvalidArgument);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_or_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let file = LockFile::find_or_create(&path).unwrap();
+        let link = folder.path().join("link.db");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(LockFile::find_or_create(&link).unwrap().path, file.path);
+        fs::hard_link(&path, folder.path().join("second.db")).unwrap();
+        assert!(refused(&path).message().contains("hard links"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn each_of_the_three_files_is_watched() {
+        for victim in ["locks.db", "locks.db-wal", "locks.db-shm"] {
+            for is_replaced in [false, true] {
+                let folder = tempfile::tempdir().unwrap();
+                let at = |name: &str| folder.path().join(name);
+                let file = LockFile::find_or_create(&at("locks.db")).unwrap();
+                fs::write(at("locks.db-wal"), "12345").unwrap();
+                fs::write(at("locks.db-shm"), "").unwrap();
+                let files = OpenFiles::of(&file).unwrap();
+                assert_eq!(files.check().unwrap(), 5);
+                fs::rename(at(victim), at("elsewhere")).unwrap();
+                if is_replaced {
+                    fs::write(at(victim), "").unwrap();
+                }
+                let error = files.check().unwrap_err();
+                assert_eq!(error.code(), ErrorCode::Internal);
+                fs::rename(at("elsewhere"), at(victim)).unwrap();
+                files.check().unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What kind of file system a file is on.
+
+use std::path::Path;
+
+use syncguard_core::LockError;
+
+use crate::durability::DurabilityRisk;
+
+/// A kind of file system that matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Shared with other machines, or run by another program.
+    Remote,
+    /// In memory: empty after a restart.
+    Memory,
+    /// A container's own layer: it goes with the container.
+    Overlay,
+    Other,
+}
+
+impl Kind {
+    pub(crate) fn of(path: &Path) -> Self {
+        system::kind(path)
+    }
+
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a file system where processes do not see each other's locks.
+    pub(crate) fn check(self) -> Result<(), LockError> {
+        if self != Self::Remote {
+            return Ok(());
+        }
+        Err(LockError::invalid_argument(
+            "the lock file is on a network file system, or on one that another program runs (FUSE); it must be on a local disk of this machine",
+        ))
+    }
+
+    pub(crate) fn risk(self) -> Option<DurabilityRisk> {
+        match self {
+            Self::Memory => Some(DurabilityRisk::MemoryFileSystem),
+            Self::Overlay => Some(DurabilityRisk::ContainerLayer),
+            Self::Remote | Self::Other => None,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::path::Path;
+
+    use super::Kind;
+
+    pub(super) fn kind(path: &Path) -> Kind {
+        // Where the system does not tell, SQLite finds out whether it can work there.
+        let Ok(stat) = rustix::fs::statfs(path) else { return Kind::Other };
+        // The type is as wide as the machine's words; the numbers have 32 bits.
+        by_number((stat.f_type.cast_unsigned() & 0xffff_ffff).try_into().unwrap_or(0))
+    }
+
+    /// By the number in `linux/magic.h`, or the file system's own sources.
+    pub(super) fn by_number(number: u32) -> Kind {
+        // FUSE, NFS, SMB (three), 9P, AFS (two), Ceph, Coda, NCP, Lustre, GFS2, OCFS2, GPFS, BeeGFS, vboxsf,
+        // VMware's shared folders, OrangeFS.
+        const REMOTE: [u32; 19] = [
+            0x6573_5546,
+            0x6969,
+            0xff53_4d42,
+            0xfe53_4d42,
+            0x517b,
+            0x0102_1997,
+            0x5346_414f,
+            0x6b41_4653,
+            0x00c3_6400,
+            0x7375_7245,
+            0x564c,
+            0x0bd0_0bd0,
+            0x0116_1970,
+            0x7461_636f,
+            0x4750_4653,
+            0x1983_0326,
+            0x786f_4256,
+            0xbacb_acbc,
+            0x2003_0528,
+        ];
+        // tmpfs, ramfs.
+        const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+        const OVERLAY: u32 = 0x794c_7630;
+        match number {
+            number if REMOTE.contains(&number) => Kind::Remote,
+            number if MEMORY.contains(&number) => Kind::Memory,
+            OVERLAY => Kind::Overlay,
+            _ => Kind::Other,
+        }
+    }
+}
+
+#[cfg(target_vendor = "apple")]
+mod system {
+    use std::path::Path;
+
+    use super::Kind;
+
+    pub(super) fn kind(path: &Path) -> Kind {
+        /// `MNT_LOCAL`: it is on this machine.
+        const LOCAL: u32 = 0x1000;
+        match rustix::fs::statfs(path) {
+            Ok(stat) if stat.f_flags & LOCAL == 0 => Kind::Remote,
+            _ => Kind::Other,
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+mod system {
+    use std::path::Path;
+
+    use super::Kind;
+
+    /// Nothing is known.
+    pub(super) fn kind(_: &Path) -> Kind {
+        Kind::Other
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_share_is_refused() {
+        for (number, kind) in [
+            (0x6969, Kind::Remote),
+            (0xff53_4d42, Kind::Remote),
+            (0xfe53_4d42, Kind::Remote),
+            (0x6573_5546, Kind::Remote),
+            (0x0102_1997, Kind::Remote),
+            (0x0102_1994, Kind::Memory),
+            (0x794c_7630, Kind::Overlay),
+            (0xef53, Kind::Other),
+            (0x9123_683e, Kind::Other),
+            (0x5846_5342, Kind::Other),
+        ] {
+            assert_eq!(system::by_number(number), kind, "{number:x}");
+            assert_eq!(kind.check().is_err(), kind == Kind::Remote);
+        }
+    }
+
+    #[test]
+    fn memory_is_recognised() {
+        if Path::new("/dev/shm").is_dir() {
+            assert_eq!(Kind::of(Path::new("/dev/shm")), Kind::Memory);
+        }
+        assert_eq!(Kind::of(Path::new("/proc")), Kind::Other);
+        assert_eq!(Kind::of(Path::new("/no/such/folder")), Kind::Other);
+    }
+}

@@ -1,0 +1,163 @@
+//! Opening the file.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use syncguard_core::LockError;
+
+use crate::clock::{Clock, uptime};
+use crate::config::Synchronous;
+use crate::durability::DurabilityReport;
+use crate::error::{Failure, is_cannot_open, not_writable};
+use crate::file::{LockFile, OpenFiles, may_write};
+use crate::fork;
+use crate::schema::{self, MIGRATIONS};
+use crate::settings::Settings;
+use crate::store::Store;
+
+/// A file that is open.
+#[derive(Debug)]
+pub(crate) struct OpenStore {
+    pub(crate) connection: Connection,
+    pub(crate) files: OpenFiles,
+    pub(crate) clock: Clock,
+    pub(crate) durability: DurabilityReport,
+}
+
+/// Opens the file, and waits for others that keep it to themselves until the deadline; says meanwhile that they
+/// do. Blocks.
+///
+/// # Errors
+///
+/// As [`SqliteBackend::open_with`](crate::SqliteBackend::open_with).
+pub(crate) fn open(
+    path: &Path,
+    settings: &Settings,
+    deadline: Duration,
+    is_kept_out: &AtomicBool,
+) -> Result<OpenStore, LockError> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    loop {
+        match try_open(path, settings) {
+            Err(failure) if failure.is_busy() && uptime() + PAUSE < deadline => {
+                is_kept_out.store(true, Ordering::Release);
+                thread::sleep(syncguard_core::authoring::pause::jittered(PAUSE));
+            }
+            result => {
+                is_kept_out.store(false, Ordering::Release);
+                return result.map_err(Failure::into_error);
+            }
+        }
+    }
+}
+
+fn try_open(path: &Path, settings: &Settings) -> Result<OpenStore, Failure> {
+    check_sqlite(rusqlite::version_number())?;
+    fork::opens()?;
+    let clock = Clock::of_this_machine()?;
+    let file = LockFile::find_or_create(path)?;
+    let durability = DurabilityReport::of(&file, settings.synchronous);
+    durability.enforce(settings.strict)?;
+    open_in(&file, settings, clock, durability).map_err(|failure| match failure {
+        Failure::Sqlite(error) if is_cannot_open(&error) && !may_write(&file.path) => {
+            not_writable(&error).into()
+        }
+        failure => failure,
+    })
+}
+
+/// SQLite is built in, but a build can be told to link the system's.
+fn check_sqlite(version: i32) -> Result<(), LockError> {
+    /// Before 3.51.3, writes of one process could get lost while another one began its log anew:
+    /// <https://sqlite.org/wal.html#walresetbug>.
+    const FIRST_GOOD: i32 = 3_051_003;
+    if version >= FIRST_GOOD {
+        return Ok(());
+    }
+    Err(LockError::invalid_argument(
+        "this program is linked with a SQLite before 3.51.3, which can damage a file that several processes use; build it with the one of rusqlite's feature `bundled`",
+    ))
+}
+
+fn open_in(
+    file: &LockFile,
+    settings: &Settings,
+    clock: Clock,
+    durability: DurabilityReport,
+) -> Result<OpenStore, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let mut connection = Connection::open_with_flags(&file.path, flags)?;
+    // Whoever waits does so here, where it sees to others meanwhile.
+    connection.busy_timeout(Duration::ZERO)?;
+    schema::check(&connection, MIGRATIONS)?;
+    set_up(&connection, settings.synchronous)?;
+    schema::bring_up(&mut connection, MIGRATIONS)?;
+    // Reading opens the files beside it.
+    schema::check(&connection, MIGRATIONS)?;
+    let files = OpenFiles::of(file)?;
+    Ok(OpenStore { connection, files, clock, durability })
+}
+
+fn set_up(connection: &Connection, synchronous: Synchronous) -> Result<(), Failure> {
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(LockError::invalid_argument(
+            "SQLite cannot keep a write-ahead log beside the lock file; the file system cannot do what it takes",
+        )
+        .into());
+    }
+    connection.pragma_update(
+        None,
+        "synchronous",
+        match synchronous {
+            Synchronous::Full => "FULL",
+            Synchronous::Normal => "NORMAL",
+        },
+    )?;
+    // On Apple's systems the disk itself has to be told.
+    connection.pragma_update(None, "fullfsync", synchronous == Synchronous::Full)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_prepared_statement_cache_capacity(Store::STATEMENTS + 4);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_sqlite_is_refused() {
+        assert!(check_sqlite(rusqlite::version_number()).is_ok());
+        assert!(check_sqlite(3_051_002).unwrap_err().message().contains("3.51.3"));
+    }
+
+    #[test]
+    fn what_was_handed_out_is_on_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        for (synchronous, level) in [(Synchronous::Full, 2), (Synchronous::Normal, 1)] {
+            let options = crate::SqliteOptions::new().with_synchronous(synchronous);
+            let settings = Settings::new(options).unwrap();
+            let deadline = uptime() + Duration::from_secs(5);
+            let path = folder.path().join("locks.db");
+            let store = open(&path, &settings, deadline, &AtomicBool::new(false)).unwrap();
+            let set = |name: &str| {
+                let sql = format!("PRAGMA {name}");
+                store.connection.query_row(&sql, (), |row| row.get::<_, i64>(0)).unwrap()
+            };
+            assert_eq!(set("synchronous"), level);
+            assert_eq!(set("fullfsync"), i64::from(synchronous == Synchronous::Full));
+            assert_eq!(set("busy_timeout"), 0);
+            assert_eq!(set("application_id"), i64::from(schema::APPLICATION_ID));
+        }
+    }
+}

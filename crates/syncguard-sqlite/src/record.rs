@@ -1,0 +1,218 @@
+//! A stored lock: its columns, and what makes sense in them.
+
+use std::sync::Arc;
+
+use rusqlite::Row;
+use syncguard_core::authoring::{corrupt_record, is_clearable};
+use syncguard_core::{
+    Acquired, Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl, is_live,
+};
+
+use crate::clock::{Moment, to_wall};
+
+/// A stored lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) key: Key,
+    pub(crate) lock_id: LockId,
+    pub(crate) fence: Fence,
+    pub(crate) boot: Arc<str>,
+    /// In milliseconds of that boot.
+    pub(crate) acquired: Timestamp,
+    /// In milliseconds of that boot.
+    pub(crate) expires: Timestamp,
+    pub(crate) offset: i64,
+}
+
+/// Columns that make no sense, or could not be read.
+pub(crate) enum BadRow {
+    Corrupt(LockError),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for BadRow {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl Record {
+    /// The lock that is granted now.
+    pub(crate) fn new(
+        key: Key,
+        lock_id: LockId,
+        fence: Fence,
+        ttl: Ttl,
+        now: &Moment,
+    ) -> Result<Self, LockError> {
+        let record = Self {
+            key,
+            lock_id,
+            fence,
+            boot: Arc::clone(&now.boot),
+            acquired: now.at,
+            expires: now.at.plus(ttl)?,
+            offset: now.offset,
+        };
+        // What callers are told can be counted.
+        record.expires_at()?;
+        Ok(record)
+    }
+
+    /// The lock with a new end. It keeps its time of acquisition, and counts by this boot from now on.
+    pub(crate) fn extended(&self, ttl: Ttl, now: &Moment) -> Result<Self, LockError> {
+        let mut record = Self { expires: now.at.plus(ttl)?, ..self.clone() };
+        if record.boot != now.boot {
+            let acquired = self.acquired_at()?.as_millis();
+            let acquired = Timestamp::from_millis(acquired.saturating_add_signed(-now.offset))?;
+            record = Self { boot: Arc::clone(&now.boot), acquired, offset: now.offset, ..record };
+        }
+        record.expires_at()?;
+        Ok(record)
+    }
+
+    /// The record in a row of `key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms`.
+    pub(crate) fn from_row(row: &Row<'_>) -> Result<Self, BadRow> {
+        let storage_key = text(row, 0)?;
+        let corrupt = |problem| BadRow::Corrupt(corrupt_record(storage_key, problem));
+        let number =
+            |index, problem| u64::try_from(row.get::<_, i64>(index)?).map_err(|_| corrupt(problem));
+        let time = |index, problem| {
+            Timestamp::from_millis(number(index, problem)?).map_err(|_| corrupt(problem))
+        };
+        let record = Self {
+            key: Key::new(storage_key).map_err(|_| corrupt("key is not a key"))?,
+            lock_id: LockId::new(text(row, 1)?).map_err(|_| corrupt("lock_id is not a lock id"))?,
+            fence: Fence::new(number(2, "fence is not a fence")?)
+                .map_err(|_| corrupt("fence is not a fence"))?,
+            boot: text(row, 3)?.into(),
+            acquired: time(4, "acquired_ms is not a time")?,
+            expires: time(5, "expires_ms is not a time")?,
+            offset: row.get(6)?,
+        };
+        record.acquired_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
+        record.expires_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
+        Ok(record)
+    }
+
+    pub(crate) fn is_live(&self, now: &Moment) -> bool {
+        self.end(now).is_some_and(|(expires, now)| is_live(expires, now))
+    }
+
+    /// What somebody else is told who wants the key.
+    pub(crate) fn contention(&self, now: &Moment) -> Contention {
+        self.end(now)
+            .map_or_else(Contention::unknown, |(expires, now)| Contention::until(expires, now))
+    }
+
+    /// Whether it has been expired for as long as a clean-up asks for.
+    pub(crate) fn is_clearable(&self, now: &Moment) -> bool {
+        self.end(now).is_none_or(|(expires, now)| is_clearable(expires, now))
+    }
+
+    /// When it expires, and what time it is by the same clock. `None` if it was taken before this boot
+    /// began: its holder is gone.
+    fn end(&self, now: &Moment) -> Option<(Timestamp, Timestamp)> {
+        if self.boot == now.boot {
+            return Some((self.expires, now.at));
+        }
+        let began = u64::try_from(now.offset).unwrap_or(0);
+        if self.acquired_at().ok()?.as_millis() < began {
+            return None;
+        }
+        Some((self.expires_at().ok()?, now.wall().ok()?))
+    }
+
+    /// As callers are told: by the wall clock as it was when the lock was taken.
+    pub(crate) fn expires_at(&self) -> Result<Timestamp, LockError> {
+        to_wall(self.expires, self.offset)
+    }
+
+    fn acquired_at(&self) -> Result<Timestamp, LockError> {
+        to_wall(self.acquired, self.offset)
+    }
+
+    /// Why a release or an extend did nothing.
+    pub(crate) fn not_held(record: Option<&Self>) -> NotHeld {
+        record.map_or(NotHeld::NotFound, |_| NotHeld::Expired)
+    }
+
+    pub(crate) fn acquired(&self) -> Result<Acquired, LockError> {
+        Ok(Acquired::new(self.lock_id, self.expires_at()?, self.fence))
+    }
+
+    pub(crate) fn into_info(self) -> Result<LockInfo, LockError> {
+        let (acquired_at, expires_at) = (self.acquired_at()?, self.expires_at()?);
+        Ok(LockInfo::new(self.key, self.lock_id, acquired_at, expires_at, self.fence))
+    }
+}
+
+fn text<'r>(row: &'r Row<'_>, index: usize) -> Result<&'r str, rusqlite::Error> {
+    Ok(row.get_ref(index)?.as_str()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALL: i64 = 1_800_000_000_000;
+
+    fn moment(boot: &str, at: u64, offset: i64) -> Moment {
+        Moment { boot: boot.into(), at: Timestamp::from_millis(at).unwrap(), offset }
+    }
+
+    fn record(now: &Moment) -> Record {
+        let ttl = Ttl::from_millis(10_000).unwrap();
+        let (key, lock_id) = (Key::new("key").unwrap(), LockId::generate().unwrap());
+        Record::new(key, lock_id, Fence::new(1).unwrap(), ttl, now).unwrap()
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_ends_nothing_and_revives_nothing() {
+        let record = record(&moment("a", 50_000, WALL));
+        for step in [-86_400_000, 0, 86_400_000] {
+            assert!(record.is_live(&moment("a", 60_999, WALL + step)));
+            assert!(!record.is_live(&moment("a", 61_000, WALL + step)));
+            assert!(!record.is_clearable(&moment("a", 62_999, WALL + step)));
+            assert!(record.is_clearable(&moment("a", 63_000, WALL + step)));
+        }
+        assert_eq!(record.expires_at().unwrap().as_millis(), 1_800_000_060_000);
+    }
+
+    #[test]
+    fn a_lock_of_an_earlier_boot_is_over() {
+        let record = record(&moment("a", 50_000, WALL));
+        // Acquired at WALL + 50 s, started again at WALL + 55 s.
+        let rebooted = moment("b", 1_000, WALL + 55_000);
+        assert!(!record.is_live(&rebooted) && record.is_clearable(&rebooted));
+    }
+
+    #[test]
+    fn a_lock_of_another_id_of_the_same_boot_goes_by_the_wall_clock() {
+        let record = record(&moment("container-1", 50_000, WALL));
+        assert!(record.is_live(&moment("container-2", 60_999, WALL)));
+        assert!(!record.is_live(&moment("container-2", 61_000, WALL)));
+        // A machine without a clock of its own starts where it was: then the lock lives its time.
+        assert!(record.is_live(&moment("b", 1_000, WALL + 49_500)));
+    }
+
+    #[test]
+    fn an_extend_keeps_the_time_of_acquisition() {
+        let ttl = Ttl::from_millis(20_000).unwrap();
+        let record = record(&moment("a", 50_000, WALL));
+        for now in [moment("a", 52_000, WALL + 3_600_000), moment("b", 52_000, WALL)] {
+            let extended = record.extended(ttl, &now).unwrap();
+            assert_eq!(extended.boot, now.boot);
+            assert_eq!(extended.expires.as_millis(), 72_000);
+            assert_eq!(extended.acquired_at().unwrap(), record.acquired_at().unwrap());
+            assert_eq!(extended.expires_at().unwrap().as_millis(), 1_800_000_072_000);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_refused_before_it_is_written() {
+        let late = moment("a", (1 << 53) - 1, 0);
+        let (key, lock_id) = (Key::new("key").unwrap(), LockId::generate().unwrap());
+        assert!(Record::new(key, lock_id, Fence::new(1).unwrap(), Ttl::MIN, &late).is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! The options once they are checked.
+
+use std::time::Duration;
+
+use syncguard_core::authoring::checked_timeout;
+use syncguard_core::{ClientState, LockError};
+
+use crate::config::{SqliteOptions, Synchronous};
+
+/// What the operations of a backend go by.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) client_state: ClientState,
+    pub(crate) operation_timeout: Duration,
+    pub(crate) synchronous: Synchronous,
+    pub(crate) strict: bool,
+    pub(crate) cleanup_in_is_locked: bool,
+    #[cfg(feature = "test-util")]
+    pub(crate) gate: crate::Gate,
+}
+
+impl Settings {
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is out of range.
+    pub(crate) fn new(options: SqliteOptions) -> Result<Self, LockError> {
+        Ok(Self {
+            client_state: ClientState::default()
+                .with_on_release_error(options.on_release_error)
+                .with_dispose_timeout(options.dispose_timeout)?,
+            operation_timeout: checked_timeout("operation timeout", options.operation_timeout)?,
+            synchronous: options.synchronous,
+            strict: options.strict_durability,
+            cleanup_in_is_locked: options.cleanup_in_is_locked,
+            #[cfg(feature = "test-util")]
+            gate: options.gate,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        let options = SqliteOptions::new;
+        for wrong in [
+            options().with_operation_timeout(Duration::ZERO),
+            options().with_operation_timeout(Duration::MAX),
+            options().with_dispose_timeout(Duration::from_micros(999)),
+        ] {
+            let shown = format!("{wrong:?}");
+            assert!(Settings::new(wrong).is_err(), "{shown}");
+        }
+        assert!(Settings::new(options()).is_ok());
+    }
+}

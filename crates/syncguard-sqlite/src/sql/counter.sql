@@ -1,0 +1,1 @@
+SELECT fence FROM fences WHERE key = ?1

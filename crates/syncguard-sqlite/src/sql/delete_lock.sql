@@ -1,0 +1,1 @@
+DELETE FROM locks WHERE key = ?1

@@ -1,0 +1,17 @@
+-- One row for each key that is locked, or was when its lock expired. Times are milliseconds of the
+-- machine's clock since the start named by `boot`; with `offset_ms` they are Unix time.
+CREATE TABLE locks (
+    key         TEXT    NOT NULL PRIMARY KEY,
+    lock_id     TEXT    NOT NULL UNIQUE,
+    fence       INTEGER NOT NULL,
+    boot        TEXT    NOT NULL,
+    acquired_ms INTEGER NOT NULL,
+    expires_ms  INTEGER NOT NULL,
+    offset_ms   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The last fence of each key that was ever locked. Never deleted, or fences would repeat.
+CREATE TABLE fences (
+    key   TEXT    NOT NULL PRIMARY KEY,
+    fence INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

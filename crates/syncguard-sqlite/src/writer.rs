@@ -1,0 +1,348 @@
+//! The thread that works on the file, and the only one of its backend that does.
+//!
+//! SQLite blocks its thread, and lets one write at a time. So all operations of a backend come here, and
+//! those that wait are written in one transaction: one wait for the disk for all of them. Each is decided
+//! by itself, in its order, and told its own answer, after the commit.
+//!
+//! While another process writes, this one tries again and again, and answers meanwhile what takes no
+//! change: contention above all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use syncguard_core::LockError;
+use syncguard_core::authoring::pause::jittered;
+
+use crate::clock::{Clock, uptime};
+use crate::error::{busy, classify, is_busy, late};
+use crate::file::OpenFiles;
+use crate::job::Job;
+use crate::open::OpenStore;
+use crate::store::Store;
+use crate::watches::Watches;
+
+type Jobs = Vec<Box<dyn Job>>;
+
+/// How many operations are written in one transaction at the most: others wait for its end.
+const BATCH: usize = 256;
+
+/// The log is emptied into the file by SQLite when it has reached 4 MB and nobody reads in it. Beyond this
+/// many bytes it is not waited for that.
+const LONGEST_LOG: u64 = 16 << 20;
+
+/// How often the thread looks whether another process has changed the file, while somebody waits: two
+/// words of shared memory.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+pub(crate) struct Writer {
+    connection: Connection,
+    files: OpenFiles,
+    clock: Clock,
+    inbox: Receiver<Box<dyn Job>>,
+    /// Whether another process keeps this one from writing.
+    is_kept_out: Arc<AtomicBool>,
+    watches: Watches,
+}
+
+/// What became of a transaction.
+enum Written {
+    /// Everything is answered.
+    All,
+    /// These are not: another process writes, or some were late and the others have to go again.
+    NotYet { jobs: Jobs, is_kept_out: bool },
+}
+
+impl Writer {
+    pub(crate) fn new(
+        store: OpenStore,
+        inbox: Receiver<Box<dyn Job>>,
+        is_kept_out: Arc<AtomicBool>,
+        watches: Watches,
+    ) -> Self {
+        let OpenStore { connection, files, clock, .. } = store;
+        Self { connection, files, clock, inbox, is_kept_out, watches }
+    }
+
+    /// Works until nobody can ask for anything any more.
+    pub(crate) fn run(self) {
+        let mut version = None;
+        loop {
+            let first = if self.watches.are_heard() {
+                self.inbox.recv_timeout(BETWEEN_LOOKS)
+            } else {
+                self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            match first {
+                Ok(first) => {
+                    let mut jobs = vec![first];
+                    self.collect(&mut jobs);
+                    self.serve(jobs);
+                    // What this one writes changes no version for it.
+                    version = None;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            version = self.tell_watchers(version);
+        }
+    }
+
+    /// Ends the watches of locks that are over, if the file has changed since this version. Gives the
+    /// version that it has now.
+    fn tell_watchers(&self, before: Option<i64>) -> Option<i64> {
+        if !self.watches.are_heard() {
+            return None;
+        }
+        let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0)).ok();
+        if version.is_some() && version == before {
+            return version;
+        }
+        let store = Store(&self.connection);
+        let now = self.files.check().and_then(|_| self.clock.now());
+        // Whatever cannot be read is heard of by asking.
+        self.watches.end_if(|key| {
+            !now.as_ref().is_ok_and(|now| {
+                store.by_key(key).is_ok_and(|held| held.is_some_and(|held| held.is_live(now)))
+            })
+        });
+        version
+    }
+
+    /// Adds what waits.
+    fn collect(&self, jobs: &mut Jobs) {
+        let room = BATCH.saturating_sub(jobs.len());
+        jobs.extend(self.inbox.try_iter().take(room));
+    }
+
+    fn serve(&self, jobs: Jobs) {
+        let mut pauses = Pauses::default();
+        let mut waiting = self.look(jobs);
+        while !waiting.is_empty() {
+            let rest = waiting.split_off(waiting.len().min(BATCH));
+            let written = self.write(waiting);
+            waiting = rest;
+            let Written::NotYet { mut jobs, is_kept_out } = written else { continue };
+            // They came first.
+            jobs.append(&mut waiting);
+            waiting = jobs;
+            if is_kept_out {
+                self.is_kept_out.store(true, Ordering::Release);
+                let more = self.wait(pauses.next());
+                waiting.extend(self.look(more));
+                waiting = self.wanted(waiting);
+            }
+        }
+        self.is_kept_out.store(false, Ordering::Release);
+    }
+
+    /// Those that somebody still wants; the others are answered.
+    fn wanted(&self, jobs: Jobs) -> Jobs {
+        let (wanted, unwanted) = partition(jobs, |job| job.is_wanted(self.overdue()));
+        answer(unwanted);
+        wanted
+    }
+
+    /// What it is due to that an operation could not begin in time.
+    fn overdue(&self) -> fn() -> LockError {
+        if self.is_kept_out.load(Ordering::Acquire) { busy } else { late }
+    }
+
+    /// Waits for others to be done, or for operations that can be answered meanwhile.
+    fn wait(&self, pause: Duration) -> Jobs {
+        let mut jobs = Vec::new();
+        match self.inbox.recv_timeout(pause) {
+            Ok(first) => {
+                jobs.push(first);
+                self.collect(&mut jobs);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(pause),
+        }
+        jobs
+    }
+
+    /// Answers what takes no change, and gives the others back.
+    fn look(&self, jobs: Jobs) -> Jobs {
+        let jobs = self.wanted(jobs);
+        if jobs.is_empty() {
+            return jobs;
+        }
+        // The time before the file: what is expired then and still there was not extended in between.
+        let now = match self.files.check().and_then(|_| self.clock.now()) {
+            Ok(now) => now,
+            Err(error) => {
+                fail(jobs, &error);
+                return Vec::new();
+            }
+        };
+        // One look at the file serves all. If it cannot be had, each looks by itself.
+        let _snapshot = (jobs.len() > 1).then(|| self.connection.unchecked_transaction());
+        let store = Store(&self.connection);
+        let look = |mut job: Box<dyn Job>| match job.look(store, &now) {
+            Ok(true) => {
+                job.answer();
+                None
+            }
+            Ok(false) => Some(job),
+            Err(error) if is_busy(&error) => Some(job),
+            Err(error) => {
+                job.fail(&classify(&error));
+                None
+            }
+        };
+        jobs.into_iter().filter_map(look).collect()
+    }
+
+    /// Carries operations out in one transaction.
+    fn write(&self, jobs: Jobs) -> Written {
+        if !self.connection.is_autocommit() {
+            // A rollback has failed before; without it, nothing can begin.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        let began = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        let transaction = match began {
+            Ok(transaction) => transaction,
+            Err(error) if is_busy(&error) => {
+                return Written::NotYet { jobs, is_kept_out: true };
+            }
+            Err(error) => {
+                fail(jobs, &classify(&error));
+                return Written::All;
+            }
+        };
+        let (mut begun, unwanted) = partition(jobs, |job| job.begin(self.overdue()));
+        answer(unwanted);
+        match write_all(&transaction, &self.clock, &mut begun) {
+            Ok(()) => {}
+            Err(Unwritten::Told(error)) => {
+                drop(transaction);
+                fail(begun, &error);
+                return Written::All;
+            }
+            Err(Unwritten::Late) => {
+                drop(transaction);
+                return Written::NotYet { jobs: unbegun(begun), is_kept_out: false };
+            }
+            Err(Unwritten::Sqlite(error)) => {
+                drop(transaction);
+                return self.write_apart(begun, &error);
+            }
+        }
+        match transaction.commit() {
+            Ok(()) => self.tell(begun),
+            // Nobody sees it now; what is on the disk may come back when all programs have crashed.
+            Err(error) => fail(begun, &classify(&error).with_unknown_outcome()),
+        }
+        Written::All
+    }
+
+    /// One of them has failed, so nothing was written: each has a transaction of its own now.
+    fn write_apart(&self, jobs: Jobs, error: &rusqlite::Error) -> Written {
+        let mut jobs = unbegun(jobs);
+        if jobs.len() <= 1 {
+            fail(jobs, &classify(error));
+            return Written::All;
+        }
+        let mut left = Vec::new();
+        let mut kept_out = false;
+        for job in jobs.drain(..) {
+            if let Written::NotYet { jobs, is_kept_out } = self.write(vec![job]) {
+                left.extend(jobs);
+                kept_out |= is_kept_out;
+            }
+        }
+        if left.is_empty() {
+            return Written::All;
+        }
+        Written::NotYet { jobs: left, is_kept_out: kept_out }
+    }
+
+    /// Tells the answers, if the file is still there that they were written to.
+    fn tell(&self, jobs: Jobs) {
+        match self.files.check() {
+            Ok(log_size) => {
+                answer(jobs);
+                if log_size > LONGEST_LOG {
+                    self.shorten_log();
+                }
+            }
+            Err(error) => fail(jobs, &error.with_unknown_outcome()),
+        }
+    }
+
+    /// Whether it can be done now is seen next time.
+    fn shorten_log(&self) {
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+    }
+}
+
+/// Why a transaction is not committed.
+enum Unwritten {
+    Told(LockError),
+    /// Some of it may not take effect any more.
+    Late,
+    Sqlite(rusqlite::Error),
+}
+
+fn write_all(
+    transaction: &Transaction<'_>,
+    clock: &Clock,
+    jobs: &mut Jobs,
+) -> Result<(), Unwritten> {
+    // Nobody else writes from here on, so this time is after all they did.
+    let now = clock.now().map_err(Unwritten::Told)?;
+    for job in jobs.iter_mut() {
+        job.change(Store(transaction), &now).map_err(Unwritten::Sqlite)?;
+    }
+    // The process may have been stopped meanwhile.
+    let time = uptime();
+    if jobs.iter().any(|job| job.deadline() <= time) { Err(Unwritten::Late) } else { Ok(()) }
+}
+
+fn partition(jobs: Jobs, mut choice: impl FnMut(&mut dyn Job) -> bool) -> (Jobs, Jobs) {
+    let (mut chosen, mut others) = (Vec::with_capacity(jobs.len()), Vec::new());
+    for mut job in jobs {
+        if choice(&mut *job) {
+            chosen.push(job);
+        } else {
+            others.push(job);
+        }
+    }
+    (chosen, others)
+}
+
+fn unbegun(mut jobs: Jobs) -> Jobs {
+    for job in &mut jobs {
+        job.unbegin();
+    }
+    jobs
+}
+
+fn answer(jobs: Jobs) {
+    for job in jobs {
+        job.answer();
+    }
+}
+
+fn fail(jobs: Jobs, error: &LockError) {
+    for job in jobs {
+        job.fail(error);
+    }
+}
+
+/// How long to wait before the next try to write.
+#[derive(Default)]
+struct Pauses(u32);
+
+impl Pauses {
+    fn next(&mut self) -> Duration {
+        const SHORTEST: Duration = Duration::from_micros(100);
+        const LONGEST: Duration = Duration::from_millis(3);
+        let pause = SHORTEST.saturating_mul(1 << self.0.min(8)).min(LONGEST);
+        self.0 += 1;
+        jittered(pause)
+    }
+}

@@ -1,0 +1,104 @@
+//! `cargo xtask bench sqlite`: cycles of acquire and release, each on a key nobody else wants.
+//!
+//! Everything runs on one disk, one after the other, in several rounds; the median round counts. A table
+//! goes to the terminal, everything to `target/bench/sqlite.json`. With `--quick`, rounds are short.
+
+mod bare;
+mod processes;
+mod size;
+mod ways;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value as Json, json};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::ways::{Figures, Way};
+
+const CONCURRENCY: [usize; 3] = [1, 16, 64];
+const PROCESSES: usize = 4;
+const ROUNDS: usize = 5;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [worker, way, file, number, millis] = arguments.as_slice()
+        && worker == "worker"
+    {
+        return processes::work(way, Path::new(file), number, millis.parse()?);
+    }
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let time = Duration::from_millis(if quick { 400 } else { 1500 });
+    // On the disk: a folder for temporary files may be in memory.
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    std::fs::create_dir_all(&target)?;
+    let folder = tempfile::tempdir_in(&target)?;
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let mut report = Vec::new();
+    println!("Cycles of acquire and release:");
+    for concurrency in CONCURRENCY {
+        let ways = runtime.block_on(Way::all(folder.path()))?;
+        let figures = rounds(&ways, |way| {
+            way.clear(folder.path())?;
+            runtime.block_on(way.measure(folder.path(), concurrency, time))
+        })?;
+        table(&format!("{concurrency} at once"), &ways, &figures, &mut report);
+        targets(concurrency, &figures);
+    }
+    let ways = processes::WAYS;
+    let figures = rounds(&ways, |way| processes::measure(way, folder.path(), PROCESSES, time))?;
+    table(&format!("{PROCESSES} processes"), &ways, &figures, &mut report);
+    println!("    against (a): {:.2}", figures[0].per_second / figures[1].per_second);
+    let sizes = size::measure(&runtime, folder.path(), if quick { 100_000 } else { 1_000_000 })?;
+    let json = json!({ "cycles": report, "sizes": sizes });
+    std::fs::write(target.join("sqlite.json"), serde_json::to_string_pretty(&json)?)?;
+    Ok(())
+}
+
+/// The ways in turn, several times, so that whatever else the machine does meets all of them.
+fn rounds<W>(ways: &[W], mut measure: impl FnMut(&W) -> Result<Figures>) -> Result<Vec<Figures>> {
+    let mut rounds: Vec<Vec<Figures>> = ways.iter().map(|_| Vec::new()).collect();
+    for _ in 0..ROUNDS {
+        for (way, figures) in ways.iter().zip(&mut rounds) {
+            figures.push(measure(way)?);
+        }
+    }
+    Ok(rounds.into_iter().map(Figures::median).collect())
+}
+
+fn table<W: std::fmt::Display>(
+    title: &str,
+    ways: &[W],
+    figures: &[Figures],
+    report: &mut Vec<Json>,
+) {
+    println!("\n  {title:<44} {:>9} {:>9} {:>9}", "cycles/s", "p50 µs", "p99 µs");
+    for (way, Figures { per_second, p50, p99 }) in ways.iter().zip(figures) {
+        println!("  {:<44} {per_second:>9.0} {p50:>9.0} {p99:>9.0}", way.to_string());
+        report.push(json!({
+            "way": way.to_string(), "at_once": title, "cycles_per_second": per_second,
+            "p50_us": p50, "p99_us": p99,
+        }));
+    }
+}
+
+/// What is to be reached.
+fn targets(concurrency: usize, figures: &[Figures]) {
+    let verdict = |what: &str, value: f64, least: f64| {
+        let holds = if value >= least { "holds" } else { "FAILS" };
+        println!("    {holds} {what}, {least} or more: {value:.2}");
+    };
+    let ratio = figures[0].per_second / figures[1].per_second;
+    match concurrency {
+        1 => verdict("against (a)", ratio, 0.8),
+        64 => verdict("against (a)", ratio, 3.0),
+        _ => println!("    against (a): {ratio:.2}"),
+    }
+    println!("    synchronous=normal, above 20000 counts as good: {:.0}", figures[2].per_second);
+}
+
+/// For those who only need a runtime.
+pub(crate) fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}

@@ -1,0 +1,81 @@
+//! Waiters that want one key: the child's side.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use tokio::task::JoinSet;
+
+use crate::clock;
+use crate::job::{Contest, Outcome, Turn};
+use crate::locks::Lock;
+use crate::process::Parent;
+
+/// Runs the waiters of this process, and says what came of it. `calls` counts the calls of this process, as
+/// far as it can.
+pub(crate) async fn run<L: Lock>(
+    contest: &Contest,
+    lock: L,
+    calls: impl Fn() -> u64,
+) -> Result<Outcome> {
+    let mut locks = Vec::new();
+    for _ in 0..contest.waiters {
+        locks.push(lock.for_waiter().await?);
+    }
+    // Connections and scripts, which are not what is measured.
+    let warm = format!("{}:warm:{}", contest.key, std::process::id());
+    for _ in 0..20 {
+        let guard = lock.acquire(&warm).await.map_err(|error| anyhow!(error))?;
+        lock.release(guard).await.map_err(|error| anyhow!(error))?;
+    }
+
+    let start = tokio::task::block_in_place(|| Parent.wait_for_start())?;
+    let end = start + u64::try_from(contest.time.as_nanos())?;
+    let contest = Arc::new(contest.clone());
+    let mut waiters = JoinSet::new();
+    clock::until(start).await?;
+    for lock in locks {
+        waiters.spawn(wait(lock, Arc::clone(&contest), end));
+    }
+    let before = calls();
+    clock::until(end).await?;
+    let mut outcome = Outcome { calls: calls() - before, ..Outcome::default() };
+    while let Some(waiter) = waiters.join_next().await {
+        let waiter = waiter??;
+        outcome.turns.extend(waiter.turns);
+        for (failure, count) in waiter.failures {
+            *outcome.failures.entry(failure).or_default() += count;
+        }
+    }
+    Ok(outcome)
+}
+
+async fn wait(lock: impl Lock, contest: Arc<Contest>, end: u64) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let failed = |outcome: &mut Outcome, failure| {
+        *outcome.failures.entry(failure).or_default() += 1;
+    };
+    loop {
+        let requested = clock::now();
+        if requested >= end {
+            return Ok(outcome);
+        }
+        let guard = match lock.acquire(&contest.key).await {
+            Ok(guard) => guard,
+            Err(failure) => {
+                failed(&mut outcome, failure);
+                // Not to fail faster than the store can answer.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                continue;
+            }
+        };
+        let granted = clock::now();
+        clock::exactly(contest.work).await?;
+        let release_begun = clock::now();
+        if let Err(failure) = lock.release(guard).await {
+            failed(&mut outcome, failure);
+        }
+        let release_done = clock::now();
+        outcome.turns.push(Turn { requested, granted, release_begun, release_done });
+    }
+}

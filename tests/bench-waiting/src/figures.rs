@@ -1,0 +1,109 @@
+//! What a contest came to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::job::{Outcome, Turn};
+
+/// Times in ms.
+pub(crate) struct Figures {
+    /// From the moment when a holder begins to release to the next grant, whoever gets it.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+    /// How long the release itself takes: the median.
+    pub(crate) release: f64,
+    /// The part of the time in which somebody worked.
+    pub(crate) in_use: f64,
+    pub(crate) longest_wait: f64,
+    /// The longest wait over that of the last of a line of all waiters: waiters x (work + p50).
+    pub(crate) over_ideal: f64,
+    /// The part of the turns that each process had.
+    pub(crate) shares: Vec<f64>,
+    /// The longest wait of each process.
+    pub(crate) longest_waits: Vec<f64>,
+    /// How often the lock changed hands.
+    pub(crate) hand_overs: usize,
+    pub(crate) failures: BTreeMap<String, u64>,
+}
+
+impl Figures {
+    /// Of all processes, in this time from the start on.
+    pub(crate) fn new(
+        outcomes: &[Outcome],
+        waiters: usize,
+        start: u64,
+        time: Duration,
+    ) -> Result<Self> {
+        let end = start + u64::try_from(time.as_nanos())?;
+        let mut failures = BTreeMap::new();
+        let mut turns: Vec<(usize, Turn)> = Vec::new();
+        for (process, outcome) in outcomes.iter().enumerate() {
+            turns.extend(outcome.turns.iter().map(|turn| (process, *turn)));
+            for (failure, count) in &outcome.failures {
+                *failures.entry(failure.clone()).or_default() += count;
+            }
+        }
+        turns.sort_by_key(|(_, turn)| turn.granted);
+        for pair in turns.windows(2) {
+            let [(_, one), (_, next)] = pair else { continue };
+            ensure!(next.granted >= one.release_begun, "two holders at once");
+        }
+
+        // A turn counts if it began within the time; at its end, waiters only go away.
+        let longest_wait = |of: &dyn Fn(usize) -> bool| {
+            let of = turns.iter().filter(|(process, _)| of(*process));
+            ms(of.map(|(_, turn)| turn.granted - turn.requested).max().unwrap_or(0))
+        };
+        let longest = longest_wait(&|_| true);
+        let longest_waits = (0..outcomes.len()).map(|one| longest_wait(&|of| of == one)).collect();
+        turns.retain(|(_, turn)| turn.granted < end);
+        ensure!(turns.len() > 2, "the lock did not change hands: {failures:?}");
+        let works = turns.iter().map(|(_, turn)| turn.release_begun.min(end) - turn.granted);
+        let in_use = works.clone().sum::<u64>() as f64 / time.as_nanos() as f64;
+        let hand_overs: Vec<u64> =
+            turns.windows(2).map(|pair| pair[1].1.granted - pair[0].1.release_begun).collect();
+        let (hand_overs, works) = (Sorted::new(hand_overs), Sorted::new(works.collect()));
+        let p50 = hand_overs.quantile(0.5);
+        let releases = turns.iter().map(|(_, turn)| turn.release_done - turn.release_begun);
+        let share = |process| {
+            let own = turns.iter().filter(|(one, _)| *one == process).count();
+            own as f64 / turns.len() as f64
+        };
+        Ok(Self {
+            p50,
+            p99: hand_overs.quantile(0.99),
+            max: hand_overs.quantile(1.0),
+            release: Sorted::new(releases.collect()).quantile(0.5),
+            in_use,
+            longest_wait: longest,
+            over_ideal: longest / (waiters as f64 * (works.quantile(0.5) + p50)),
+            shares: (0..outcomes.len()).map(share).collect(),
+            longest_waits,
+            hand_overs: hand_overs.0.len(),
+            failures,
+        })
+    }
+}
+
+/// Times in ns.
+pub(crate) struct Sorted(Vec<u64>);
+
+impl Sorted {
+    pub(crate) fn new(mut times: Vec<u64>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// In ms.
+    pub(crate) fn quantile(&self, part: f64) -> f64 {
+        let last = self.0.len().saturating_sub(1);
+        ms(self.0.get((last as f64 * part) as usize).copied().unwrap_or(0))
+    }
+}
+
+fn ms(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}

@@ -1,0 +1,110 @@
+//! What a child process is told to do, and what it answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the locks are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Store {
+    Memory,
+    Redis {
+        url: String,
+    },
+    Postgres {
+        url: String,
+        port: u16,
+    },
+    Firestore {
+        url: String,
+        port: u16,
+    },
+    /// With its own lock alone.
+    Etcd {
+        url: String,
+    },
+}
+
+/// What a child does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Job {
+    Contest(Contest),
+    Hold(Hold),
+    Follow(Follow),
+    Weigh,
+    Requests(Requests),
+}
+
+/// Locks to take and to hold.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    pub(crate) prefix: String,
+    pub(crate) keys: usize,
+    pub(crate) ttl: Duration,
+    /// After each.
+    pub(crate) pause: Duration,
+}
+
+/// Locks to wait for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Follow {
+    pub(crate) prefix: String,
+    pub(crate) keys: usize,
+}
+
+/// Requests that come all at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Requests {
+    pub(crate) work: Duration,
+}
+
+/// Waiters of one process that want one key, again and again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Contest {
+    pub(crate) way: Way,
+    pub(crate) key: String,
+    pub(crate) waiters: usize,
+    /// How long each holder works.
+    pub(crate) work: Duration,
+    /// For how long they begin to wait anew.
+    pub(crate) time: Duration,
+}
+
+/// With which lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Way {
+    /// Ours, with the defaults.
+    Ours,
+    /// Ours, over a backend that hears no signals: all of the process in one line.
+    Deaf,
+    /// Ours, over a backend that hears no signals, each waiter by itself: as programs that use the
+    /// TypeScript library do.
+    Alone,
+    /// `tokio::sync::Mutex`, in one process.
+    Tokio,
+    Rslock,
+    /// `pg_advisory_lock`, a session for each waiter.
+    Advisory,
+    /// etcd's own lock, a lease for each waiter.
+    Etcd,
+}
+
+/// What a contest brought in one process.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) turns: Vec<Turn>,
+    /// How often each error came instead of a lock.
+    pub(crate) failures: BTreeMap<String, u64>,
+    /// Calls to the store within the time, where only the client can count them.
+    pub(crate) calls: u64,
+}
+
+/// A lock that was waited for, held, and given back: ns of the shared clock.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Turn {
+    pub(crate) requested: u64,
+    pub(crate) granted: u64,
+    pub(crate) release_begun: u64,
+    pub(crate) release_done: u64,
+}

@@ -1,0 +1,94 @@
+//! The child processes: this program once more, with a job.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::job::{Job, Store};
+
+/// What a program that is such a child is called with first.
+pub(crate) const CHILD: &str = "--child";
+const READY: &str = "ready";
+
+/// A child, seen from its parent. Dropped, it is killed.
+pub(crate) struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub(crate) fn start(store: &Store, job: &Job) -> Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(CHILD)
+            .arg(serde_json::to_string(&(store, job))?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().context("a pipe")?;
+        let output = BufReader::new(child.stdout.take().context("a pipe")?);
+        Ok(Self { child, input, output })
+    }
+
+    /// Waits until it is connected.
+    pub(crate) fn wait_until_ready(&mut self) -> Result<()> {
+        match self.line()?.as_str() {
+            READY => Ok(()),
+            other => bail!("a child said {other:?}"),
+        }
+    }
+
+    /// Tells it when to begin.
+    pub(crate) fn begin_at(&mut self, start: u64) -> Result<()> {
+        Ok(writeln!(self.input, "{start}")?)
+    }
+
+    /// Waits for what it has to say.
+    pub(crate) fn answer<T: DeserializeOwned>(&mut self) -> Result<T> {
+        Ok(serde_json::from_str(&self.line()?)?)
+    }
+
+    /// SIGKILL: it has no time for anything.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            bail!("a child has ended too early: {}", self.child.wait()?);
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The parent, seen from a child.
+pub(crate) struct Parent;
+
+impl Parent {
+    /// Says that all is prepared, and waits for the time to begin at.
+    pub(crate) fn wait_for_start(self) -> Result<u64> {
+        println!("{READY}");
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line)?;
+        line.trim_end().parse().context("the parent is gone")
+    }
+}
+
+/// Answers the parent.
+pub(crate) fn tell(answer: &impl Serialize) -> Result<()> {
+    println!("{}", serde_json::to_string(answer)?);
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Fenced writes with redis-rs, in two forms: a script, and a transaction with WATCH and MULTI for data that
+//! a script cannot change, or must not.
+//!
+//! ```console
+//! $ docker run --rm -d -p 6379:6379 redis
+//! $ cargo run -p syncguard-examples --bin fenced_redis_rs -- redis://127.0.0.1
+//! ```
+//!
+//! The URL may also be in `SYNCGUARD_URL`.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::env;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands as _, Client, RedisResult, Script, cmd, pipe};
+use syncguard::redis::RedisBackend;
+use syncguard::{Fence, LockConfig, acquire};
+
+/// `>` and not `>=`: a holder may write more than once, and no two holders have the same fence.
+const SET: &str = "
+    local highest = redis.call('HGET', KEYS[1], 'fence')
+    if highest and tonumber(highest) > tonumber(ARGV[1]) then
+        return 0
+    end
+    redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2])
+    return 1";
+
+/// Sets a value unless somebody with a higher fence has done so before; says whether it did. The hash must
+/// neither expire nor be evicted: with it goes the memory of the highest fence.
+async fn set(
+    connection: &mut MultiplexedConnection,
+    key: &str,
+    value: &str,
+    fence: Fence,
+) -> RedisResult<bool> {
+    let script = Script::new(SET);
+    script.key(key).arg(fence.to_string()).arg(value).invoke_async(connection).await
+}
+
+/// The same without a script. The connection is of its own, since what is watched belongs to it: no other
+/// task may send anything on it meanwhile.
+async fn set_in_a_transaction(
+    client: &Client,
+    key: &str,
+    value: &str,
+    fence: Fence,
+) -> RedisResult<bool> {
+    let mut own = client.get_multiplexed_async_connection().await?;
+    loop {
+        cmd("WATCH").arg(key).exec_async(&mut own).await?;
+        let highest: Option<u64> = own.hget(key, "fence").await?;
+        if highest.is_some_and(|highest| highest > fence.get()) {
+            return Ok(false);
+        }
+        let mut write = pipe();
+        write.atomic().hset(key, "fence", fence.to_string()).hset(key, "value", value);
+        // Nothing is written if the key was changed since it was watched: then it is read again.
+        let written: Option<(u32, u32)> = write.query_async(&mut own).await?;
+        if written.is_some() {
+            return Ok(true);
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
+    let url = url.as_deref().unwrap_or("redis://127.0.0.1");
+    let backend = RedisBackend::connect(url).await?;
+    let client = Client::open(url)?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+
+    // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
+    let config = LockConfig::new("profile:7").with_ttl(Duration::from_millis(100));
+    let stalled = acquire(&backend, config).await?;
+    let successor = acquire(&backend, "profile:7").await?;
+
+    for (who, guard, value) in [("successor", &successor, "new"), ("stalled one", &stalled, "old")]
+    {
+        let fence = guard.fence();
+        let written = set(&mut connection, "data:script", value, fence).await?;
+        println!("the {who} writes under fence {fence}: {written}");
+        let written = set_in_a_transaction(&client, "data:multi", value, fence).await?;
+        println!("the {who} writes in a transaction under fence {fence}: {written}");
+    }
+    println!("released: {}", successor.release().await?.is_released());
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! A process beside others on one lock file, for the tests of the SQLite backend.
+//!
+//! - `sqlite-worker grind FILE LOG SEED` takes and releases locks until it is killed, and writes down which.
+//! - `sqlite-worker keep-out FILE` keeps everybody else from writing until its input ends.
+//! - `sqlite-worker try FILE` takes a lock and releases it, and says what came of it.
+//! - `sqlite-worker fill FILE FILLER` takes locks until that fails, deletes the filler, and goes on.
+//! - `sqlite-worker fork FILE` opens the file, forks, and tries it in the child.
+
+#![allow(clippy::print_stdout, reason = "its parent reads it")]
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rusqlite::{Connection, TransactionBehavior};
+use rustix::time::{ClockId, clock_gettime};
+use syncguard::sqlite::{SqliteBackend, SqliteOptions};
+use syncguard::{
+    AcquireRequest, AcquireResult, ErrorCode, Fence, LockBackend as _, LockError, ReleaseRequest,
+};
+use syncguard_tests::random::Random;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["grind", file, log, seed] => {
+            runtime()?.block_on(grind(Path::new(file), Path::new(log), seed.parse()?))
+        }
+        ["keep-out", file] => keep_out(Path::new(file)),
+        ["try", file] => {
+            println!("{}", told(runtime()?.block_on(try_once(Path::new(file)))));
+            Ok(())
+        }
+        ["fill", file, filler] => runtime()?.block_on(fill(Path::new(file), Path::new(filler))),
+        ["fork", file] => fork_and_try(Path::new(file)),
+        _ => bail!("sqlite-worker grind|keep-out|try|fill|fork FILE …"),
+    }
+}
+
+fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+/// What came of it, for the parent.
+fn told(result: Result<Fence, LockError>) -> String {
+    match result {
+        Ok(fence) => format!("fence {}", fence.get()),
+        Err(error) => format!("error {} {}", error.code(), error.message()),
+    }
+}
+
+/// Four tasks on five keys. The log has a line for each lock that was granted, and one before its release.
+async fn grind(file: &Path, log: &Path, seed: u64) -> Result<()> {
+    const KEYS: u64 = 5;
+    let backend = SqliteBackend::open(file).await?;
+    let mut tasks = JoinSet::new();
+    for task in 0..4 {
+        let (backend, log) =
+            (backend.clone(), File::options().append(true).create(true).open(log)?);
+        let mut random = Random::new(seed.wrapping_mul(31).wrapping_add(task));
+        tasks.spawn(async move {
+            loop {
+                let key = format!("key {}", random.number() % KEYS);
+                let granted = backend.acquire(AcquireRequest::new(&key, HOUR)?).await?;
+                let AcquireResult::Acquired(lock) = granted else {
+                    tokio::task::yield_now().await;
+                    continue;
+                };
+                note(&log, 'G', &key, lock.fence)?;
+                if random.number().is_multiple_of(4) {
+                    tokio::time::sleep(Duration::from_millis(random.number() % 3)).await;
+                }
+                note(&log, 'R', &key, lock.fence)?;
+                let released = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+                ensure!(released.is_released(), "the lock was gone");
+            }
+        });
+    }
+    tasks.join_next().await.context("no task")??
+}
+
+/// One write, so that a SIGKILL leaves whole lines.
+fn note(mut log: &File, what: char, key: &str, fence: Fence) -> Result<()> {
+    let now = clock_gettime(ClockId::Monotonic);
+    let line = format!("{what} {key} {} {}{:09}\n", fence.get(), now.tv_sec, now.tv_nsec);
+    Ok(log.write_all(line.as_bytes())?)
+}
+
+fn keep_out(file: &Path) -> Result<()> {
+    let mut connection = Connection::open(file)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute("INSERT INTO fences VALUES ('half done', 7)", ())?;
+    println!("in");
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    transaction.rollback()?;
+    println!("out");
+    Ok(())
+}
+
+async fn try_once(file: &Path) -> Result<Fence, LockError> {
+    let backend = SqliteBackend::open(file).await?;
+    take_and_release(&backend, "key").await
+}
+
+async fn take_and_release(backend: &SqliteBackend, key: &str) -> Result<Fence, LockError> {
+    match backend.acquire(AcquireRequest::new(key, HOUR)?).await? {
+        AcquireResult::Locked(_) => Err(LockError::internal("somebody else has it")),
+        AcquireResult::Acquired(lock) => {
+            let released = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+            if released.is_released() { Ok(lock.fence) } else { Err(LockError::internal("gone")) }
+        }
+    }
+}
+
+/// The disk is small.
+async fn fill(file: &Path, filler: &Path) -> Result<()> {
+    let options = SqliteOptions::new().with_operation_timeout(Duration::from_secs(2));
+    let backend = SqliteBackend::open_with(file, options).await?;
+    let mut last = 0;
+    let error = loop {
+        ensure!(last < 100_000, "the disk is not full");
+        let key = format!("{last:0>400}");
+        match backend.acquire(AcquireRequest::new(&key, HOUR)?).await {
+            Ok(granted) => ensure!(granted.is_acquired(), "a new key was locked"),
+            Err(error) => break error,
+        }
+        last += 1;
+    };
+    ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
+    ensure!(error.message().contains("full"), "{error}");
+    let held = format!("{:0>400}", last - 1);
+    let again = backend.acquire(AcquireRequest::new(&held, HOUR)?).await?;
+    ensure!(again.is_locked(), "a lock was granted twice on a full disk");
+    std::fs::remove_file(filler)?;
+    // What failed has left nothing, or is cleaned up soon.
+    let failed = format!("{last:0>400}");
+    let mut tries = 0;
+    loop {
+        match backend.acquire(AcquireRequest::new(&failed, HOUR)?).await {
+            Ok(AcquireResult::Acquired(_)) => break,
+            other => ensure!(tries < 500, "no service on a disk that has room again: {other:?}"),
+        }
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    println!("full after {last}, and back");
+    Ok(())
+}
+
+fn fork_and_try(file: &Path) -> Result<()> {
+    let runtime = runtime()?;
+    let backend = runtime.block_on(SqliteBackend::open(file))?;
+    let before = told(runtime.block_on(take_and_release(&backend, "key")));
+    println!("before: {before}");
+    std::io::stdout().flush()?;
+    match fork::fork().context("no fork")? {
+        fork::Fork::Child => {
+            // The runtime's own descriptors are shared with the parent; a new one has its own.
+            let runtime = self::runtime()?;
+            println!("child: {}", told(runtime.block_on(take_and_release(&backend, "key"))));
+            println!("child opens: {}", told(runtime.block_on(try_once(file))));
+            std::io::stdout().flush()?;
+            rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            )?;
+        }
+        fork::Fork::Parent(child) => {
+            let child = rustix::process::Pid::from_raw(child).context("no child")?;
+            rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty())?;
+            println!("parent: {}", told(runtime.block_on(take_and_release(&backend, "key"))));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Signals: whoever waits hears of releases over a `Listen` stream.
+//!
+//! Polls come after minutes here, so that a signal alone explains what comes sooner.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use syncguard_firestore::gcloud_sdk::tonic::Code;
+use syncguard_firestore::{
+    AcquisitionOptions, FirestoreBackend, Key, KeyWatch, LockBackend as _, LockConfig, LockGuard,
+    ReleaseRequest, SignalStatus, WatchRequest, acquire,
+};
+use syncguard_test_services::proxy::FaultProxy;
+
+use crate::gateway::Gateway;
+use crate::support::{
+    Raw, backend, backend_with, eventually, fresh, options, options_at, shared, take,
+};
+
+const MINUTES: Duration = Duration::from_secs(600);
+
+fn patient(key: &str) -> LockConfig {
+    let options = AcquisitionOptions::patient(MINUTES).with_retry_delay(MINUTES);
+    LockConfig::new(key).with_ttl(MINUTES).with_acquisition(options)
+}
+
+/// Waits for a lock in the background, and listens already.
+async fn waiter(
+    backend: &FirestoreBackend,
+    key: &str,
+) -> tokio::task::JoinHandle<LockGuard<FirestoreBackend>> {
+    let waiting = backend.clone();
+    let config = patient(key);
+    let task = tokio::spawn(async move { acquire(&waiting, config).await.expect("a lock") });
+    eventually("listening", async || backend.signals() == SignalStatus::Working).await;
+    task
+}
+
+async fn watch(backend: &FirestoreBackend, key: &str) -> Option<KeyWatch> {
+    backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_by_another_process_is_heard_whoever_makes_it() -> Result<()> {
+    let url = fresh();
+    let (here, there) = (backend(&url).await, backend(&url).await);
+    for round in 0..10 {
+        let lock = take(&there, "k", 600_000).await;
+        let waiting = waiter(&here, "k").await;
+        let released = Instant::now();
+        if round % 2 == 0 {
+            assert!(there.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        } else {
+            // As the TypeScript library does it.
+            Raw::new(&url).delete("locks/k").await;
+        }
+        let guard = waiting.await?;
+        assert!(released.elapsed() < Duration::from_secs(5), "{:?}", released.elapsed());
+        assert!(guard.release().await?.is_released());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_wake_up_is_lost_in_many_hand_overs() -> Result<()> {
+    const ROUNDS: usize = 50;
+    let url = fresh();
+    let (one, two) = (backend(&url).await, backend(&url).await);
+    let longest = |backend: FirestoreBackend| async move {
+        let mut longest = Duration::ZERO;
+        for _ in 0..ROUNDS {
+            let asked = Instant::now();
+            let guard = acquire(&backend, patient("k")).await.expect("a lock");
+            longest = longest.max(asked.elapsed());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            drop(guard);
+        }
+        longest
+    };
+    let (one, two) = tokio::join!(longest(one), longest(two));
+    assert!(one.max(two) < Duration::from_secs(10), "{one:?} {two:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_says_whether_the_lock_is_live_and_signals_its_end() -> Result<()> {
+    let url = fresh();
+    let (here, there) = (backend(&url).await, backend(&url).await);
+    let free = watch(&here, "k").await.expect("a watch");
+    assert!(!free.is_locked());
+    let lock = take(&there, "k", 600_000).await;
+    let mut held = watch(&here, "k").await.expect("a watch");
+    let mut other = watch(&here, "other").await.expect("a watch");
+    eventually("told", async || watch(&here, "k").await.is_some_and(|watch| watch.is_locked()))
+        .await;
+    let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;
+    tokio::time::timeout(Duration::from_secs(20), held.changed()).await?;
+    assert!(!held.is_over());
+    let quiet = tokio::time::timeout(Duration::from_millis(200), other.changed()).await;
+    assert!(quiet.is_err(), "another key");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_thousand_keys_are_listened_to_over_one_stream_that_ends_when_it_is_idle() -> Result<()> {
+    let raw = Raw::new(&fresh());
+    let here = raw.backend(&format!("firestore://{}", project(&raw)), &options());
+    raw.calls();
+    let mut watches = Vec::new();
+    for number in 0..1_000 {
+        watches.push(watch(&here, &format!("k{number}")).await.expect("a watch"));
+    }
+    assert_eq!(raw.calls(), 1, "one stream");
+    drop(watches);
+    eventually("idle", async || here.signals() == SignalStatus::Unused).await;
+    assert!(watch(&here, "k").await.is_some());
+    assert_eq!(raw.calls(), 1, "a new one");
+    Ok(())
+}
+
+fn project(raw: &Raw) -> &str {
+    raw.database.split('/').nth(1).expect("a project")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_severed_stream_comes_back_by_itself() -> Result<()> {
+    let proxy = FaultProxy::start(shared().port())?;
+    let url = fresh();
+    let (here, there) = (backend_with(&url, options_at(proxy.port())).await, backend(&url).await);
+    for _ in 0..3 {
+        let lock = take(&there, "k", 600_000).await;
+        let options = AcquisitionOptions::patient(MINUTES);
+        let waiting = tokio::spawn({
+            let (here, config) = (here.clone(), patient("k").with_acquisition(options));
+            async move { acquire(&here, config).await }
+        });
+        eventually("listening", async || here.signals() == SignalStatus::Working).await;
+        let mut heard = watch(&here, "k").await.expect("a watch");
+        proxy.sever();
+        tokio::time::timeout(Duration::from_secs(20), heard.changed()).await?;
+        assert!(heard.is_over(), "whoever waits hears that nothing is heard");
+        // The polls of the waiter bring the stream back.
+        eventually("listening again", async || here.signals() == SignalStatus::Working).await;
+        let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;
+        assert!(waiting.await??.release().await?.is_released());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_stream_is_asked_for_now_and_then_and_polls_go_on() -> Result<()> {
+    let gateway = Gateway::start();
+    gateway.set("Listen", Code::PermissionDenied, u32::MAX);
+    let url = fresh();
+    let here = backend_with(&url, options_at(gateway.port)).await;
+    let there = backend(&url).await;
+    let lock = take(&there, "k", 600_000).await;
+    let started = Instant::now();
+    let mut tries = 0;
+    while started.elapsed() < Duration::from_secs(2) {
+        assert!(watch(&here, "k").await.is_none());
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(here.signals(), SignalStatus::Failing);
+    assert!(tries > 50, "an answer at once while it is known: {tries}");
+    let asked = u32::MAX - gateway.clear();
+    assert!(asked < 15, "not a busy loop: {asked} in two seconds");
+    gateway.set("Listen", Code::PermissionDenied, u32::MAX);
+    let waiting = tokio::spawn({
+        let config = patient("k").with_acquisition(AcquisitionOptions::patient(MINUTES));
+        let here = here.clone();
+        async move { acquire(&here, config).await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;
+    let released = Instant::now();
+    let guard = waiting.await??;
+    assert!(released.elapsed() < Duration::from_secs(5), "{:?}", released.elapsed());
+    drop(guard);
+    Ok(())
+}
+
+#[test]
+fn the_stream_survives_the_runtime_that_it_was_made_in() -> Result<()> {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let main = runtime()?;
+    let url = fresh();
+    let here = main.block_on(backend(&url));
+    let first = runtime()?;
+    let mut heard = first.block_on(watch(&here, "k")).expect("a watch");
+    drop(first);
+    main.block_on(async {
+        tokio::time::timeout(Duration::from_secs(20), heard.changed()).await?;
+        assert!(heard.is_over());
+        eventually("listening", async || watch(&here, "k").await.is_some()).await;
+        anyhow::Ok(())
+    })
+}
+
+#[test]
+fn a_backend_that_is_dropped_leaves_no_task() -> Result<()> {
+    let main = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    main.block_on(async {
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let here = backend(&fresh()).await;
+        drop(watch(&here, "k").await.expect("a watch"));
+        assert!(tasks() > 0);
+        drop(here);
+        let started = Instant::now();
+        eventually("quiet", async || tasks() == 0).await;
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    });
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Three processes with an election: leaders are killed, stopped, cut off and asked to resign.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use syncguard::TIME_TOLERANCE;
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_tests::history::{Answer, Call, Entry, Fault, History};
+
+use crate::recipes::{BUSY, Granted, Stage, Worker, granted, on_each_store};
+use crate::stores::Store;
+
+const TTL: Duration = Duration::from_millis(1_500);
+const KEY: &str = "leader";
+
+#[test]
+fn never_two_lead_and_a_new_one_does_soon() {
+    on_each_store(run);
+}
+
+/// A candidate behind a way of its own.
+struct Candidate {
+    worker: Worker,
+    way: FaultProxy,
+}
+
+struct Candidates<'a> {
+    store: &'a Store,
+    stage: Stage<'a>,
+    all: Vec<Candidate>,
+}
+
+fn run(store: &Store, folder: &Path) -> Result<String> {
+    let mut it = Candidates { store, stage: Stage::new(folder)?, all: Vec::new() };
+    for _ in 0..3 {
+        it.start()?;
+    }
+    let first = it.next(0)?;
+    // The longest that is allowed after a leader is gone without a word.
+    let gone = TTL + TIME_TOLERANCE + Duration::from_secs(1);
+
+    let dead = it.take(&first)?;
+    let at = Instant::now();
+    it.stage.kill(dead.worker)?;
+    let second = it.next(first.fence)?;
+    let killed = at.elapsed();
+    ensure!(killed < gone + BUSY, "{killed:?} after a kill");
+    it.start()?;
+
+    let mut sleeper = it.take(&second)?;
+    sleeper.worker.process.pause()?;
+    it.stage.recorder.note(Entry::Fault(Fault::Stopped));
+    let third = it.next(second.fence)?;
+    sleeper.worker.process.resume()?;
+    it.all.push(sleeper);
+
+    let lonely = it.take(&third)?;
+    let at = Instant::now();
+    lonely.way.freeze(true);
+    it.stage.recorder.note(Entry::Fault(Fault::Frozen));
+    let fourth = it.next(third.fence)?;
+    let cut = at.elapsed();
+    ensure!(cut < gone + BUSY, "{cut:?} after a cut");
+    lonely.way.freeze(false);
+    lonely.way.sever();
+    it.all.push(lonely);
+
+    // Who hears of it first is a race of two.
+    let (mut before, mut longest) = (fourth, Duration::ZERO);
+    for _ in 0..3 {
+        // Whoever resigned before is a candidate again by then, and listens.
+        std::thread::sleep(Duration::from_millis(1_300));
+        let at = Instant::now();
+        let leader = it.find(&before)?;
+        let pid =
+            Pid::from_raw(it.all[leader].worker.process.pid().cast_signed()).context("a pid")?;
+        kill_process(pid, Signal::USR1)?;
+        let next = it.next(before.fence)?;
+        ensure!(next.process != before.process, "it took the lead again at once");
+        longest = longest.max(at.elapsed());
+        before = next;
+    }
+    ensure!(longest < BUSY, "{longest:?} after a resignation");
+
+    let Candidates { stage, all, .. } = it;
+    let (workers, ways): (Vec<_>, Vec<_>) = all.into_iter().map(|it| (it.worker, it.way)).unzip();
+    stage.stop(workers)?;
+    drop(ways);
+    stage.check()?;
+    let history = stage.history()?;
+    let fences: Vec<_> = granted(&history).iter().map(|it| it.fence).collect();
+    ensure!(fences.is_sorted_by(|one, other| one < other), "{fences:?}");
+    let handed = handed_over(&history);
+    let told = history.notes.iter().filter(|(_, it)| matches!(it, Entry::Told { .. })).count();
+    ensure!(told >= 4, "only {told} were told to stop");
+    let (live, _) = runtime()?.block_on(store.leftovers())?;
+    ensure!(live == 0, "the lock was not given back");
+    Ok(format!(
+        "a new leader {killed:.1?} after a kill, {cut:.1?} after a cut, {longest:.1?} after a resignation \
+         (from release to grant {handed:?} ms); {} terms",
+        fences.len()
+    ))
+}
+
+/// From each release that was answered to the next grant, in milliseconds.
+fn handed_over(history: &History) -> Vec<u64> {
+    let grants = granted(history);
+    let releases = history.operations.iter().filter(|operation| {
+        matches!(operation.call, Call::Release { .. })
+            && matches!(operation.answer(), Some(Answer::Released))
+    });
+    let next = |at| grants.iter().find(|grant| grant.at.steady > at);
+    releases
+        .filter_map(|it| Some((next(it.called.steady)?.at.steady - it.called.steady) / 1000))
+        .collect()
+}
+
+impl Candidates<'_> {
+    fn start(&mut self) -> Result<()> {
+        let way = FaultProxy::start(self.store.port().context("a server")?)?;
+        let rest = [KEY.to_owned(), TTL.as_millis().to_string()];
+        let worker = self.stage.start("election", &self.store.url_at(Some(way.port())), &rest)?;
+        self.all.push(Candidate { worker, way });
+        Ok(())
+    }
+
+    /// The next one that leads, under a higher fence.
+    fn next(&self, after: u64) -> Result<Granted> {
+        self.stage.until("new leader", |history| {
+            granted(history).into_iter().find(|it| it.key == KEY && it.fence > after)
+        })
+    }
+
+    fn find(&self, leader: &Granted) -> Result<usize> {
+        let position = self.all.iter().position(|it| it.worker.name == leader.process);
+        position.context("a leader that is not there any more")
+    }
+
+    fn take(&mut self, leader: &Granted) -> Result<Candidate> {
+        let index = self.find(leader)?;
+        Ok(self.all.swap_remove(index))
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}

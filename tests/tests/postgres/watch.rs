@@ -1,0 +1,7 @@
+//! Signals between processes.
+
+mod hand_overs;
+mod lost;
+mod poolers;
+mod stage;
+mod tidy;

@@ -1,0 +1,271 @@
+//! Who waits is told, and nobody else.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use std::future::poll_fn;
+use syncguard_postgres::tokio_postgres::{AsyncMessage, NoTls};
+use syncguard_postgres::{
+    LockBackend as _, PostgresBackend, PostgresOptions, ReleaseRequest, SignalStatus, acquire,
+};
+
+use syncguard_test_services::proxy::FaultProxy;
+
+use super::stage::{POLL, SOON, Stage, deaf_without_signals, watch};
+use crate::support::{MINUTE, connect, pool, request, take, url_of};
+
+/// Two backends that share nothing but the server hand a key to and fro. Each round a waiter comes while
+/// the release is on its way, a little earlier or later: none is lost between refusal and watch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_release_is_lost_however_close_the_waiter_comes_to_it() -> Result<()> {
+    const ROUNDS: u32 = 400;
+    let stage = Stage::new().await?;
+    let backends = [stage.backend().await?, stage.backend().await?];
+    let mut took = Vec::new();
+    for round in 0..ROUNDS {
+        let holder = &backends[round as usize % 2];
+        let waiter = backends[(round as usize + 1) % 2].clone();
+        let held = acquire(holder, deaf_without_signals("key")).await?;
+        let waiting =
+            tokio::spawn(async move { acquire(&waiter, deaf_without_signals("key")).await });
+        tokio::time::sleep(Duration::from_micros(u64::from(round % 80) * 100)).await;
+        let released = Instant::now();
+        ensure!(held.release().await?.is_released());
+        let guard = waiting.await??;
+        took.push(released.elapsed());
+        ensure!(guard.release().await?.is_released());
+    }
+    took.sort();
+    let [p50, p99, max] = [took.len() / 2, took.len() * 99 / 100, took.len() - 1].map(|i| took[i]);
+    println!("{ROUNDS} hand-overs: p50 {p50:?}, p99 {p99:?}, max {max:?}; poll {POLL:?}");
+    ensure!(max < SOON, "{took:?}");
+    Ok(())
+}
+
+/// Many waiters in two processes; the key goes through all of them without a poll.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_goes_through_two_processes_without_a_poll() -> Result<()> {
+    const EACH: usize = 100;
+    let stage = Stage::new().await?;
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut longest = Duration::ZERO;
+    for backend in [stage.backend().await?, stage.backend().await?] {
+        for _ in 0..4 {
+            let backend = backend.clone();
+            tasks.spawn(async move {
+                let mut longest = Duration::ZERO;
+                for _ in 0..EACH {
+                    let started = Instant::now();
+                    let guard = acquire(&backend, deaf_without_signals("key")).await?;
+                    longest = longest.max(started.elapsed());
+                    guard.release().await?;
+                }
+                anyhow::Ok(longest)
+            });
+        }
+    }
+    while let Some(task) = tasks.join_next().await {
+        longest = longest.max(task??);
+    }
+    println!("longest wait {longest:?}");
+    ensure!(longest < SOON, "{longest:?}");
+    Ok(())
+}
+
+/// A commit with NOTIFY takes a lock of the whole server.
+#[tokio::test]
+async fn nobody_is_told_of_a_key_that_nobody_watches() -> Result<()> {
+    let stage = Stage::new().await?;
+    let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
+    let oid: i64 =
+        stage.admin.query_one("SELECT 'syncguard_locks'::regclass::oid::bigint", &[]).await?.get(0);
+    // A watch of another key, and one that has ended.
+    let other = watch(&ours, "other").await;
+    ensure!(other.is_some());
+    drop(watch(&ours, "key").await);
+    stage.watches(1).await?;
+
+    let (client, mut connection) =
+        syncguard_postgres::tokio_postgres::connect(&stage.server.url(), NoTls).await?;
+    let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(said) = message {
+                drop(sender.send(said.payload().to_owned()));
+            }
+        }
+    });
+    client.batch_execute(&format!("LISTEN syncguard_{oid}")).await?;
+    for _ in 0..200 {
+        for backend in [&ours, &theirs] {
+            let lock = take(backend, "key").await;
+            ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        }
+    }
+    let lock = take(&theirs, "other").await;
+    ensure!(theirs.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    stage.admin.batch_execute(&format!("NOTIFY syncguard_{oid}, 'end'")).await?;
+
+    let mut said = Vec::new();
+    while said.last().is_none_or(|last| last != "end") {
+        said.extend(heard.recv().await);
+    }
+    // One for the watched key: a number in hexadecimal digits, and nothing of the key.
+    ensure!(said.len() == 2, "{said:?}");
+    ensure!(u64::from_str_radix(&said[0], 16).is_ok(), "{said:?}");
+    Ok(())
+}
+
+/// One watch hears of many releases, and of those by whoever it may be; two on one key share a number.
+#[tokio::test]
+async fn a_watch_lasts_over_many_releases() -> Result<()> {
+    let stage = Stage::new().await?;
+    let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
+    let mut watches = [watch(&ours, "key").await, watch(&ours, "key").await];
+    ensure!(stage.watched().await? == 1);
+    for round in 0..20 {
+        let backend = if round % 2 == 0 { &ours } else { &theirs };
+        let lock = take(backend, "key").await;
+        ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        for watch in watches.iter_mut().flatten() {
+            tokio::time::timeout(SOON, watch.changed()).await?;
+            ensure!(!watch.is_over());
+        }
+    }
+    watches[0] = None;
+    let lock = take(&theirs, "key").await;
+    ensure!(theirs.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    for watch in watches.iter_mut().flatten() {
+        tokio::time::timeout(SOON, watch.changed()).await?;
+    }
+    ensure!(stage.watched().await? == 1);
+    Ok(())
+}
+
+/// The same key in another table is another key.
+#[tokio::test]
+async fn tables_are_told_apart_however_they_are_written() -> Result<()> {
+    let stage = Stage::new().await?;
+    let named = |locks: &str, fences: &str| PostgresOptions::new().with_tables(locks, fences);
+    let url = stage.server.url();
+    let same = named("public.syncguard_locks", "public.syncguard_fence_counters");
+    let same = PostgresBackend::connect_with(&url, same).await?;
+    let other = PostgresBackend::connect_with(&url, named("other_locks", "other_fences")).await?;
+    other.setup_schema().await?;
+    let ours = stage.backend().await?;
+    let mut watch = watch(&ours, "key").await.expect("a watch");
+
+    let lock = take(&other, "key").await;
+    ensure!(other.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    let unheard = tokio::time::timeout(Duration::from_millis(200), watch.changed()).await;
+    ensure!(unheard.is_err());
+    let lock = take(&same, "key").await;
+    ensure!(same.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    tokio::time::timeout(SOON, watch.changed()).await?;
+    Ok(())
+}
+
+/// As long as a release is being committed, nobody can watch its key. Others can watch theirs, and the one
+/// who waits for it is told that it has to poll.
+#[tokio::test]
+async fn a_release_under_way_holds_nobody_else_up() -> Result<()> {
+    let stage = Stage::new().await?;
+    let backend = stage.backend().await?;
+    let number = "hashtextextended('key', 'syncguard_locks'::regclass::oid::bigint)";
+    stage.admin.batch_execute(&format!("SELECT pg_advisory_lock({number})")).await?;
+    let started = Instant::now();
+    let (blocked, other) = tokio::join!(watch(&backend, "key"), async {
+        let other = watch(&backend, "other").await;
+        (other.is_some(), started.elapsed())
+    });
+    ensure!(blocked.is_none() && other.0);
+    ensure!(other.1 < started.elapsed());
+    ensure!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    stage.admin.batch_execute(&format!("SELECT pg_advisory_unlock({number})")).await?;
+    ensure!(watch(&backend, "key").await.is_some());
+    Ok(())
+}
+
+/// A grant that nobody has heard of is given back in the background, and those who wait are told.
+#[tokio::test]
+async fn a_lock_that_is_given_back_in_the_background_is_heard_of() -> Result<()> {
+    let stage = Stage::new().await?;
+    let proxy = FaultProxy::start(stage.server.port())?;
+    let options = PostgresOptions::new().with_statement_timeout(Duration::from_millis(500));
+    let theirs = PostgresBackend::connect_with(&url_of(proxy.port()), options).await?;
+    let warm = take(&theirs, "warm").await;
+    ensure!(theirs.release(ReleaseRequest::new(warm.lock_id)).await?.is_released());
+    let ours = stage.backend().await?;
+    let mut watching = watch(&ours, "key").await.expect("a watch");
+    // The server grants, and the answer does not come.
+    proxy.set_latency(Duration::ZERO, Duration::from_millis(900));
+    ensure!(theirs.acquire(request("key", MINUTE)).await.is_err());
+    proxy.set_latency(Duration::ZERO, Duration::ZERO);
+    tokio::time::timeout(SOON, watching.changed()).await?;
+    ensure!(!watching.is_over());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_report_says_whether_signals_work() -> Result<()> {
+    let stage = Stage::new().await?;
+    let backend = stage.backend().await?;
+    ensure!(backend.durability_report().await?.signals == SignalStatus::Unused);
+    let watching = watch(&backend, "key").await;
+    ensure!(watching.is_some());
+    ensure!(backend.durability_report().await?.signals == SignalStatus::Working);
+
+    let url = stage.server.url();
+    let off = PostgresOptions::new().with_signals(false);
+    for (backend, status) in [
+        (PostgresBackend::connect(&format!("{url}?signals=false")).await?, SignalStatus::Off),
+        (PostgresBackend::connect_with(&url, off.clone()).await?, SignalStatus::Off),
+        (PostgresBackend::from_pool(pool(&url, 1), PostgresOptions::new())?, SignalStatus::Off),
+    ] {
+        ensure!(watch(&backend, "key").await.is_none());
+        ensure!(backend.durability_report().await?.signals == status);
+    }
+    // Who has them turned off does not signal either.
+    let silent = PostgresBackend::connect_with(&url, off).await?;
+    let lock = take(&silent, "key").await;
+    ensure!(silent.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    let mut watching = watching;
+    let heard = watching.as_mut().map(syncguard_postgres::KeyWatch::changed).expect("a watch");
+    ensure!(tokio::time::timeout(Duration::from_millis(200), heard).await.is_err());
+    Ok(())
+}
+
+/// Who may use the tables may wait: nothing is to be granted for signals. And over a pool of one's own
+/// it takes no more than to say how it connects.
+#[tokio::test]
+async fn signals_need_no_privileges() -> Result<()> {
+    let stage = Stage::new().await?;
+    stage
+        .admin
+        .batch_execute(
+            "CREATE ROLE plain LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks TO plain;
+             GRANT SELECT, INSERT, UPDATE ON syncguard_fence_counters TO plain;
+             REVOKE ALL ON SCHEMA public FROM plain; CREATE ROLE listener LOGIN;",
+        )
+        .await?;
+    let url = stage.server.url().replace("postgres:syncguard@", "plain@");
+    ensure!(url.contains("plain@"));
+    let listener = stage.server.url().replace("postgres:syncguard@", "listener@").parse()?;
+    let options = PostgresOptions::new().with_signals_over(&listener, NoTls);
+    let over_a_pool = PostgresBackend::from_pool(pool(&url, 2), options)?;
+    for waiter in [PostgresBackend::connect(&url).await?, over_a_pool] {
+        let holder = PostgresBackend::connect(&url).await?;
+        let held = acquire(&holder, deaf_without_signals("key")).await?;
+        let waiting = tokio::spawn({
+            let waiter = waiter.clone();
+            async move { acquire(&waiter, deaf_without_signals("key")).await }
+        });
+        stage.watches(1).await?;
+        held.release().await?;
+        let guard = tokio::time::timeout(SOON, waiting).await???;
+        guard.release().await?;
+    }
+    let client = connect(&url).await;
+    ensure!(client.batch_execute("DELETE FROM syncguard_fence_counters").await.is_err());
+    Ok(())
+}

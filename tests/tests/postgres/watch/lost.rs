@@ -1,0 +1,187 @@
+//! Connections that are killed, stalled or refused: waiting goes on by polling and comes back by itself.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard_postgres::tokio_postgres::{Config, NoTls};
+use syncguard_postgres::{
+    AcquisitionOptions, LockBackend as _, LockConfig, PostgresBackend, PostgresOptions,
+    ReleaseRequest, SignalStatus, acquire,
+};
+use syncguard_test_services::proxy::FaultProxy;
+
+use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_in_time};
+use crate::support::{MINUTE, take};
+use crate::warnings::Warnings;
+
+/// Hands the key over by nothing but a signal.
+async fn hears(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
+    let mut watch = watch_in_time(ours, "another").await?;
+    let lock = take(theirs, "another").await;
+    ensure!(theirs.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    tokio::time::timeout(SOON, watch.changed()).await?;
+    ensure!(!watch.is_over());
+    Ok(())
+}
+
+/// One that polls gets the lock although it hears nothing.
+async fn polls(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
+    let patient = AcquisitionOptions::patient(MINUTE);
+    let held = acquire(theirs, deaf_without_signals("polled")).await?;
+    let waiting = tokio::spawn({
+        let ours = ours.clone();
+        let config = LockConfig::new("polled").with_acquisition(patient);
+        async move { acquire(&ours, config).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    held.release().await?;
+    let guard = tokio::time::timeout(SOON, waiting).await???;
+    guard.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_killed_connection_ends_its_watches_and_comes_back() -> Result<()> {
+    const KILLS: usize = 20;
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let stage = Stage::new().await?;
+    let proxy = FaultProxy::start(stage.server.port())?;
+    let ours = stage.backend_that_listens_over(proxy.port()).await?;
+    let theirs = stage.backend().await?;
+    let before = warnings.count();
+    hears(&ours, &theirs).await?;
+    ensure!(proxy.counters().connections == 1);
+
+    // Again and again, at once.
+    let started = Instant::now();
+    for _ in 0..KILLS {
+        let mut watches = [watch_in_time(&ours, "a").await?, watch_in_time(&ours, "b").await?];
+        stage.kill_listeners().await?;
+        for watch in &mut watches {
+            eventually("the end", async || {
+                watch.changed().await;
+                Ok(watch.is_over())
+            })
+            .await?;
+        }
+        ensure!(watch(&ours, "a").await.is_none(), "it takes a rest first");
+        if started.elapsed() > Duration::from_secs(6) {
+            break;
+        }
+    }
+    let took = started.elapsed();
+    let opened = proxy.counters().connections;
+    let said = warnings.count() - before;
+    println!("{opened} connections in {took:?}, {said} warnings");
+    ensure!(said == 1, "{said} warnings");
+    ensure!(opened < 10, "{opened} connections in {took:?}");
+    polls(&ours, &theirs).await?;
+    hears(&ours, &theirs).await?;
+    Ok(())
+}
+
+/// However many watch or ask, the log says once that nothing is heard, and once that all is well.
+#[tokio::test]
+async fn a_refused_connection_is_said_once_and_tried_in_moderation() -> Result<()> {
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let stage = Stage::new().await?;
+    stage.admin.batch_execute("CREATE ROLE listener LOGIN CONNECTION LIMIT 0").await?;
+    let proxy = FaultProxy::start(stage.server.port())?;
+    let listener: Config =
+        format!("host=127.0.0.1 port={} user=listener dbname=postgres", proxy.port()).parse()?;
+    let options = PostgresOptions::new().with_signals_over(&listener, NoTls);
+    let ours = PostgresBackend::connect_with(&stage.server.url(), options).await?;
+    let theirs = stage.backend().await?;
+    let before = warnings.count();
+
+    let started = Instant::now();
+    let mut asked = 0;
+    while started.elapsed() < Duration::from_secs(4) {
+        ensure!(watch(&ours, "key").await.is_none());
+        asked += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let tried = proxy.counters().connections;
+    println!("{asked} times asked, {tried} times tried, {} warnings", warnings.count() - before);
+    ensure!(asked > 100 && (2..=10).contains(&tried), "{tried} of {asked}");
+    ensure!(warnings.count() - before == 1, "{} warnings", warnings.count() - before);
+    ensure!(ours.durability_report().await?.signals == SignalStatus::Failing);
+    polls(&ours, &theirs).await?;
+
+    stage.admin.batch_execute("ALTER ROLE listener CONNECTION LIMIT 1").await?;
+    hears(&ours, &theirs).await?;
+    ensure!(ours.durability_report().await?.signals == SignalStatus::Working);
+    ensure!(warnings.count() - before == 1);
+    Ok(())
+}
+
+/// A line that swallows everything is found out, with traffic and without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stalled_connection_is_noticed() -> Result<()> {
+    let stage = Stage::new().await?;
+    let proxy = FaultProxy::start(stage.server.port())?;
+    let ours = stage.backend_that_listens_over(proxy.port()).await?;
+    let theirs = stage.backend().await?;
+    for has_traffic in [true, false] {
+        let mut idle = watch_in_time(&ours, "key").await?;
+        hears(&ours, &theirs).await?;
+        stage.watches(1).await?;
+        proxy.freeze(true);
+        let started = Instant::now();
+        if has_traffic {
+            ensure!(watch(&ours, "new").await.is_none());
+            ensure!(started.elapsed() < SOON);
+        }
+        let limit = if has_traffic { SOON } else { Duration::from_secs(13) };
+        tokio::time::timeout(limit, idle.changed()).await?;
+        ensure!(idle.is_over());
+        println!("noticed after {:?}", started.elapsed());
+        polls(&ours, &theirs).await?;
+        // While connections are opened in vain, nobody waits for them for long.
+        let started = Instant::now();
+        ensure!(watch(&ours, "new").await.is_none());
+        ensure!(started.elapsed() < Duration::from_secs(1));
+        proxy.freeze(false);
+        hears(&ours, &theirs).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
+    let mut stage = Stage::new().await?;
+    let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
+    let mut before = watch_in_time(&ours, "key").await?;
+    hears(&ours, &theirs).await?;
+    let held = take(&theirs, "held").await;
+    let waiting = tokio::spawn({
+        let ours = ours.clone();
+        let patient = AcquisitionOptions::patient(MINUTE);
+        async move { acquire(&ours, LockConfig::new("held").with_acquisition(patient)).await }
+    });
+    stage.watches(2).await?;
+    stage.server.restart()?;
+    stage.admin = crate::support::connect(&stage.server.url()).await;
+    tokio::time::timeout(SOON, before.changed()).await?;
+    ensure!(before.is_over());
+    // The one who waits comes back by itself.
+    stage.watches(1).await?;
+    ensure!(theirs.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    let guard = tokio::time::timeout(SOON, waiting).await???;
+    guard.release().await?;
+    hears(&ours, &theirs).await
+}
+
+/// A table of the same name is another one, with a channel of its own.
+#[tokio::test]
+async fn a_table_that_was_made_again_is_heard_again() -> Result<()> {
+    let stage = Stage::new().await?;
+    let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
+    let _before = watch_in_time(&ours, "key").await?;
+    hears(&ours, &theirs).await?;
+    stage.admin.batch_execute("DROP TABLE syncguard_locks").await?;
+    ours.setup_schema().await?;
+    hears(&ours, &theirs).await
+}

@@ -1,0 +1,136 @@
+//! What watches leave behind.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::acquire;
+use syncguard_tests::polling::poll_times_and_linger;
+use tokio::task::JoinSet;
+
+use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_in_time};
+
+/// A thousand keys with a waiter each take one connection. When all have gone, nothing is locked, and
+/// soon the connection is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_keys_share_one_connection_and_leave_nothing() -> Result<()> {
+    const KEYS: i64 = 1000;
+    let stage = Stage::new().await?;
+    let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
+    let mut guards = Vec::new();
+    for number in 0..KEYS {
+        guards.push(acquire(&theirs, deaf_without_signals(&format!("k{number}"))).await?);
+    }
+    let mut waiting = JoinSet::new();
+    let started = Instant::now();
+    for number in 0..KEYS {
+        let ours = ours.clone();
+        waiting.spawn(async move {
+            acquire(&ours, deaf_without_signals(&format!("k{number}"))).await?.release().await
+        });
+    }
+    stage.watches(KEYS).await?;
+    println!("{KEYS} keys watched after {:?}", started.elapsed());
+    ensure!(stage.listeners().await?.len() == 1);
+    let half = guards.split_off(guards.len() / 2);
+    for guard in guards {
+        guard.release().await?;
+    }
+    for _ in 0..KEYS / 2 {
+        let released = tokio::time::timeout(SOON, waiting.join_next()).await?;
+        ensure!(released.context("a waiter")???.is_released());
+    }
+    stage.watches(KEYS / 2).await?;
+    // The others give up.
+    waiting.shutdown().await;
+    stage.watches(0).await?;
+    ensure!(stage.listeners().await?.len() == 1, "it stays for a while");
+    let unused = Instant::now();
+    stage.listens(0).await?;
+    println!("closed after {:?}", unused.elapsed());
+    ensure!(unused.elapsed() > Duration::from_secs(5));
+    drop(half);
+    Ok(())
+}
+
+/// Wherever a caller leaves, nothing stays watched.
+#[tokio::test]
+async fn a_watch_that_is_given_up_leaves_nothing() -> Result<()> {
+    let stage = Stage::new().await?;
+    let backend = stage.backend().await?;
+    for is_open in [false, true] {
+        for linger in [Duration::ZERO, Duration::from_millis(1)] {
+            for polls in 0..5 {
+                if !is_open {
+                    stage.kill_listeners().await?;
+                    stage.listens(0).await?;
+                }
+                let watch = poll_times_and_linger(watch(&backend, "key"), polls, linger).await;
+                drop(watch);
+                stage.watches(0).await?;
+            }
+        }
+        drop(watch_in_time(&backend, "key").await?);
+    }
+    Ok(())
+}
+
+/// With the backend the connection goes, and not under a watch that somebody still has.
+#[tokio::test]
+async fn a_backend_that_is_gone_takes_its_connection_along() -> Result<()> {
+    let stage = Stage::new().await?;
+    let backend = stage.backend().await?;
+    let watching = watch(&backend, "key").await.context("a watch")?;
+    drop(backend);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    ensure!(!watching.is_over() && stage.listeners().await?.len() == 1);
+    drop(watching);
+    let started = Instant::now();
+    stage.listens(0).await?;
+    ensure!(started.elapsed() < Duration::from_secs(5));
+    Ok(())
+}
+
+/// The connection lives in the runtime of whoever waited first. When that one ends, watches elsewhere
+/// end as well, and the next one who waits opens another.
+#[test]
+fn watches_survive_the_end_of_a_runtime() -> Result<()> {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let (first, second) = (runtime()?, runtime()?);
+    let stage = second.block_on(Stage::new())?;
+    let backend = second.block_on(stage.backend())?;
+    let ours = first.block_on(watch(&backend, "key")).context("a watch")?;
+    let mut theirs = second.block_on(watch(&backend, "key")).context("a watch elsewhere")?;
+    ensure!(second.block_on(stage.listeners())?.len() == 1);
+    drop(first);
+    second.block_on(async {
+        tokio::time::timeout(SOON, theirs.changed()).await?;
+        ensure!(ours.is_over() && theirs.is_over());
+        stage.watches(0).await?;
+        let again = watch(&backend, "key").await;
+        ensure!(again.is_some(), "at once: nothing has failed");
+        ensure!(stage.listeners().await?.len() == 1);
+        Ok(())
+    })
+}
+
+/// A runtime that nobody drives does not keep others from hearing.
+#[test]
+fn a_runtime_that_stands_still_is_replaced() -> Result<()> {
+    let still = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let second =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let stage = second.block_on(Stage::new())?;
+    let backend = second.block_on(stage.backend())?;
+    let stuck = still.block_on(watch(&backend, "stuck")).context("a watch")?;
+    second.block_on(async {
+        // Polls go on meanwhile.
+        let started = Instant::now();
+        eventually("a watch", async || Ok(watch(&backend, "key").await.is_some())).await?;
+        println!("replaced after {:?}", started.elapsed());
+        ensure!(stuck.is_over());
+        anyhow::Ok(())
+    })?;
+    drop(still);
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! SQLite, which says what it has to say to the library alone.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::{Connection, params};
+use syncguard_conformance::Harness;
+use syncguard_core::{Fence, Key};
+use syncguard_sqlite::{SqliteBackend, SqliteOptions};
+
+use crate::net::Net;
+use crate::scenario::{
+    Handles, all_fail, alone, locks, nothing_was_given_away, refused, secret, suite,
+};
+use crate::watched::watched;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sqlite_backend_says_nothing() {
+    let net = Net::global();
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("locks.db");
+    let options = || SqliteOptions::new().with_operation_timeout(Duration::from_millis(500));
+
+    let mut handles = Vec::new();
+    for cleanup in [true, false, true] {
+        let options = SqliteOptions::new().with_cleanup_in_is_locked(cleanup);
+        handles.push(SqliteBackend::open_with(&path, options).await.expect("a backend"));
+    }
+    suite(Sqlite { path: path.clone(), handles: Handles::new(handles) }).await;
+    let backend = SqliteBackend::open_with(&path, options()).await.expect("a backend");
+    net.read("a backend", &format!("{backend:?} {:?}", options()));
+    let backend = watched(net, backend);
+    locks(&backend).await;
+
+    // What is in a URL and in the wrong place may be a password, and so may a part of a path.
+    let hidden = secret();
+    for url in [
+        format!("sqlite://{hidden}@host/locks.db"),
+        format!("sqlite:{}/{hidden}/locks.db", folder.path().display()),
+        format!("sqlite:{}?{hidden}=1", path.display()),
+        format!("sqlite:{}?synchronous={hidden}", path.display()),
+        format!("sqlite:%{hidden}"),
+    ] {
+        refused(SqliteBackend::connect(&url).await);
+    }
+    let foreign = folder.path().join(&hidden);
+    fs::write(&foreign, "not a database, and longer than nothing at all".repeat(9))
+        .expect("a file");
+    refused(SqliteBackend::open(&foreign).await);
+
+    // Another one writes, a trigger and a table are not what they were, and then the file is gone.
+    let raw = Connection::open(&path).expect("a connection");
+    raw.execute_batch("BEGIN IMMEDIATE").expect("a transaction");
+    let waits = syncguard_core::AcquireRequest::new(secret(), Duration::from_secs(1));
+    let waits = syncguard_core::LockBackend::acquire(&backend, waits.expect("a request")).await;
+    refused(waits);
+    raw.execute_batch("ROLLBACK; ALTER TABLE locks RENAME TO elsewhere").expect("a change");
+    all_fail(&backend).await;
+    fs::remove_file(&path).expect("the file");
+    all_fail(&backend).await;
+    nothing_was_given_away(&["syncguard_core", "syncguard::telemetry", "an event", "an error"])
+        .await;
+}
+
+struct Sqlite {
+    path: PathBuf,
+    handles: Handles<SqliteBackend>,
+}
+
+impl Sqlite {
+    fn raw(&self) -> Connection {
+        let connection = Connection::open(&self.path).expect("a connection");
+        connection.busy_timeout(Duration::from_secs(10)).expect("a timeout");
+        connection
+    }
+}
+
+impl Harness for Sqlite {
+    type Backend = SqliteBackend;
+
+    async fn connect(&self) -> SqliteBackend {
+        self.handles.next()
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        let last = i64::try_from(last.get()).expect("15 digits");
+        let sql = "INSERT INTO fences VALUES (?1, ?2)";
+        self.raw().execute(sql, params![key.expose(), last]).expect("a counter");
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        let sql = "UPDATE locks SET fence = -1 WHERE key = ?1";
+        self.raw().execute(sql, [key.expose()]).expect("an update") == 1
+    }
+}

@@ -1,0 +1,322 @@
+//! Signals between processes: a release, an expiry, whoever did it, is heard by those who wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard_redis::{
+    AcquisitionOptions, Key, KeyWatch, LockBackend as _, LockConfig, LockError, RedisBackend,
+    ReleaseRequest, SignalStatus, WatchRequest, lock,
+};
+use syncguard_test_services::redis::RedisServer;
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use crate::support::{Raw, alone, backend, take};
+
+const MINUTE: u64 = 60_000;
+/// Far more than a signal takes on a busy machine, and far less than [`unpolled`] waits without one.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Waits that no look of its own ends: the next one is three quarters of a minute away.
+fn unpolled(key: &str) -> LockConfig {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let minute = Duration::from_millis(MINUTE);
+    let options = AcquisitionOptions::new()
+        .with_retry_delay(HOUR)
+        .with_max_retry_delay(HOUR)
+        .with_timeout(minute);
+    LockConfig::new(key).with_ttl(minute).with_acquisition(options)
+}
+
+pub(crate) async fn watch(backend: &RedisBackend, key: &str) -> Option<KeyWatch> {
+    backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, within: Duration, mut is_so: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so().await {
+        assert!(started.elapsed() < within, "{what}: not within {within:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// The connections on which signals are heard, by their ids.
+pub(crate) async fn listeners(raw: &Raw) -> Vec<String> {
+    let clients = raw.text("CLIENT", &["LIST"]).await.expect("a list");
+    let field = |line: &str, name: &str| {
+        line.split(' ').find_map(|field| field.strip_prefix(name).map(str::to_owned))
+    };
+    let listens = |line: &&str| field(line, "flags=").is_some_and(|flags| flags.contains('t'));
+    clients.lines().filter(listens).filter_map(|line| field(line, "id=")).collect()
+}
+
+/// How many records the server has to tell somebody of.
+async fn watched(raw: &Raw) -> u64 {
+    number(raw, "stats", "tracking_total_keys").await
+}
+
+pub(crate) async fn number(raw: &Raw, section: &str, field: &str) -> u64 {
+    let info = raw.text("INFO", &[section]).await.expect("a report");
+    let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.expect("a field").trim().parse().expect("a number")
+}
+
+/// Somebody who waits, and when it got the lock.
+fn waiter(backend: &RedisBackend, key: &str) -> JoinHandle<Result<Instant, LockError>> {
+    let (backend, config) = (backend.clone(), unpolled(key));
+    tokio::spawn(async move { lock(&backend, config, async |_| Instant::now()).await })
+}
+
+#[tokio::test]
+async fn a_release_by_another_backend_is_heard_at_once() -> Result<()> {
+    let _alone = alone().await;
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        let held = take(&holder, "k", MINUTE).await;
+        let waiter = waiter(&waiting, "k");
+        until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
+        let released = Instant::now();
+        assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+        times.push(waiter.await??.saturating_duration_since(released));
+    }
+    times.sort_unstable();
+    println!("from release to grant: p50 {:?}, longest {:?}", times[25], times[49]);
+    assert!(times[25] < Duration::from_millis(50) && times[49] < SOON, "{times:?}");
+    assert_eq!(waiting.signals(), SignalStatus::Working);
+    assert_eq!(holder.signals(), SignalStatus::Unused);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_release_by_the_typescript_library_is_heard_and_an_expiry() -> Result<()> {
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let held = take(&holder, "k", MINUTE).await;
+    let waiter = waiter(&waiting, "k");
+    until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
+    let index = format!("syncguard:id:{}", held.lock_id.expose());
+    let script = "return redis.call('DEL', KEYS[1], KEYS[2])";
+    assert_eq!(raw.number("EVAL", &[script, "2", "syncguard:k", &index]).await, 2);
+    timeout(SOON, waiter).await???;
+
+    let started = Instant::now();
+    let _short = take(&holder, "short", 200).await;
+    let mut watch = watch(&waiting, "short").await.expect("a watch");
+    assert!(watch.is_locked() && !watch.is_over());
+    timeout(SOON, watch.changed()).await?;
+    // The TTL and the tolerance; Redis clears what expires away ten times a second.
+    assert!(started.elapsed() >= Duration::from_millis(1200), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_says_whether_the_lock_was_live_and_hears_every_change() -> Result<()> {
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let mut free = watch(&waiting, "k").await.expect("a watch");
+    assert!(!free.is_locked() && !free.is_over());
+    let held = take(&holder, "k", MINUTE).await;
+    timeout(SOON, free.changed()).await?;
+    assert!(free.is_over(), "the server says it once");
+
+    let mut both = [watch(&waiting, "k").await, watch(&waiting, "k").await].map(Option::unwrap);
+    let other = watch(&waiting, "other").await.expect("a watch");
+    assert!(both.iter().all(|watch| watch.is_locked() && !watch.is_over()));
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    for watch in &mut both {
+        timeout(SOON, watch.changed()).await?;
+        assert!(watch.is_over());
+    }
+    assert!(!other.is_over());
+
+    // One past its time is not live, also if nobody has cleared it away; one that is no lock is not watched.
+    let record = "{\"key\":\"old\",\"lockId\":\"F-jSW78sCJhFIV6GYPa1lQ\",\"fence\":\"000000000000001\",\
+                  \"acquiredAtMs\":1,\"expiresAtMs\":2}";
+    raw.send("SET", &["syncguard:old", record]).await;
+    assert!(!watch(&waiting, "old").await.expect("a watch").is_locked());
+    raw.send("SET", &["syncguard:broken", "not a lock"]).await;
+    assert!(watch(&waiting, "broken").await.is_none());
+    assert_eq!(waiting.signals(), SignalStatus::Working);
+    Ok(())
+}
+
+/// Two processes hand a key to each other, and none of them ever looks by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {
+    const ROUNDS: u32 = 400;
+    let _alone = alone().await;
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (changes, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for process in 0..2 {
+        let backend = backend(&server).await;
+        let (changes, last) = (Arc::clone(&changes), Arc::clone(&last));
+        tasks.spawn(async move {
+            let mut longest = Duration::ZERO;
+            for round in 0..ROUNDS {
+                let asked = Instant::now();
+                lock(&backend, unpolled("k"), async |_| {
+                    longest = longest.max(asked.elapsed());
+                    let is_change = last.swap(process, Ordering::SeqCst) != process;
+                    changes.fetch_add(u32::from(is_change), Ordering::SeqCst);
+                    // So that a release meets the other one at every step of its beginning to listen.
+                    tokio::time::sleep(Duration::from_micros(u64::from(round % 20) * 100)).await;
+                })
+                .await?;
+                // The other one's turn.
+                tokio::time::sleep(Duration::from_micros(u64::from(round % 7) * 500)).await;
+            }
+            Ok::<_, LockError>(longest)
+        });
+    }
+    let mut longest = Duration::ZERO;
+    while let Some(result) = tasks.join_next().await {
+        longest = longest.max(result??);
+    }
+    let changes = changes.load(Ordering::SeqCst);
+    let commands = raw.calls("evalsha").await;
+    println!(
+        "{changes} hand-overs in {:?}, longest wait {longest:?}, {commands} commands for {} cycles",
+        started.elapsed(),
+        2 * ROUNDS
+    );
+    ensure!(changes >= 200, "{changes}");
+    ensure!(longest < SOON, "{longest:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nobody_pays_where_nobody_waits() -> Result<()> {
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let backend = backend(&server).await;
+    lock(&backend, unpolled("k"), async |_| ()).await?;
+    let before = number(&raw, "stats", "total_commands_processed").await;
+    for _ in 0..100 {
+        lock(&backend, unpolled("k"), async |_| ()).await?;
+    }
+    let after = number(&raw, "stats", "total_commands_processed").await;
+    // An acquire, a release, and what the scripts call: no more than without signals.
+    let scripts = 100 * (2 + 5 + 4);
+    assert!(after - before <= scripts + 1, "{}", after - before);
+    assert_eq!(listeners(&raw).await, [""; 0]);
+    assert_eq!(backend.signals(), SignalStatus::Unused);
+    Ok(())
+}
+
+/// Whoever is woken, and finds that others were faster, has asked once.
+#[tokio::test]
+async fn a_lost_race_is_one_command_or_two() -> Result<()> {
+    const RACES: u64 = 20;
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let held = take(&holder, "k", MINUTE).await;
+    let waiter = waiter(&waiting, "k");
+    until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
+    let before = raw.calls("evalsha").await;
+    // As if it had been released and taken in between.
+    let script = "return redis.call('SET', KEYS[1], redis.call('GET', KEYS[1]), 'KEEPTTL')";
+    for lost in 1..=RACES {
+        raw.send("EVAL", &[script, "1", "syncguard:k"]).await;
+        until("it asks once more", SOON, async || {
+            raw.calls("evalsha").await >= before + lost && watched(&raw).await == 1
+        })
+        .await;
+    }
+    // One look; and one more where it was among the first, and asked for the lock at once.
+    let asked = raw.calls("evalsha").await - before;
+    assert!((RACES..=2 * RACES).contains(&asked), "{asked} for {RACES} races");
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    timeout(SOON, waiter).await???;
+    Ok(())
+}
+
+/// A thousand keys with a waiter each are one connection. All of them hear, and those that go away leave
+/// nothing behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> Result<()> {
+    const KEYS: usize = 1000;
+    let _alone = alone().await;
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let name = |number| format!("k{number}");
+    // Both know their scripts, and have made what they keep.
+    for backend in [&holder, &waiting] {
+        let lock = take(backend, "first", MINUTE).await;
+        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    let connections = number(&raw, "clients", "connected_clients").await;
+    let mut held = Vec::new();
+    for number in 0..KEYS {
+        held.push(take(&holder, &name(number), MINUTE).await);
+    }
+    let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
+    until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
+    assert_eq!(listeners(&raw).await.len(), 1);
+    assert_eq!(number(&raw, "clients", "connected_clients").await, connections + 1);
+    let released = Instant::now();
+    for lock in held.drain(..) {
+        assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    for waiter in waiters {
+        timeout(SOON, waiter).await???;
+    }
+    println!("{KEYS} keys were handed over in {:?}", released.elapsed());
+
+    for number in 0..KEYS {
+        held.push(take(&holder, &name(number), MINUTE).await);
+    }
+    let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
+    until("all listen", SOON, async || watched(&raw).await == KEYS as u64).await;
+    for waiter in &waiters {
+        waiter.abort();
+    }
+    let gone = Instant::now();
+    for waiter in waiters {
+        assert!(waiter.await.unwrap_err().is_cancelled());
+    }
+    assert_eq!(listeners(&raw).await.len(), 1, "somebody may come back");
+    until("it is closed", Duration::from_secs(20), async || listeners(&raw).await.is_empty()).await;
+    println!("closed {:?} after the last one went", gone.elapsed());
+    assert!(gone.elapsed() > Duration::from_secs(9), "{:?}", gone.elapsed());
+    // What the server remembers of a key goes with the next change of it.
+    for lock in held {
+        assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    assert_eq!(watched(&raw).await, 0);
+    assert_eq!(waiting.signals(), SignalStatus::Unused);
+    assert_eq!(number(&raw, "clients", "connected_clients").await, connections);
+    Ok(())
+}
+
+/// Backends that are dropped while somebody listens take the connection with them.
+#[tokio::test]
+async fn a_backend_that_is_dropped_closes_its_connection() -> Result<()> {
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let waiting = backend(&server).await;
+    let mut watch = watch(&waiting, "k").await.expect("a watch");
+    assert_eq!(listeners(&raw).await.len(), 1);
+    drop(waiting);
+    timeout(SOON, watch.changed()).await?;
+    assert!(watch.is_over());
+    until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
+    until("no task is left", SOON, async || tasks() <= before).await;
+    Ok(())
+}

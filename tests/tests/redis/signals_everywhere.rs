@@ -1,0 +1,122 @@
+//! Signals behind Sentinel, on a cluster, and over the program's own clients.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use fred::clients::{Client, Pool};
+use fred::interfaces::ClientLike as _;
+use fred::types::RespVersion;
+use fred::types::config::{Config, ReconnectPolicy};
+use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions, ReleaseRequest, SignalStatus};
+use syncguard_test_services::redis::{RedisCluster, RedisServer, Sentinel};
+use tokio::time::timeout;
+
+use crate::signals::{listeners, until, watch};
+use crate::support::{Raw, request, shared, take};
+
+const MINUTE: u64 = 60_000;
+const SOON: Duration = Duration::from_secs(10);
+/// Longer than the longest pause between two tries.
+const BACK: Duration = Duration::from_secs(30);
+
+async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
+    let held = take(holder, key, MINUTE).await;
+    let mut heard = watch(waiting, key).await.expect("a watch");
+    assert!(heard.is_locked());
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    timeout(SOON, heard.changed()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn behind_sentinel_the_next_master_is_heard() -> Result<()> {
+    let mut master = RedisServer::builder().password("s3cret").start()?;
+    let replica = RedisServer::builder().password("s3cret").replica_of(&master).start()?;
+    let sentinel = Sentinel::start(&master, 1)?;
+    sentinel.wait_for_replicas(1)?;
+    let connect = async || RedisBackend::connect(&sentinel.url()).await;
+    let (holder, waiting) = (connect().await?, connect().await?);
+    hears(&holder, &waiting, "k").await?;
+    assert_eq!(listeners(&Raw::connect(&master.url()).await).await.len(), 1);
+    let mut lost = watch(&waiting, "k").await.expect("a watch");
+
+    master.kill()?;
+    timeout(SOON, lost.changed()).await?;
+    assert!(lost.is_over());
+    assert_eq!(sentinel.wait_for_failover(master.port())?, replica.port());
+    let raw = Raw::connect(&replica.url()).await;
+    until("it listens to the new master", BACK, async || {
+        watch(&waiting, "other").await.is_some() && listeners(&raw).await.len() == 1
+    })
+    .await;
+    until("both have followed", BACK, async || {
+        holder.durability_report().await.is_ok() && waiting.durability_report().await.is_ok()
+    })
+    .await;
+    hears(&holder, &waiting, "k").await
+}
+
+#[tokio::test]
+async fn on_a_cluster_the_node_with_the_slot_is_heard() -> Result<()> {
+    const PREFIX: &str = "{app}";
+    let cluster = RedisCluster::start(3)?;
+    let options = || RedisOptions::new().with_key_prefix(PREFIX);
+    let connect = async || RedisBackend::connect_with(&cluster.url(), options()).await;
+    let (holder, waiting) = (connect().await?, connect().await?);
+    hears(&holder, &waiting, "k").await?;
+    let (owner, other, slot) = cluster.owner_and_other(PREFIX)?;
+    for node in cluster.nodes() {
+        let expected = usize::from(node.port() == owner.port());
+        assert_eq!(listeners(&Raw::connect(&node.url()).await).await.len(), expected);
+    }
+
+    let held = take(&holder, "held", MINUTE).await;
+    let mut moved = watch(&waiting, "held").await.expect("a watch");
+    cluster.begin_move(&slot, owner, other)?;
+    let port = other.port().to_string();
+    for name in owner.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"])?.lines() {
+        owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "1000"])?;
+    }
+    cluster.end_move(&slot, other)?;
+    // It has gone from there.
+    timeout(SOON, moved.changed()).await?;
+    let raw = Raw::connect(&other.url()).await;
+    until("it listens to the new owner", BACK, async || {
+        // As one who waits does.
+        let _ = waiting.acquire(request("held", MINUTE)).await;
+        watch(&waiting, "held").await.is_some()
+    })
+    .await;
+    assert_eq!(listeners(&raw).await.len(), 1);
+    let mut there = watch(&waiting, "held").await.expect("a watch");
+    assert!(there.is_locked());
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    timeout(SOON, there.changed()).await?;
+    hears(&holder, &waiting, "k").await
+}
+
+/// Whatever the program's client speaks, signals have a connection of their own like it.
+#[tokio::test]
+async fn over_the_programs_clients_signals_have_their_own_connection() -> Result<()> {
+    let server = shared();
+    let policy = || Some(ReconnectPolicy::new_constant(0, 50));
+    let holder = RedisBackend::connect(&server.url()).await?;
+    for (version, key) in [(RespVersion::RESP2, "own-2"), (RespVersion::RESP3, "own-3")] {
+        let config = Config { version, ..Config::from_url(&server.url())? };
+        let client = Client::new(config.clone(), None, None, policy());
+        client.init().await?;
+        let over = RedisBackend::from_client(client, RedisOptions::new())?;
+        hears(&holder, &over, key).await?;
+        let pool = Pool::new(config, None, None, policy(), 3)?;
+        pool.init().await?;
+        let over = RedisBackend::from_pool(pool, RedisOptions::new())?;
+        hears(&holder, &over, key).await?;
+    }
+    // One that was never connected cannot be used, and says so without waiting for ever.
+    let nowhere = Config::from_url("redis://127.0.0.1:1")?;
+    let over =
+        RedisBackend::from_client(Client::new(nowhere, None, None, None), RedisOptions::new())?;
+    assert!(timeout(SOON, watch(&over, "k")).await?.is_none());
+    assert_eq!(over.signals(), SignalStatus::Failing);
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Signals that fail: waiting goes on by looking, and they come back by themselves.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use fred::clients::Client;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ReconnectPolicy};
+use syncguard_redis::{
+    LockBackend as _, LockConfig, RedisBackend, RedisOptions, ReleaseRequest, SignalStatus, lock,
+};
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::redis::RedisServer;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use crate::signals::{listeners, number, until, watch};
+use crate::support::{Raw, backend, take};
+use crate::warnings::Warnings;
+
+const MINUTE: u64 = 60_000;
+const SOON: Duration = Duration::from_secs(10);
+/// Longer than the longest pause between two tries.
+const BACK: Duration = Duration::from_secs(15);
+
+/// A waiter that looks from time to time, as all do.
+async fn waits_in_vain_for(backend: &RedisBackend, key: &str, time: Duration) {
+    let config = LockConfig::new(key).with_ttl(Duration::from_secs(60));
+    let waiting = lock(backend, config, async |_| ());
+    assert!(timeout(time, waiting).await.is_err(), "somebody else has it");
+}
+
+/// Signals work: a release is heard.
+async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
+    let held = take(holder, key, MINUTE).await;
+    let mut heard = watch(waiting, key).await.expect("a watch");
+    assert!(heard.is_locked());
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    timeout(SOON, heard.changed()).await?;
+    Ok(())
+}
+
+async fn works_again(holder: &RedisBackend, waiting: &RedisBackend) -> Result<()> {
+    until("it works again", BACK, async || watch(waiting, "other").await.is_some()).await;
+    assert_eq!(waiting.signals(), SignalStatus::Working);
+    hears(holder, waiting, "again").await
+}
+
+/// Tries for a watch for so long, as nobody would: without a pause.
+async fn insist(backend: &RedisBackend, time: Duration) -> u32 {
+    let (started, mut tries) = (Instant::now(), 0);
+    while started.elapsed() < time {
+        assert!(watch(backend, "k").await.is_none());
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tries
+}
+
+#[tokio::test]
+async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let held = take(&holder, "k", MINUTE).await;
+    let before = warnings.count();
+    let waiter = tokio::spawn({
+        let waiting = waiting.clone();
+        async move { lock(&waiting, LockConfig::new("k"), async |_| ()).await }
+    });
+    for round in 0..2 {
+        until("it listens", BACK, async || listeners(&raw).await.len() == 1).await;
+        let mut all = Vec::new();
+        for key in ["k", "a", "b"] {
+            all.push(watch(&waiting, key).await.expect("a watch"));
+        }
+        for id in listeners(&raw).await {
+            assert_eq!(raw.number("CLIENT", &["KILL", "ID", &id]).await, 1);
+        }
+        for watch in &mut all {
+            timeout(SOON, watch.changed()).await?;
+            assert!(watch.is_over(), "{round}");
+        }
+    }
+    until("it listens", BACK, async || listeners(&raw).await.len() == 1).await;
+    assert_eq!(waiting.signals(), SignalStatus::Working);
+    assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+    timeout(SOON, waiter).await???;
+    works_again(&holder, &waiting).await?;
+    assert_eq!(warnings.count() - before, 2, "each loss of a connection that worked is said");
+    Ok(())
+}
+
+/// Nothing comes any more, and nobody says that the connection is gone.
+#[tokio::test]
+async fn a_connection_that_stalls_is_found_out() -> Result<()> {
+    const LIMIT: Duration = Duration::from_millis(400);
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let server = RedisServer::start()?;
+    let holder = backend(&server).await;
+    let proxy = FaultProxy::start(server.port())?;
+    let url = format!("redis://127.0.0.1:{}", proxy.port());
+    let options = RedisOptions::new().with_command_timeout(LIMIT);
+    let waiting = RedisBackend::connect_with(&url, options).await?;
+    let _held = take(&holder, "k", MINUTE).await;
+    let mut stalled = watch(&waiting, "k").await.expect("a watch");
+    let before = warnings.count();
+    proxy.freeze(true);
+    let frozen = Instant::now();
+    timeout(Duration::from_secs(12), stalled.changed()).await?;
+    println!("found out after {:?}", frozen.elapsed());
+    assert!(stalled.is_over() && waiting.signals() == SignalStatus::Failing);
+    let started = Instant::now();
+    assert!(watch(&waiting, "k").await.is_none());
+    assert!(started.elapsed() < LIMIT + Duration::from_secs(1), "{:?}", started.elapsed());
+    insist(&waiting, Duration::from_secs(2)).await;
+    proxy.freeze(false);
+    proxy.sever();
+    works_again(&holder, &waiting).await?;
+    assert_eq!(warnings.count() - before, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_heard_again() -> Result<()> {
+    let mut server = RedisServer::start()?;
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let (holder, waiting) = (backend(&server).await, backend(&server).await);
+    let mut lost = watch(&waiting, "k").await.expect("a watch");
+    let before = warnings.count();
+    server.kill()?;
+    timeout(SOON, lost.changed()).await?;
+    assert!(lost.is_over());
+    insist(&waiting, Duration::from_secs(2)).await;
+    assert_eq!(waiting.signals(), SignalStatus::Failing);
+    assert_eq!(warnings.count() - before, 1);
+    server.restart()?;
+    until("the backends are back", SOON, async || {
+        holder.durability_report().await.is_ok() && waiting.durability_report().await.is_ok()
+    })
+    .await;
+    works_again(&holder, &waiting).await
+}
+
+/// What an older server, a proxy or access rules refuse is asked for now and then, and no more.
+#[tokio::test]
+async fn a_server_that_refuses_is_asked_now_and_then() -> Result<()> {
+    const TIME: Duration = Duration::from_secs(4);
+    for refused in
+        ["rename-command HELLO \"\"", "user default on nopass ~* &* +@all -client|tracking"]
+    {
+        let warnings = Warnings::default();
+        let _here = tracing::subscriber::set_default(warnings.clone());
+        let server = RedisServer::builder().config(refused).start()?;
+        let raw = Raw::connect(&server.url()).await;
+        let (holder, waiting) = (backend(&server).await, backend(&server).await);
+        let held = take(&holder, "k", MINUTE).await;
+        let (before, said) =
+            (number(&raw, "stats", "total_connections_received").await, warnings.count());
+        let tries = insist(&waiting, TIME).await;
+        let opened = number(&raw, "stats", "total_connections_received").await - before;
+        println!("{opened} connections in {tries} tries");
+        // With pauses of 100 ms, then twice as long each time, some of them half as long by chance.
+        assert!((3..=7).contains(&opened), "{opened} connections in {tries} tries");
+        assert_eq!(warnings.count() - said, 1);
+        assert_eq!(waiting.signals(), SignalStatus::Failing);
+        assert_eq!(number(&raw, "clients", "connected_clients").await, 3);
+
+        // Waiting goes on without.
+        waits_in_vain_for(&waiting, "k", Duration::from_millis(300)).await;
+        assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+        lock(&waiting, LockConfig::new("k"), async |_| ()).await?;
+        if refused.starts_with("user") {
+            raw.send("ACL", &["SETUSER", "default", "+client|tracking"]).await;
+            works_again(&holder, &waiting).await?;
+        }
+        assert_eq!(warnings.count() - said, 1);
+    }
+    Ok(())
+}
+
+async fn over_a_client(server: &RedisServer) -> Result<RedisBackend> {
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    let client = Client::new(Config::from_url(&server.url())?, None, None, Some(policy));
+    client.init().await?;
+    Ok(RedisBackend::from_client(client, RedisOptions::new())?)
+}
+
+/// The connection lives in the runtime of the one who waited first, and the next one opens another.
+#[tokio::test]
+async fn a_runtime_that_ends_takes_its_connection_with_it() -> Result<()> {
+    let warnings = Warnings::default();
+    let _here = tracing::subscriber::set_default(warnings.clone());
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, over_a_client(&server).await?);
+    let said = warnings.count();
+    let there = waiting.clone();
+    let mut lost = thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(watch(&there, "k")).expect("a watch")
+    })
+    .join()
+    .expect("a thread");
+    timeout(SOON, lost.changed()).await?;
+    assert!(lost.is_over());
+    until("it is closed", SOON, async || listeners(&raw).await.is_empty()).await;
+    hears(&holder, &waiting, "k").await?;
+    assert_eq!(warnings.count(), said);
+    Ok(())
+}
+
+/// A runtime that is kept and not entered moves nothing: its connection is given up.
+#[tokio::test]
+async fn a_runtime_that_stands_still_is_found_out() -> Result<()> {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let (holder, waiting) = (backend(&server).await, over_a_client(&server).await?);
+    let there = waiting.clone();
+    let (still, mut lost) = thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let watch = runtime.block_on(watch(&there, "k")).expect("a watch");
+        (runtime, watch)
+    })
+    .join()
+    .expect("a thread");
+    assert_eq!(listeners(&raw).await.len(), 1);
+    let begun = Instant::now();
+    // As those do who wait: none of them has the patience to see a command time out.
+    let works = async || timeout(PATIENCE, watch(&waiting, "k")).await.is_ok_and(|it| it.is_some());
+    until("it works here", BACK, works).await;
+    println!("found out after {:?}", begun.elapsed());
+    assert!(lost.is_over());
+    lost.changed().await;
+    hears(&holder, &waiting, "k").await?;
+    still.shutdown_background();
+    until("one is left", SOON, async || listeners(&raw).await.len() == 1).await;
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The contract, through every kind of client.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rusqlite::params;
+use syncguard_conformance::{
+    Decorated, Erased, Harness, Late, LateLine, Shared, Suite, conformance_tests,
+};
+use syncguard_sqlite::{Fence, Gate, Key, SqliteBackend, SqliteOptions, Synchronous};
+use syncguard_telemetry::{TelemetryOptions, with_telemetry};
+
+use crate::support::File;
+
+conformance_tests!(bare, Sqlite::new());
+
+// The same cases, several at once on one file.
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arc() {
+    passes(Shared(Sqlite::new())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dyn_backend() {
+    passes(Erased(Sqlite::new())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decorated() {
+    passes(Decorated::new(Sqlite::new(), |backend| {
+        with_telemetry(backend, TelemetryOptions::new())
+    }))
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clones_of_one_backend() {
+    let shared = Sqlite::new();
+    let backend = shared.file.open().await;
+    passes(Clones { backend, inner: shared }).await;
+}
+
+async fn passes(harness: impl Harness) {
+    // Not more: each handle is a writer of its own, and a busy disk takes some 20 ms for each commit.
+    const AT_ONCE: usize = 4;
+    let report = Suite::new().at_once(AT_ONCE).run(harness).await;
+    assert!(report.is_success(), "{report}");
+}
+
+struct Sqlite {
+    file: File,
+    connected: AtomicUsize,
+}
+
+impl Sqlite {
+    fn new() -> Self {
+        Self { file: File::new(), connected: AtomicUsize::new(0) }
+    }
+}
+
+/// The limit of an operation on a line that can be late.
+const LIMIT: Duration = Duration::from_secs(2);
+
+impl Harness for Sqlite {
+    type Backend = SqliteBackend;
+
+    async fn connect(&self) -> SqliteBackend {
+        // Half of the handles clear expired locks away, and do not wait for the disk: nobody may notice.
+        let odd = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        let synchronous = if odd { Synchronous::Normal } else { Synchronous::Full };
+        let options = SqliteOptions::new().with_cleanup_in_is_locked(odd);
+        self.file.open_with(options.with_synchronous(synchronous)).await
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        // The file and its tables are there when a backend has opened it.
+        drop(self.file.open().await);
+        let sql = "INSERT INTO fences VALUES (?1, ?2)";
+        let last = i64::try_from(last.get()).expect("15 digits");
+        self.file.raw().execute(sql, params![key.expose(), last]).expect("a counter");
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        let sql = "UPDATE locks SET lock_id = 'not an id' || key WHERE key = ?1";
+        self.file.raw().execute(sql, [key.expose()]).expect("an update") == 1
+    }
+
+    async fn connect_late(&self) -> Option<Late<SqliteBackend>> {
+        let gate = Gate::default();
+        let options = SqliteOptions::new().with_operation_timeout(LIMIT).with_gate(gate.clone());
+        let backend = self.file.open_with(options).await;
+        Some(Late::new(backend, LIMIT + Duration::from_millis(500), Line(gate)))
+    }
+}
+
+struct Line(Gate);
+
+impl LateLine for Line {
+    fn hold(&self) {
+        self.0.hold();
+    }
+
+    fn holds(&self) -> bool {
+        self.0.holds()
+    }
+
+    fn cut(&self) {
+        self.0.cut();
+    }
+
+    fn deliver(&self) {
+        self.0.deliver();
+    }
+}
+
+/// Everybody has a clone of one backend.
+struct Clones {
+    backend: SqliteBackend,
+    inner: Sqlite,
+}
+
+impl Harness for Clones {
+    type Backend = SqliteBackend;
+
+    async fn connect(&self) -> SqliteBackend {
+        self.backend.clone()
+    }
+
+    async fn set_fence_counter(&self, key: &Key, last: Fence) {
+        self.inner.set_fence_counter(key, last).await;
+    }
+
+    async fn corrupt(&self, key: &Key) -> bool {
+        self.inner.corrupt(key).await
+    }
+}

@@ -1,0 +1,331 @@
+//! What happens to the file, its disk and its other users while a program has it open.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, getuid, kill_process};
+use syncguard_sqlite::{
+    AcquireRequest, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LockError,
+    LookupRequest, ReleaseRequest, SqliteBackend, SqliteOptions,
+};
+
+use crate::support::{File, HOUR, MINUTE, take, worker};
+
+/// Another process that keeps everybody from writing.
+struct KeptOut {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl KeptOut {
+    /// It has the file to itself from now on.
+    fn start(file: &File) -> Result<Self> {
+        let mut process = Command::new(worker())
+            .arg("keep-out")
+            .arg(file.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = process.stdin.take();
+        let mut said = BufReader::new(process.stdout.take().context("a pipe")?).lines();
+        ensure!(said.next().context("nothing was said")?? == "in");
+        Ok(Self { process, stdin, said })
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let process = Pid::from_raw(self.process.id().cast_signed()).context("a process")?;
+        Ok(kill_process(process, signal)?)
+    }
+
+    fn leave(mut self) -> Result<()> {
+        drop(self.stdin.take());
+        ensure!(self.said.next().context("nothing was said")?? == "out");
+        ensure!(self.process.wait()?.success());
+        Ok(())
+    }
+}
+
+impl Drop for KeptOut {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Every operation, and the code of its error.
+async fn all_fail(backend: &SqliteBackend, expected: ErrorCode, says: &str) -> Result<()> {
+    let check = |what: &str, error: Option<LockError>| -> Result<()> {
+        let error = error.with_context(|| format!("{what} was answered"))?;
+        ensure!(error.code() == expected && error.message().contains(says), "{what}: {error}");
+        Ok(())
+    };
+    let id = take_id()?;
+    check("acquire", backend.acquire(AcquireRequest::new("key", MINUTE)?).await.err())?;
+    check("release", backend.release(ReleaseRequest::new(id)).await.err())?;
+    check("extend", backend.extend(ExtendRequest::new(id, MINUTE)?).await.err())?;
+    check("is_locked", backend.is_locked(IsLockedRequest::new("key")?).await.err())?;
+    check("lookup", backend.lookup(LookupRequest::by_key("key")?).await.err())?;
+    Ok(())
+}
+
+fn take_id() -> Result<syncguard_sqlite::LockId> {
+    Ok(syncguard_sqlite::LockId::generate()?)
+}
+
+/// A process is stopped in the middle of a transaction: the others hear so within their timeout, nothing of
+/// what they asked for was done, and what takes no change is answered all the while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_their_timeout()
+-> Result<()> {
+    const TIMEOUT: Duration = Duration::from_millis(400);
+    const SLACK: Duration = Duration::from_millis(400);
+    let file = File::new();
+    let options = SqliteOptions::new().with_operation_timeout(TIMEOUT);
+    let backend = file.open_with(options).await;
+    let held = take(&backend, "held").await;
+    for ends_by in [Signal::CONT, Signal::KILL] {
+        let writer = KeptOut::start(&file)?;
+        writer.signal(Signal::STOP)?;
+        let (acquire, release, extend) = (
+            AcquireRequest::new("free", HOUR)?,
+            ReleaseRequest::new(held.lock_id),
+            ExtendRequest::new(held.lock_id, 2 * HOUR)?,
+        );
+        let started = Instant::now();
+        let (acquired, released, extended) = tokio::join!(
+            backend.acquire(acquire),
+            backend.release(release),
+            backend.extend(extend)
+        );
+        ensure!(started.elapsed() < TIMEOUT + SLACK, "it took {:?}", started.elapsed());
+        for error in [acquired.err(), released.err(), extended.err()] {
+            let error = error.context("it was answered")?;
+            ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
+            ensure!(error.message().contains("to itself"), "{error}");
+            ensure!(!error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
+        }
+        // Contention and questions go on, also while others wait.
+        let waiting = backend.acquire(AcquireRequest::new("free", HOUR)?);
+        let questions = async {
+            let started = Instant::now();
+            let held = AcquireRequest::new("held", HOUR)?;
+            ensure!(backend.acquire(held).await?.is_locked());
+            ensure!(backend.is_locked(IsLockedRequest::new("held")?).await?);
+            ensure!(backend.lookup(LookupRequest::by_key("held")?).await?.is_some());
+            ensure!(!backend.is_locked(IsLockedRequest::new("free")?).await?);
+            ensure!(started.elapsed() < TIMEOUT, "they waited: {:?}", started.elapsed());
+            Ok(())
+        };
+        let (waited, answered) = tokio::join!(waiting, questions);
+        ensure!(waited.is_err());
+        answered?;
+
+        writer.signal(ends_by)?;
+        if ends_by == Signal::CONT {
+            writer.leave()?;
+        }
+        // Nothing was done, nothing was lost, and half done things are gone.
+        let started = Instant::now();
+        let lock = take(&backend, "free").await;
+        ensure!(started.elapsed() < TIMEOUT, "{:?}", started.elapsed());
+        ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        let found = backend.lookup(LookupRequest::by_lock_id(held.lock_id)).await?;
+        ensure!(found.context("the lock")?.expires_at == held.expires_at);
+        let half: i64 = file.raw().query_row(
+            "SELECT count(*) FROM fences WHERE key = 'half done'",
+            (),
+            |row| row.get(0),
+        )?;
+        ensure!(half == 0);
+    }
+    Ok(())
+}
+
+/// It waits as long as it may, and no longer than the other writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_waits_for_another_writer() -> Result<()> {
+    let file = File::new();
+    let backend = file.open().await;
+    let writer = KeptOut::start(&file)?;
+    let acquire = {
+        let backend = backend.clone();
+        tokio::spawn(async move { backend.acquire(AcquireRequest::new("key", HOUR)?).await })
+    };
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    ensure!(!acquire.is_finished());
+    writer.leave()?;
+    let granted = tokio::time::timeout(Duration::from_secs(2), acquire).await???;
+    ensure!(granted.is_acquired());
+    Ok(())
+}
+
+/// Opening is bounded as well, and says why.
+#[tokio::test]
+async fn a_file_that_another_program_keeps_to_itself_is_not_opened() -> Result<()> {
+    let file = File::new();
+    drop(file.open().await);
+    file.until_closed()?;
+    let raw = file.raw();
+    raw.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; DELETE FROM locks")?;
+    let options = SqliteOptions::new().with_operation_timeout(Duration::from_millis(200));
+    let started = Instant::now();
+    let error = SqliteBackend::open_with(file.path(), options).await.expect_err("it is busy");
+    ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
+    ensure!(started.elapsed() < Duration::from_millis(700), "{:?}", started.elapsed());
+    Ok(())
+}
+
+/// Deleted, replaced or renamed, one of the three files: no operation is answered, until the file is back.
+#[tokio::test]
+async fn a_file_that_is_deleted_or_replaced_grants_nothing_any_more() -> Result<()> {
+    for victim in ["locks.db", "locks.db-wal", "locks.db-shm"] {
+        for is_replaced in [false, true] {
+            let file = File::new();
+            let at = |name: &str| file.folder().join(name);
+            let backend = file.open().await;
+            let held = take(&backend, "held").await;
+            fs::rename(at(victim), at("elsewhere"))?;
+            if is_replaced {
+                fs::write(at(victim), "")?;
+            }
+            all_fail(&backend, ErrorCode::Internal, "deleted or replaced").await?;
+            let _ = fs::remove_file(at(victim));
+            fs::rename(at("elsewhere"), at(victim))?;
+            ensure!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
+        }
+    }
+    Ok(())
+}
+
+/// Others start anew in a new file; whoever had the old one grants nothing in it.
+#[tokio::test]
+async fn two_files_of_one_name_do_not_grant_one_lock_twice() -> Result<()> {
+    let file = File::new();
+    let before = file.open().await;
+    let lock = take(&before, "key").await;
+    for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
+        fs::remove_file(file.folder().join(name))?;
+    }
+    let after = file.open().await;
+    let _ = take(&after, "key").await;
+    all_fail(&before, ErrorCode::Internal, "start them again").await?;
+    let error = before.release(ReleaseRequest::new(lock.lock_id)).await.expect_err("another file");
+    ensure!(error.code() == ErrorCode::Internal);
+    Ok(())
+}
+
+/// On a file system of its own, in a mount namespace of its own.
+fn on_a_small_disk(folder: &Path, script: &str) -> Result<String> {
+    let mut command = Command::new("unshare");
+    if !getuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    let output = command
+        .args(["--mount", "sh", "-euc"])
+        .arg(format!("mount -t tmpfs -o size=512k tmpfs \"$DISK\"\n{script}"))
+        .env("DISK", folder)
+        .env("WORKER", worker())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok(said)
+}
+
+/// A full disk is an error that says so, grants nothing twice, and is over when there is room.
+#[test]
+fn a_full_disk_is_said_and_survived() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let said = on_a_small_disk(
+        folder.path(),
+        "head -c 65536 /dev/zero > $DISK/filler\n$WORKER fill $DISK/locks.db $DISK/filler",
+    )?;
+    ensure!(said.starts_with("full after"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_read_only_file_system_is_said() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let said = on_a_small_disk(
+        folder.path(),
+        "$WORKER try $DISK/locks.db\nmount -o remount,ro \"$DISK\"\n$WORKER try $DISK/locks.db\n$WORKER try $DISK/new.db",
+    )?;
+    let [first, second, third] = said.lines().collect::<Vec<_>>()[..] else {
+        anyhow::bail!("{said}");
+    };
+    ensure!(first == "fence 1", "{said}");
+    ensure!(second.starts_with("error AuthFailed "), "{said}");
+    ensure!(third.starts_with("error AuthFailed "), "{said}");
+    Ok(())
+}
+
+/// A user who may not read the file, may not write it, or may not write to its folder.
+#[tokio::test]
+async fn a_missing_permission_is_said() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    const NOBODY: u32 = 65534;
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    let file = File::new();
+    let _ = take(&file.open().await, "other").await;
+    file.until_closed()?;
+    // As root, everything is allowed: then somebody else tries.
+    let is_root = getuid().is_root();
+    let program = file.folder().join("worker");
+    fs::copy(worker(), &program)?;
+    set(&program, 0o755)?;
+    for (folder_mode, file_mode) in [(0o755, 0o600), (0o755, 0o644), (0o755, 0o666), (0o777, 0o644)]
+    {
+        let (for_folder, for_file) = if is_root {
+            (folder_mode, file_mode)
+        } else {
+            // The same without "others": we are the owner.
+            ((folder_mode & 7) << 6 | 0o500, (file_mode & 7) << 6)
+        };
+        set(file.folder(), for_folder)?;
+        set(&file.path(), for_file)?;
+        let mut command = Command::new(&program);
+        command.arg("try").arg(file.path());
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let said = String::from_utf8(command.output()?.stdout)?;
+        ensure!(said.starts_with("error AuthFailed "), "{folder_mode:o} {file_mode:o}: {said}");
+        set(file.folder(), 0o755)?;
+        set(&file.path(), 0o600)?;
+    }
+    Ok(())
+}
+
+/// A forked child hears that it must not, and its parent goes on.
+#[test]
+fn a_fork_is_told() -> Result<()> {
+    let file = File::new();
+    let output = Command::new(worker()).arg("fork").arg(file.path()).output()?;
+    let said = String::from_utf8(output.stdout)?;
+    let [before, child, opens, parent] = said.lines().collect::<Vec<_>>()[..] else {
+        anyhow::bail!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    };
+    ensure!(before == "before: fence 1", "{said}");
+    ensure!(child.starts_with("child: error InvalidArgument this process was forked"), "{said}");
+    ensure!(opens.starts_with("child opens: error InvalidArgument this process was"), "{said}");
+    ensure!(parent == "parent: fence 2", "{said}");
+    Ok(())
+}
+
+/// A lock keeps its time while the thread of the backend works; one thread a backend, and it ends.
+#[tokio::test]
+async fn the_thread_ends_with_the_last_clone() -> Result<()> {
+    let file = File::new();
+    let backend = file.open().await;
+    let clone = backend.clone();
+    drop(backend);
+    let _ = take(&clone, "key").await;
+    drop(clone);
+    file.until_closed()
+}

@@ -1,0 +1,46 @@
+//! The same sequences on a file and on the embedded backend: the same answers.
+
+use std::time::Duration;
+
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::TestRunner;
+use syncguard_memory::MemoryBackend;
+use syncguard_sqlite::{DynBackend, SqliteOptions, Synchronous};
+use syncguard_tests::differential::{
+    Comparison, Mix, Names, Step, all_alike, compare, count_alike,
+};
+
+use crate::support::File;
+
+const KEYS: [&str; 4] = ["a", "b:c", "é", "fence:a"];
+const IDS: usize = 6;
+
+fn mix(ttl: u64) -> Mix {
+    let (keys, ids) = (KEYS.len(), IDS);
+    Mix { keys, ids, ids_have_keys: false, ttls: vec![ttl], passes: Vec::new() }
+}
+
+/// Takes the steps on both, each on a store of its own.
+async fn same(steps: Vec<Step>) -> Result<Comparison, String> {
+    let file = File::new();
+    // All of them are made at the same time.
+    let options = SqliteOptions::new()
+        .with_synchronous(Synchronous::Normal)
+        .with_operation_timeout(Duration::from_secs(60));
+    let sqlite = DynBackend::new(file.open_with(options).await);
+    let memory = DynBackend::new(MemoryBackend::new());
+    compare(&[memory, sqlite], &steps, &Names::new(&KEYS, 3 * IDS)).await
+}
+
+#[test]
+fn five_hundred_random_sequences_have_the_same_answers() {
+    let config = ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() };
+    all_alike(&mut TestRunner::new(config), &mix(600_000), same);
+}
+
+#[tokio::test]
+async fn sequences_with_expiry_have_the_same_answers() {
+    // Long enough that nothing runs out between two steps.
+    let alike = count_alike(&mut TestRunner::deterministic(), &mix(1500), 150, same).await;
+    assert!(alike >= 30, "{alike} of 150 could be compared");
+}

@@ -1,0 +1,71 @@
+//! Files for locks, and a look into them past the library.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use rusqlite::Connection;
+use syncguard_sqlite::{AcquireRequest, Acquired, LockBackend as _, SqliteBackend, SqliteOptions};
+use tempfile::TempDir;
+
+/// A lock file in a folder of its own. Clones are the same file.
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    folder: Arc<TempDir>,
+}
+
+impl File {
+    pub(crate) fn new() -> Self {
+        Self { folder: Arc::new(tempfile::tempdir().expect("a folder")) }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("locks.db")
+    }
+
+    pub(crate) async fn open(&self) -> SqliteBackend {
+        self.open_with(SqliteOptions::new()).await
+    }
+
+    pub(crate) async fn open_with(&self, options: SqliteOptions) -> SqliteBackend {
+        SqliteBackend::open_with(self.path(), options).await.expect("a lock file")
+    }
+
+    /// A connection past the library.
+    pub(crate) fn raw(&self) -> Connection {
+        let connection = Connection::open(self.path()).expect("a database");
+        connection.busy_timeout(Duration::from_secs(10)).expect("a timeout");
+        connection
+    }
+
+    /// Waits until nobody has the file open: the last one takes the log away.
+    pub(crate) fn until_closed(&self) -> Result<()> {
+        let started = Instant::now();
+        while self.folder().join("locks.db-wal").exists() {
+            ensure!(started.elapsed() < Duration::from_secs(10), "it stays open");
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// The program for the other processes.
+pub(crate) fn worker() -> &'static str {
+    env!("CARGO_BIN_EXE_sqlite-worker")
+}
+
+/// Takes a free lock, for an hour.
+pub(crate) async fn take(backend: &SqliteBackend, key: &str) -> Acquired {
+    let request = AcquireRequest::new(key, HOUR).expect("a request");
+    let answer = backend.acquire(request).await.expect("an answer");
+    answer.acquired().expect("a free lock")
+}
