@@ -48,6 +48,7 @@ groups! {
     late Late
     concurrency Concurrency
     cleanup Cleanup
+    signals Signals
 }
 
 async fn group_passes(group: Group) {

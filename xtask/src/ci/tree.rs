@@ -72,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         package: "syncguard-recipes",
         needed: &["syncguard-core"],
-        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[&["syncguard-memory"], REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         most: Some(40),
         ..RULE
     },
@@ -156,7 +156,7 @@ pub(super) const RULES: &[Rule] = &[
         package: FACADE,
         features: Features::Only("memory,recipes"),
         needed: &["syncguard-memory", "syncguard-recipes"],
-        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
+        banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         most: Some(41),
         ..RULE
     },

@@ -26,14 +26,18 @@ struct Target {
     /// When the lock in the document expires; `None` without a lock.
     expires_at: Option<Timestamp>,
     watchers: Vec<(Watcher, KeySignal)>,
-    /// Those who wait until it is current.
+    /// Whoever had it added. What the server says first is news for this one: it was asked after.
+    first: Option<oneshot::Sender<Option<Timestamp>>>,
+    /// The others who wait until it is current.
     waiting: Vec<oneshot::Sender<Option<Timestamp>>>,
 }
 
 /// A watch that was added.
 pub(super) struct Joined {
     pub(super) watcher: Watcher,
-    /// Hears once the document is listened to: when the lock in it expires, if there is one.
+    /// Hears once the document is listened to: when the lock in it expires, if the server said after
+    /// this watch began that there is one. A watch that joined others hears of no lock: what is known
+    /// may be over, with the news of it still on its way.
     pub(super) current: oneshot::Receiver<Option<Timestamp>>,
     /// The target to add to the stream.
     pub(super) new: Option<TargetId>,
@@ -56,12 +60,14 @@ impl Board {
             new = Some(id);
             self.names.insert(id, name.to_owned());
             let (watchers, waiting) = (Vec::new(), Vec::new());
-            Target { id, is_current: false, expires_at: None, watchers, waiting }
+            Target { id, is_current: false, expires_at: None, watchers, first: None, waiting }
         });
         target.watchers.push((self.last_watcher, signal));
-        if target.is_current {
+        if new.is_some() {
+            target.first = Some(sender);
+        } else if target.is_current {
             // The receiver is here.
-            let _ = sender.send(target.expires_at);
+            let _ = sender.send(None);
         } else {
             target.waiting.push(sender);
         }
@@ -85,8 +91,11 @@ impl Board {
         for target in self.targets.values_mut() {
             if ids.is_empty() || ids.contains(&target.id) {
                 target.is_current = true;
+                if let Some(first) = target.first.take() {
+                    let _ = first.send(target.expires_at);
+                }
                 for waiting in target.waiting.drain(..) {
-                    let _ = waiting.send(target.expires_at);
+                    let _ = waiting.send(None);
                 }
             }
         }
@@ -147,7 +156,8 @@ mod tests {
         assert_eq!(first.current.await.unwrap(), Some(expires));
 
         let (second, mut other) = join(&mut board, "a");
-        assert_eq!((second.new, second.current.await.unwrap()), (None, Some(expires)));
+        let known = (second.new, second.current.await.unwrap());
+        assert_eq!(known, (None, None), "what was heard before may be over");
         board.gone("a");
         watch.changed().await;
         other.changed().await;
@@ -156,6 +166,18 @@ mod tests {
         assert_eq!(board.leave("a", first.watcher), None);
         assert_eq!(board.leave("a", second.watcher), Some(1));
         assert!(board.is_empty() && board.names.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_joins_before_the_answer_is_told_of_no_lock() {
+        let mut board = Board::default();
+        let (first, _one) = join(&mut board, "a");
+        let (second, _two) = join(&mut board, "a");
+        let expires = Timestamp::from_millis(7).unwrap();
+        board.changed("a", Some(expires));
+        board.current(&[1]);
+        assert_eq!(first.current.await.unwrap(), Some(expires));
+        assert_eq!(second.current.await.unwrap(), None, "the server was asked before");
     }
 
     #[tokio::test]
