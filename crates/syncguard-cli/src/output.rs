@@ -1,0 +1,52 @@
+//! Where words go: results to the standard output, everything else to the standard error.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+/// What is said besides results.
+#[derive(Clone, Copy)]
+pub(crate) struct Output {
+    quiet: bool,
+}
+
+impl Output {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { quiet }
+    }
+
+    /// Something to know. No keys: this ends up in the journal and in the mails of cron.
+    pub(crate) fn note(self, text: impl Display) {
+        if !self.quiet {
+            Self::write(&text);
+        }
+    }
+
+    /// Something that went wrong.
+    #[expect(clippy::unused_self, reason = "so that nobody prints past the one who knows how")]
+    pub(crate) fn error(self, text: impl Display) {
+        Self::write(&text);
+    }
+
+    /// Whether somebody watches who can be shown something that moves.
+    #[cfg(feature = "terminal")]
+    pub(crate) fn is_watched(self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    fn write(text: &dyn Display) {
+        // Nobody is left to tell if it fails.
+        let _ = writeln!(io::stderr().lock(), "syncguard: {text}");
+    }
+}
+
+/// Prints a result for people.
+pub(crate) fn print(text: impl Display) -> io::Result<()> {
+    writeln!(io::stdout().lock(), "{text}")
+}
+
+/// Prints a result for programs: one line.
+pub(crate) fn print_json(value: &Value) -> io::Result<()> {
+    print(value)
+}

@@ -1,0 +1,8 @@
+//! The command as people run it: a process, its output and its exit status.
+
+mod bad_input;
+mod bench;
+mod looking;
+mod processes;
+mod run;
+mod stores;
