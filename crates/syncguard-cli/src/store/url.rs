@@ -46,7 +46,15 @@ pub(crate) fn without_password(url: &str) -> String {
 /// A path as a URL spells it.
 #[cfg(feature = "sqlite")]
 pub(super) fn encoded(path: &str) -> String {
-    path.replace('%', "%25").replace('?', "%3F").replace('#', "%23")
+    let mut encoded = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            encoded.push(byte.into());
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
 }
 
 #[cfg(test)]

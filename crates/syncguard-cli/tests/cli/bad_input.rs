@@ -39,7 +39,7 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["status", "k", "--store", "sqlite:///no/such/folder/locks.db"], 64, "folder"),
         (&["status", "k", "--store-file", "/no/such/file"], 64, "/no/such/file"),
         (&["status", "k", "--store", "sqlite:a", "--store-file", "b"], 64, "cannot be used with"),
-        (&["status", "k", "--store", "redis://127.0.0.1:1"], 69, "127.0.0.1"),
+        (&["status", "k", "--store", "redis://127.0.0.1:1"], 69, "no connection"),
         (&["frobnicate"], 64, "frobnicate"),
         (&[], 64, "Usage"),
     ];

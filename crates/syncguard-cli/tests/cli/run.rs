@@ -48,7 +48,7 @@ fn environment(bench: &Bench) -> Result<()> {
 
     // Neither the command nor the programs beside it show a password or a lock id to others.
     let mut running =
-        bench.start(&["run", "environment", "--", "sh", "-c", "echo $$; read -r end"])?;
+        bench.start(&["run", "environment", "--", "sh", "-c", "echo $$; read -r end; exit 0"])?;
     let pid = running.numbers()?[0];
     let shown = bench.done(&["status", "environment", "--json", "--reveal"])?.expect(0)?;
     let lock_id =
@@ -208,7 +208,7 @@ fn at_least(bench: &Bench) -> Result<()> {
 
 fn permits(bench: &Bench) -> Result<()> {
     let two = ["--permits", "2"];
-    let show = ["--", "sh", "-c", "echo $SYNCGUARD_SLOT; read -r end"];
+    let show = ["--", "sh", "-c", "echo $SYNCGUARD_SLOT; read -r end; exit 0"];
     let arguments = [&["run"][..], &two, &["permits"], &show].concat();
     let (mut first, mut second) = (bench.start(&arguments)?, bench.start(&arguments)?);
     let mut slots = [first.line()?, second.line()?];
