@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Run(run::Options),
     Status(commands::status::Options),
     Release(commands::release::Options),
+    Doctor(commands::doctor::Options),
     /// Prints the completions of a shell
     #[cfg(feature = "generate")]
     #[command(hide = true)]
@@ -65,6 +66,7 @@ Exit statuses:
   75   somebody else holds the lock (see `run --conflict-exit-code`)
   76   the lock was lost while the command ran
   77   the store refuses this user
+  78   `doctor` says that the store is not safe for locks
   126  the command cannot be executed
   127  the command was not found
 

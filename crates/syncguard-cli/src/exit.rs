@@ -26,6 +26,8 @@ impl Status {
     pub(crate) const LOST: Self = Self(76);
     /// `EX_NOPERM`
     pub(crate) const NO_PERMISSION: Self = Self(77);
+    /// `EX_CONFIG`: the store is not safe for locks.
+    pub(crate) const CONFIGURATION: Self = Self(78);
     pub(crate) const NOT_EXECUTABLE: Self = Self(126);
     pub(crate) const NOT_FOUND: Self = Self(127);
 

@@ -74,6 +74,10 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Run(options) => run::run(&options, &store()?, output).await,
         Command::Status(options) => commands::status::run(&options, &store()?).await,
         Command::Release(options) => commands::release::run(&options, &store()?, output).await,
+        Command::Doctor(options) => {
+            let store = options.url.as_deref().map_or_else(store, Store::new)?;
+            commands::doctor::run(&options, &store).await
+        }
         #[cfg(feature = "generate")]
         Command::Completions(options) => commands::generate::completions(&options),
         #[cfg(feature = "generate")]

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 /// What is said besides results.
@@ -39,6 +40,22 @@ impl Output {
         // Nobody is left to tell if it fails.
         let _ = writeln!(io::stderr().lock(), "syncguard: {text}");
     }
+}
+
+/// Text in a colour, where somebody sees it and wants it.
+pub(crate) fn painted(text: &str, color: AnsiColor) -> String {
+    if !has_colors() {
+        return text.to_owned();
+    }
+    let style = Style::new().fg_color(Some(color.into()));
+    format!("{style}{text}{style:#}")
+}
+
+/// Whether results are seen by people with colours: a terminal, and no `NO_COLOR`.
+fn has_colors() -> bool {
+    let says = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_plain = says("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    io::stdout().is_terminal() && !is_plain
 }
 
 /// Prints a result for people.

@@ -46,12 +46,15 @@ pub(crate) fn without_password(url: &str) -> String {
 /// A path as a URL spells it.
 #[cfg(feature = "sqlite")]
 pub(super) fn encoded(path: &str) -> String {
+    use std::fmt::Write as _;
+
     let mut encoded = String::with_capacity(path.len());
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
             encoded.push(byte.into());
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            // Writing to a text never fails.
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded

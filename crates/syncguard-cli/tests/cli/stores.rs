@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use syncguard_test_services::firestore::FirestoreEmulator;
-use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::bench::Bench;
@@ -28,9 +28,11 @@ fn redis() -> Result<()> {
 
 #[test]
 fn postgres() -> Result<()> {
-    let server = PostgresServer::start()?;
-    let url = format!("{}?setup_schema=true", server.url());
-    all(&Bench::at(url, Some(PostgresServer::PASSWORD)))
+    let server = PostgresServer::builder().authentication(Authentication::Scram).start()?;
+    server.psql("CREATE ROLE me SUPERUSER LOGIN PASSWORD 'hunter2-postgres'")?;
+    let port = server.port();
+    let url = format!("postgres://me:hunter2-postgres@127.0.0.1:{port}/postgres?setup_schema=true");
+    all(&Bench::at(url, Some("hunter2-postgres")))
 }
 
 #[test]
