@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupBy,
+    Inventory, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupBy,
     LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 use syncguard_telemetry::{
@@ -127,6 +127,10 @@ impl<B: LockBackend> LockBackend for Watched<B> {
         self.key(&request.key);
         self.request(&request);
         self.backend.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        self.backend.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {
