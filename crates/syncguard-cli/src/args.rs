@@ -36,7 +36,11 @@ pub(crate) struct Common {
 pub(crate) enum Command {
     Run(run::Options),
     Status(commands::status::Options),
+    Ls(commands::ls::Options),
+    Watch(commands::watch::Options),
     Release(commands::release::Options),
+    Fence(commands::fence::Options),
+    CopyFences(commands::copy_fences::Options),
     Doctor(commands::doctor::Options),
     /// Prints the completions of a shell
     #[cfg(feature = "generate")]

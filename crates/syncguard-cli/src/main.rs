@@ -15,7 +15,9 @@ mod commands;
 mod exit;
 mod output;
 mod run;
+mod signals;
 mod store;
+mod table;
 mod time;
 
 use std::env;
@@ -74,6 +76,10 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Run(options) => run::run(&options, &store()?, output).await,
         Command::Status(options) => commands::status::run(&options, &store()?).await,
         Command::Release(options) => commands::release::run(&options, &store()?, output).await,
+        Command::Ls(options) => commands::ls::run(&options, &store()?, output).await,
+        Command::Watch(options) => commands::watch::run(&options, &store()?).await,
+        Command::Fence(options) => commands::fence::run(&options, &store()?).await,
+        Command::CopyFences(options) => commands::copy_fences::run(&options, output).await,
         Command::Doctor(options) => {
             let store = options.url.as_deref().map_or_else(store, Store::new)?;
             commands::doctor::run(&options, &store).await

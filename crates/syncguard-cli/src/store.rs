@@ -23,12 +23,7 @@ impl Store {
     /// The store that the options, the environment or else the default name.
     pub(crate) fn find(common: &Common, output: Output) -> Result<Self, Failure> {
         if let Some(url) = &common.store {
-            if url::has_password(url) {
-                output.note(
-                    "the password in --store is visible to every user of this machine; use SYNCGUARD_STORE \
-                     or --store-file",
-                );
-            }
+            warn_of_password(url, "--store", "SYNCGUARD_STORE or --store-file", output);
             return Self::new(url);
         }
         if let Some(path) = &common.store_file {
@@ -72,5 +67,14 @@ impl Store {
 
     pub(crate) async fn connect(&self) -> Result<DynBackend, Failure> {
         Ok(syncguard::connect(&self.url).await?)
+    }
+}
+
+/// Says that a URL from the command line has a password in it.
+pub(crate) fn warn_of_password(url: &str, option: &str, instead: &str, output: Output) {
+    if url::has_password(url) {
+        output.note(format_args!(
+            "a password in {option} is visible to every user of this machine; use {instead}"
+        ));
     }
 }

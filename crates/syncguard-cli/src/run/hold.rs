@@ -4,10 +4,10 @@ use rustix::process::Signal;
 use syncguard::{DynBackend, Held, LockError, LockGuard, ReleaseResult, acquire};
 
 use super::options::Wish;
-use super::signals::Signals;
 use super::waiting::Waiting;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
+use crate::signals::Signals;
 
 /// What is held while the command runs.
 pub(super) enum Hold {

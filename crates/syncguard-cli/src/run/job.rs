@@ -9,10 +9,11 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 use tokio::process::{Child, Command};
 
 use super::keeper::Keeper;
+use super::launch;
 use super::program::Program;
 use super::terminal::Terminal;
-use super::{launch, signals};
 use crate::exit::Failure;
+use crate::signals;
 
 /// A running command in a process group of its own.
 pub(super) struct Job {

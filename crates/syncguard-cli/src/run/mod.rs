@@ -6,7 +6,6 @@ pub(crate) mod keeper;
 pub(crate) mod launch;
 mod options;
 mod program;
-mod signals;
 mod supervise;
 mod terminal;
 mod waiting;
@@ -17,10 +16,10 @@ use syncguard::{DynBackend, LockBackend as _};
 
 use self::hold::Asked;
 use self::job::Job;
-use self::signals::Signals;
 use self::supervise::{Ended, supervise};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
+use crate::signals::Signals;
 use crate::store::{Store, without_password};
 use crate::time::human;
 

@@ -10,9 +10,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::job::Job;
 use super::options::OnLoss;
-use super::signals::{Event, Signals, ends};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
+use crate::signals::{Event, Signals, ends};
 use crate::time::human;
 
 /// How the command has ended.

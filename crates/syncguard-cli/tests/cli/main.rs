@@ -3,7 +3,10 @@
 mod bad_input;
 mod bench;
 mod doctor;
+mod interactive;
+mod inventory;
 mod looking;
 mod processes;
 mod run;
 mod stores;
+mod terminal;

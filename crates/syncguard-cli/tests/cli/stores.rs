@@ -6,10 +6,10 @@ use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::bench::Bench;
-use crate::run::EVERYWHERE;
+use crate::{inventory, run};
 
 fn all(bench: &Bench) -> Result<()> {
-    for (name, holds) in EVERYWHERE {
+    for (name, holds) in run::EVERYWHERE.iter().chain(inventory::EVERYWHERE) {
         holds(bench).with_context(|| (*name).to_owned())?;
     }
     Ok(())
@@ -18,6 +18,11 @@ fn all(bench: &Bench) -> Result<()> {
 #[test]
 fn sqlite() -> Result<()> {
     all(&Bench::file()?)
+}
+
+#[test]
+fn fences_are_copied_from_one_file_to_another() -> Result<()> {
+    inventory::copy(&Bench::file()?, &Bench::file()?)
 }
 
 #[test]

@@ -5,8 +5,8 @@ use syncguard::postgres::{DurabilityRisk, PostgresBackend};
 use syncguard::{DynBackend, Key, LockBackend as _, LockError, SignalStatus, WatchRequest};
 
 use super::Examined;
-use super::pooler;
 use super::finding::Finding;
+use super::pooler;
 use super::probe::KEY;
 use crate::exit::Failure;
 

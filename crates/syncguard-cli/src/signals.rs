@@ -9,8 +9,8 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use crate::exit::Failure;
 
-/// The signals that go on to the command.
-pub(super) struct Signals {
+/// The signals that mean something here.
+pub(crate) struct Signals {
     streams: Vec<(Signal, Stream)>,
     children: Stream,
 }
@@ -29,7 +29,7 @@ const HANDED_ON: [Signal; 9] = [
 ];
 
 impl Signals {
-    pub(super) fn listen() -> Result<Self, Failure> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
         let refused = |error| Failure::system("signals cannot be caught", &error);
         let ignored = ignored();
         let mut streams = Vec::new();
@@ -42,7 +42,7 @@ impl Signals {
     }
 
     /// The next signal that asks this process to end, while there is no command that it could go on to.
-    pub(super) async fn ending(&mut self) -> Signal {
+    pub(crate) async fn ending(&mut self) -> Signal {
         loop {
             if let Event::Signal(signal) = self.event().await
                 && ends(signal)
@@ -57,7 +57,7 @@ impl Signals {
     /// # Cancel safety
     ///
     /// Safe: none is lost.
-    pub(super) async fn event(&mut self) -> Event {
+    pub(crate) async fn event(&mut self) -> Event {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
                 if stream.poll_recv(context).is_ready() {
@@ -73,14 +73,14 @@ impl Signals {
     }
 }
 
-pub(super) enum Event {
+pub(crate) enum Event {
     Signal(Signal),
     /// A child has ended, stopped or gone on.
     Child,
 }
 
 /// Whether the signal asks a process to end.
-pub(super) fn ends(signal: Signal) -> bool {
+pub(crate) fn ends(signal: Signal) -> bool {
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal)
 }
 
