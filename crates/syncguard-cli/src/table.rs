@@ -9,7 +9,7 @@ pub(crate) fn table<const N: usize>(
     use comfy_table::{Table, presets::NOTHING};
 
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(header.to_vec());
+    table.load_style(NOTHING).set_header(header.to_vec());
     table.add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

@@ -60,7 +60,7 @@ impl<'a> Waiting<'a> {
     async fn holder(&self) -> String {
         use syncguard::get_by_key;
 
-        use crate::time::{human, since, until};
+        use crate::time::{human, since};
 
         let unknown = || "waiting for the lock".to_owned();
         if self.wish.permits.is_some() {
@@ -68,11 +68,11 @@ impl<'a> Waiting<'a> {
         }
         let Ok(key) = self.wish.config.key() else { return unknown() };
         match get_by_key(self.backend, key.clone()).await {
+            // Short: a line that is wrapped cannot be taken back.
             Ok(Some(info)) => format!(
-                "waiting for {}, who has the lock since {} and for {} more unless it is renewed",
-                info.lock_id_hash(),
-                human(since(info.acquired_at)),
-                human(until(info.expires_at))
+                "waiting for {:.12}, who has had the lock for {}",
+                info.lock_id_hash().to_string(),
+                human(since(info.acquired_at))
             ),
             _ => unknown(),
         }

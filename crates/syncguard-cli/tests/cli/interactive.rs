@@ -51,10 +51,10 @@ fn who_waits_sees_for_whom_and_ctrl_c_ends_it() -> Result<()> {
     let bench = Bench::file()?;
     let holder = bench.holder("k", &[])?;
     let terminal = Terminal::start(&bench, "$SYNCGUARD run k -- echo ran; echo status $?")?;
-    terminal.until("the spinner", |screen| screen.contains("who has the lock since"))?;
+    terminal.until("the spinner", |screen| screen.contains("who has had the lock"))?;
     terminal.keys("C-c")?;
     terminal.until("its end", |screen| {
-        screen.contains("status 130") && !screen.contains("who has the lock")
+        screen.contains("status 130") && !screen.contains("who has had")
     })?;
     holder.end()?.expect(0)?;
     ensure!(bench.is_free("k")?);
