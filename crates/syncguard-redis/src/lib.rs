@@ -169,6 +169,7 @@ mod early_timer;
 mod error;
 mod extend;
 mod inner;
+mod inventory;
 mod is_locked;
 mod lookup;
 mod names;
@@ -178,6 +179,7 @@ mod scripts;
 mod settle;
 mod signals;
 mod speech;
+mod sweep;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
