@@ -1,10 +1,11 @@
 //! Where records are stored, and which keys and prefixes would get in their way.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
-use syncguard_core::{Key, LockError, LockId};
+use syncguard_core::{Key, KeyPrefix, LockError, LockId, LockInfo};
 
 use crate::words::Word;
 
@@ -29,6 +30,47 @@ pub(crate) struct Layout {
 struct Leads {
     lock: String,
     fence: String,
+}
+
+/// What a sweep looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Locks,
+    Counters,
+}
+
+/// The name of a record that a sweep has found. The order is that of the users' keys in them.
+#[derive(Clone)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    rest_at: usize,
+}
+
+impl Listed {
+    /// The user's key, or its hash where the name is hashed.
+    pub(crate) fn rest(&self) -> &str {
+        &self.name[self.rest_at..]
+    }
+}
+
+impl PartialEq for Listed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Listed {}
+
+impl PartialOrd for Listed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Listed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rest().cmp(other.rest())
+    }
 }
 
 /// The names of one lock's records.
@@ -123,13 +165,71 @@ impl Layout {
         self.index_lead.as_deref()
     }
 
+    /// What `SCAN` is to match: it shows at least the names of these records.
+    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> String {
+        let lead = self.lead(what);
+        // Where names are hashed, only the records say whose they are.
+        let prefix = if self.leads.is_some() { prefix.expose() } else { "" };
+        let mut pattern = String::with_capacity(lead.len() + prefix.len() + 1);
+        for character in lead.chars().chain(prefix.chars()) {
+            if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(character);
+        }
+        pattern.push('*');
+        pattern
+    }
+
+    /// A name that `SCAN` has shown, if it is that of such a record.
+    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
+        let lead = self.lead(what);
+        let rest = name.strip_prefix(&*lead).filter(|rest| !rest.is_empty())?;
+        let is_another = what == What::Locks
+            && if self.leads.is_some() {
+                self.refuse_reserved(rest).is_err()
+            } else {
+                self.is_reserved(rest)
+            };
+        (!is_another).then(|| Listed { name: name.to_owned(), rest_at: lead.len() })
+    }
+
+    /// Whether the lock of a record that was listed begins so.
+    pub(crate) fn is_listed(&self, prefix: &KeyPrefix, listed: &Listed, info: &LockInfo) -> bool {
+        if self.leads.is_some() {
+            return prefix.is_of(listed.rest());
+        }
+        prefix.is_of(info.clone().expose().key.expose())
+    }
+
+    /// Whether this can be the hashed name of a counter or an index entry.
+    pub(crate) fn may_be_no_lock(&self, listed: &Listed) -> bool {
+        self.hashes() && LockId::new(listed.rest()).is_ok()
+    }
+
+    /// A counter whose name is hashed cannot be told from other records, nor its key be read from it.
+    pub(crate) fn refuse_hashed_counters(&self) -> Result<(), LockError> {
+        if self.leads.is_some() {
+            return Ok(());
+        }
+        Err(LockError::invalid_argument(
+            "with a key prefix this long, the names of some counters are hashed, and a listing would not be \
+             all there are; with up to 227 bytes, none are",
+        ))
+    }
+
+    /// What comes before the users' keys, or their hashes.
+    fn lead(&self, what: What) -> Cow<'_, str> {
+        match (&self.leads, what) {
+            (Some(leads), What::Locks) => Cow::Borrowed(&leads.lock),
+            (Some(leads), What::Counters) => Cow::Borrowed(&leads.fence),
+            (None, _) => Cow::Owned([&self.prefix, ":"].concat()),
+        }
+    }
+
     /// A user's key must not name a fence counter or an index entry, nor another key's lock.
     fn refuse_reserved(&self, key: &str) -> Result<(), LockError> {
-        let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
-            key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
-        });
-        let is_index = key.strip_prefix("id:").is_some_and(|id| LockId::new(id).is_ok());
-        if is_counter || is_index {
+        if self.is_reserved(key) {
             return Err(LockError::invalid_argument(
                 "the key is reserved: on Redis it names a fence counter or an index entry of another \
                  lock; keys like \"fence:<prefix>:…\" and \"id:<22 characters>\" are not allowed",
@@ -144,6 +244,14 @@ impl Layout {
             ));
         }
         Ok(())
+    }
+
+    fn is_reserved(&self, key: &str) -> bool {
+        let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
+            key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
+        });
+        let is_index = key.strip_prefix("id:").is_some_and(|id| LockId::new(id).is_ok());
+        is_counter || is_index
     }
 }
 

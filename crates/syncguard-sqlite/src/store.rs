@@ -1,6 +1,5 @@
 //! The two tables, row by row. Nothing here begins or ends a transaction.
 
-use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 use syncguard_core::{
     CounterPage, Cursor, Fence, FenceCounter, Key, ListRequest, LockError, LockId, LockPage,
@@ -111,11 +110,10 @@ impl Store<'_> {
         request: &ListRequest,
         mut take: impl FnMut(&Row<'_>) -> Result<(), Failure>,
     ) -> Result<Option<Cursor>, Failure> {
-        // No text comes after a BLOB, an empty one neither.
-        let end = request.prefix.end().map_or(Value::Blob(Vec::new()), Value::Text);
         let size = i64::try_from(request.page_size).unwrap_or(i64::MAX);
         let mut statement = self.prepare(sql)?;
-        let bounds = params![request.expose_start(), request.expose_place(), end, size];
+        let bounds =
+            params![request.expose_start(), request.expose_place(), request.prefix.end(), size];
         let mut rows = statement.query(bounds)?;
         let (mut left, mut last) = (request.page_size, None);
         while let Some(row) = rows.next()? {

@@ -149,16 +149,15 @@ impl RaiseRequest {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad key, for [`Fence::ZERO`], and above [`Fence::MAX`], which no counter
-    /// passes.
+    /// `InvalidArgument` for a bad key, and above [`Fence::MAX`], which no counter passes.
     pub fn new<K>(key: K, at_least: Fence) -> Result<Self, LockError>
     where
         K: TryInto<Key, Error: Into<LockError>>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        if at_least == Fence::ZERO || at_least > Fence::MAX {
+        if at_least > Fence::MAX {
             return Err(LockError::invalid_argument(format!(
-                "a counter cannot be raised to {at_least}; 000000000000001 to {} are allowed",
+                "a counter cannot be raised to {at_least}; up to {} is allowed",
                 Fence::MAX
             )));
         }

@@ -64,27 +64,28 @@ impl KeyPrefix {
         text.starts_with(self.expose())
     }
 
-    /// For authors of backends: the first text, in the order of the bytes, behind all that begin so. `None`
-    /// if nothing comes behind them.
+    /// For authors of backends: the first text, in the order of the bytes, behind all that begin so. Where
+    /// nothing comes behind them, a text that is behind every key.
     ///
     /// ```
     /// use syncguard_core::KeyPrefix;
     ///
-    /// assert_eq!(KeyPrefix::new("job:")?.end().as_deref(), Some("job;"));
-    /// assert_eq!(KeyPrefix::default().end(), None);
+    /// assert_eq!(KeyPrefix::new("job:")?.end(), "job;");
+    /// assert!(KeyPrefix::default().end().as_str() > "payment:7");
     /// # Ok::<(), syncguard_core::LockError>(())
     /// ```
     #[must_use]
-    pub fn end(&self) -> Option<String> {
+    pub fn end(&self) -> String {
         // The order of UTF-8 is that of the characters, and no character lies among the surrogates.
         let mut text = self.expose().to_owned();
         while let Some(last) = text.pop() {
             if let Some(next) = (last..=char::MAX).nth(1) {
                 text.push(next);
-                return Some(text);
+                return text;
             }
         }
-        None
+        // As many of the last character as no key has.
+        char::MAX.to_string().repeat(Key::MAX_LENGTH_BYTES / char::MAX.len_utf8() + 1)
     }
 }
 
@@ -99,23 +100,27 @@ impl fmt::Debug for KeyPrefix {
 
 #[cfg(test)]
 mod tests {
-    use super::KeyPrefix;
+    use super::{Key, KeyPrefix};
 
     #[test]
     fn the_end_lies_behind_all_that_begin_so_and_before_all_others() {
         let max = char::MAX;
+        let last_key = max.to_string().repeat(128);
         for (prefix, end) in [
-            ("a", Some("b".to_owned())),
-            ("a\u{d7ff}", Some("a\u{e000}".to_owned())),
-            ("\u{7f}", Some("\u{80}".to_owned())),
-            (&format!("a{max}{max}"), Some("b".to_owned())),
-            (&format!("{max}"), None),
+            ("a", Some("b")),
+            ("a\u{d7ff}", Some("a\u{e000}")),
+            ("\u{7f}", Some("\u{80}")),
+            (&format!("a{max}{max}"), Some("b")),
+            (&max.to_string(), None),
+            (&last_key, None),
             ("", None),
         ] {
             let prefix = KeyPrefix::new(prefix).unwrap();
-            assert_eq!(prefix.end(), end);
-            let inside = format!("{}{max}{max}{max}", prefix.expose());
-            assert!(end.is_none_or(|end| inside < end && prefix.expose() < end.as_str()));
+            assert!(end.is_none_or(|end| end == prefix.end()));
+            let room = (Key::MAX_LENGTH_BYTES - prefix.expose().len()) / max.len_utf8();
+            let inside = Key::new(format!("{}{}", prefix.expose(), max.to_string().repeat(room)));
+            assert!(inside.unwrap().expose() < prefix.end().as_str());
+            assert!(prefix.expose() < prefix.end().as_str());
         }
     }
 
