@@ -49,7 +49,7 @@ pub(crate) enum Command {
     /// Prints the man page
     #[cfg(feature = "generate")]
     #[command(hide = true)]
-    Man,
+    Man(commands::generate::ManOptions),
 }
 
 const STORE: &str =

@@ -87,6 +87,6 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         #[cfg(feature = "generate")]
         Command::Completions(options) => commands::generate::completions(&options),
         #[cfg(feature = "generate")]
-        Command::Man => commands::generate::man(),
+        Command::Man(options) => commands::generate::man(&options),
     }
 }

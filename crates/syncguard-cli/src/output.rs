@@ -30,15 +30,31 @@ impl Output {
         Self::write(&text);
     }
 
-    /// Whether somebody watches who can be shown something that moves.
-    #[cfg(feature = "terminal")]
-    pub(crate) fn is_watched(self) -> bool {
-        !self.quiet && io::stderr().is_terminal()
+    /// A line on the terminal that changes, if somebody watches.
+    pub(crate) fn line(self) -> Option<Line> {
+        (!self.quiet && io::stderr().is_terminal()).then(|| Line(()))
     }
 
     fn write(text: &dyn Display) {
         // Nobody is left to tell if it fails.
         let _ = writeln!(io::stderr().lock(), "syncguard: {text}");
+    }
+}
+
+/// A line of the terminal that is written over and over. Dropping it takes it away.
+pub(crate) struct Line(());
+
+impl Line {
+    #[expect(clippy::unused_self, reason = "only who has the line writes on it")]
+    pub(crate) fn show(&self, text: &str) {
+        // Nobody is left to tell if it fails.
+        let _ = write!(io::stderr().lock(), "\r{text}\x1b[K");
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let _ = write!(io::stderr().lock(), "\r\x1b[K");
     }
 }
 

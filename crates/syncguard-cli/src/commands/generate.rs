@@ -1,6 +1,6 @@
 //! `syncguard completions` and `syncguard man`: for whoever packages the program.
 
-use std::io::{self, stdout};
+use std::io::stdout;
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -19,19 +19,23 @@ pub(crate) fn completions(options: &Options) -> Result<Status, Failure> {
     write(&text)
 }
 
-/// The page of the program, and of each subcommand after it.
-pub(crate) fn man() -> Result<Status, Failure> {
-    let mut text = Vec::new();
-    let rendered = render(&mut text);
-    rendered.map_err(|error| Failure::system("the man page cannot be made", &error))?;
-    write(&text)
+#[derive(Args)]
+pub(crate) struct ManOptions {
+    /// A subcommand; without one it is the page of the program
+    subcommand: Option<String>,
 }
 
-fn render(text: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) fn man(options: &ManOptions) -> Result<Status, Failure> {
     let mut command = Cli::command();
     command.build();
-    clap_mangen::Man::new(command.clone()).render(text)?;
-    Ok(())
+    if let Some(name) = &options.subcommand {
+        let found = command.find_subcommand(name).cloned();
+        command = found.ok_or_else(|| Failure::usage("there is no such subcommand"))?;
+    }
+    let mut text = Vec::new();
+    let rendered = clap_mangen::Man::new(command).render(&mut text);
+    rendered.map_err(|error| Failure::system("the man page cannot be made", &error))?;
+    write(&text)
 }
 
 fn write(text: &[u8]) -> Result<Status, Failure> {

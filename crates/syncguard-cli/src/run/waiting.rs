@@ -1,11 +1,14 @@
 //! Who is waited for, on a terminal.
 
 use std::future::pending;
+use std::time::Duration;
 
-use syncguard::DynBackend;
+use syncguard::{DynBackend, LockInfo, get_by_key};
+use tokio::time::{Instant, sleep};
 
 use super::options::Wish;
-use crate::output::Output;
+use crate::output::{Line, Output};
+use crate::time::{human, since};
 
 /// What is shown while the lock is waited for.
 pub(super) struct Waiting<'a> {
@@ -15,76 +18,49 @@ pub(super) struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
+    /// Most locks are free: nothing is shown before this time is over.
+    const QUIET: Duration = Duration::from_millis(300);
+
+    /// How many seconds lie between two looks at the holder, which cost the store something.
+    const LOOK: u32 = 5;
+
     pub(super) fn new(backend: &'a DynBackend, wish: &'a Wish, output: Output) -> Self {
         Self { backend, wish, output }
     }
 
-    /// Never ends.
-    #[cfg(not(feature = "terminal"))]
-    pub(super) async fn show(&self) {
-        let _ = (self.backend, self.wish, self.output);
-        pending().await
-    }
-
     /// Never ends. Dropped, it leaves nothing on the screen.
-    #[cfg(feature = "terminal")]
     pub(super) async fn show(&self) {
-        use std::time::Duration;
-
-        use indicatif::{ProgressBar, ProgressStyle};
-        use tokio::time::sleep;
-
-        if !self.wish.waits() || !self.output.is_watched() {
-            return pending().await;
-        }
-        // Most locks are free.
-        sleep(Duration::from_millis(300)).await;
-        let spinner = Spinner(ProgressBar::new_spinner());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
-            spinner.0.set_style(style);
-        }
-        spinner.0.set_message("waiting for the lock");
-        let mut ticks = 0_u32;
-        loop {
-            if ticks.is_multiple_of(50) {
-                spinner.0.set_message(self.holder().await);
+        let began = Instant::now();
+        sleep(Self::QUIET).await;
+        let line = self.output.line().filter(|_| self.wish.waits());
+        let Some(line) = line else { return pending().await };
+        let mut holder = None;
+        for second in 0_u32.. {
+            if second % Self::LOOK == 0 {
+                holder = self.holder().await;
             }
-            spinner.0.tick();
-            ticks += 1;
-            sleep(Duration::from_millis(100)).await;
+            self.draw(&line, holder.as_ref(), began);
+            sleep(Duration::from_secs(1)).await;
         }
     }
 
-    /// Asked every few seconds, so that it costs the store nothing.
-    #[cfg(feature = "terminal")]
-    async fn holder(&self) -> String {
-        use syncguard::get_by_key;
+    async fn holder(&self) -> Option<LockInfo> {
+        // Each of the permits has a holder of its own.
+        let key = self.wish.config.key().ok().filter(|_| self.wish.permits.is_none())?;
+        get_by_key(self.backend, key.clone()).await.ok().flatten()
+    }
 
-        use crate::time::{human, since};
-
-        let unknown = || "waiting for the lock".to_owned();
-        if self.wish.permits.is_some() {
-            return "waiting for a permit".to_owned();
-        }
-        let Ok(key) = self.wish.config.key() else { return unknown() };
-        match get_by_key(self.backend, key.clone()).await {
-            // Short: a line that is wrapped cannot be taken back.
-            Ok(Some(info)) => format!(
-                "waiting for {:.12}, who has had the lock for {}",
+    /// In few words: a line that is wrapped could not be taken back.
+    fn draw(&self, line: &Line, holder: Option<&LockInfo>, began: Instant) {
+        let waited = human(Duration::from_secs(began.elapsed().as_secs()));
+        line.show(&match holder {
+            Some(info) => format!(
+                "waiting for {:.12}, who has had the lock for {} ({waited})",
                 info.lock_id_hash().to_string(),
                 human(since(info.acquired_at))
             ),
-            _ => unknown(),
-        }
-    }
-}
-
-#[cfg(feature = "terminal")]
-struct Spinner(indicatif::ProgressBar);
-
-#[cfg(feature = "terminal")]
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
+            None if self.wish.permits.is_some() => format!("waiting for a permit ({waited})"),
+            None => format!("waiting for the lock ({waited})"),
+        });
     }
 }

@@ -6,6 +6,7 @@ use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 
 use crate::bench::Bench;
+use crate::stores::emulator_url;
 
 /// What the doctor has to say: the level and the word of a finding, and a part of its mend.
 type Expected<'a> = (&'a str, &'a str, &'a str);
@@ -73,7 +74,8 @@ fn postgres() -> Result<()> {
     let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
     finds(&pooler.url(), 78, &[("red", "pooler", "unprepared_statements=true")])?;
 
-    server.psql("DROP INDEX syncguard_locks_lock_id_idx")?;
+    let indexes = "SELECT indexname FROM pg_indexes WHERE tablename = 'syncguard_locks' AND indexdef LIKE '%(lock_id)'";
+    server.psql(&format!("DROP INDEX {}", server.psql(indexes)?.trim()))?;
     server.psql("ALTER TABLE syncguard_fence_counters SET UNLOGGED")?;
     let index = ("red", "index", "CREATE UNIQUE INDEX ON syncguard_locks (lock_id)");
     let table = ("red", "tables", "ALTER TABLE syncguard_fence_counters SET LOGGED");
@@ -83,7 +85,7 @@ fn postgres() -> Result<()> {
 #[test]
 fn firestore() -> Result<()> {
     let server = FirestoreEmulator::start()?;
-    let url = format!("firestore://cli?emulator={}", server.host_port());
+    let url = emulator_url(&server)?;
     finds(&url, 0, &[("green", "clock", ""), ("green", "permissions", "")])
 }
 

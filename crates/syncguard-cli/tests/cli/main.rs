@@ -3,6 +3,7 @@
 mod bad_input;
 mod bench;
 mod doctor;
+mod guide;
 mod interactive;
 mod inventory;
 mod looking;
