@@ -71,12 +71,6 @@ impl Failure {
     pub(crate) fn status(&self) -> Status {
         self.status
     }
-
-    /// The same with another status.
-    pub(crate) fn with_status(mut self, status: Status) -> Self {
-        self.status = status;
-        self
-    }
 }
 
 impl fmt::Display for Failure {

@@ -210,13 +210,13 @@ pub(super) const RULES: &[Rule] = &[
         banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
         ..RULE
     },
-    // The command with one store: what a machine without a network installs.
+    // The command with one store. On Linux it is 60 packages, four of them ours; the others are for other systems.
     Rule {
         package: "syncguard-cli",
         features: Features::Only("sqlite"),
         needed: &["clap", "rusqlite"],
         banned: &[REDIS, POSTGRES, GOOGLE, NETWORK_BUT_MIO, TLS],
-        most: Some(60),
+        most: Some(66),
         ..RULE
     },
     // All of it: one TLS library with one provider, each once. With a second provider rustls panics

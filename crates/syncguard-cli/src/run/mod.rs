@@ -47,11 +47,12 @@ pub(crate) async fn run(
         }
         Err(failure) => {
             drain(&backend).await;
-            let is_conflict = failure.status() == Status::CONFLICT;
-            return Err(match options.conflict_exit_code {
-                Some(status) if is_conflict => failure.with_status(Status::new(status)),
-                _ => failure,
-            });
+            if failure.status() != Status::CONFLICT {
+                return Err(failure);
+            }
+            // An answer, and not an error: `--quiet` is for this one too.
+            output.note(&failure);
+            return Ok(options.conflict_exit_code.map_or(Status::CONFLICT, Status::new));
         }
     };
 

@@ -14,6 +14,9 @@ use crate::processes::is_running;
 /// Far longer than anything takes.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
+/// Something that must hold on every store, with its name.
+pub(crate) type Holds = (&'static str, fn(&Bench) -> Result<()>);
+
 /// A store. Keys are told apart by the tests.
 pub(crate) struct Bench {
     pub(crate) url: String,
@@ -45,7 +48,7 @@ impl Bench {
     /// Runs the command to its end.
     pub(crate) fn done(&self, arguments: &[&str]) -> Result<Done> {
         let output = self.command(arguments).output()?;
-        Ok(self.checked(output))
+        Ok(self.checked(&output))
     }
 
     /// The same, with something on its standard input.
@@ -54,10 +57,10 @@ impl Bench {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         child.stdin.take().context("a pipe")?.write_all(input.as_bytes())?;
-        Ok(self.checked(child.wait_with_output()?))
+        Ok(self.checked(&child.wait_with_output()?))
     }
 
-    fn checked(&self, output: Output) -> Done {
+    fn checked(&self, output: &Output) -> Done {
         let done = Done {
             status: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

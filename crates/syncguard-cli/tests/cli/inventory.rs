@@ -3,12 +3,11 @@
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Holds};
 use crate::terminal::Terminal;
 
 /// All that must hold on every store.
-pub(crate) const EVERYWHERE: &[(&str, fn(&Bench) -> Result<()>)] =
-    &[("ls", ls), ("fence", fence), ("watch", watch)];
+pub(crate) const EVERYWHERE: &[Holds] = &[("ls", ls), ("fence", fence), ("watch", watch)];
 
 fn ls(bench: &Bench) -> Result<()> {
     let first = bench.holder("ls:a", &[])?;

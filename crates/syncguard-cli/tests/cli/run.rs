@@ -4,14 +4,14 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use syncguard_test_services::wait;
 
-use crate::bench::{Bench, LONG, until_gone};
+use crate::bench::{Bench, Holds, LONG, until_gone};
 use crate::processes::{family, is_running};
 
 /// A command with a child of its own. It prints both ids.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
 /// All that must hold on every store.
-pub(crate) const EVERYWHERE: &[(&str, fn(&Bench) -> Result<()>)] = &[
+pub(crate) const EVERYWHERE: &[Holds] = &[
     ("environment", environment),
     ("exit_status", exit_status),
     ("stdio", stdio),
@@ -250,7 +250,7 @@ fn on_lost(bench: &Bench) -> Result<()> {
     ensure!(done.stdout.is_empty(), "{done:?}");
     let running = run("ignore")?;
     // Longer than any renewal: it has to be told that the lock is lost, and goes on.
-    wait::until("the loss", LONG, || Ok(bench.is_free("on-lost")?))?;
+    wait::until("the loss", LONG, || bench.is_free("on-lost"))?;
     let done = running.end()?.expect(76)?;
     ensure!(done.stdout == "done\n", "{done:?}");
     Ok(())
