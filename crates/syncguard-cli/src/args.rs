@@ -8,7 +8,7 @@ use crate::{commands, run};
 
 /// Locks for shells, cron, systemd and CI: one holder at a time, on any machine.
 #[derive(Parser)]
-#[command(name = "syncguard", version, about, after_help = EXIT_STATUSES, subcommand_required = true)]
+#[command(name = "syncguard", version, after_help = EXIT_STATUSES, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -62,10 +62,10 @@ file of this user.";
 
 const EXIT_STATUSES: &str = "\
 Exit statuses:
-  0    done; `run` ends with the status of its command, and with 128+N where signal N ended it
+  0    done; `run` ends as its command, with 128+N where signal N ended it
   64   wrong use: a bad option, key, duration or URL
   69   the store is away
-  70   the store holds something that cannot be read, or a defect
+  70   the store holds what cannot be read, or a defect
   71   the system refused something, such as a process
   75   somebody else holds the lock (see `run --conflict-exit-code`)
   76   the lock was lost while the command ran
@@ -74,5 +74,5 @@ Exit statuses:
   126  the command cannot be executed
   127  the command was not found
 
-The store is --store, --store-file, the file named by SYNCGUARD_STORE_FILE, SYNCGUARD_STORE, or else a file
-of this user: $XDG_STATE_HOME/syncguard/locks.db.";
+The store is --store, --store-file, the file named by SYNCGUARD_STORE_FILE,
+SYNCGUARD_STORE, or a file of this user, $XDG_STATE_HOME/syncguard/locks.db.";

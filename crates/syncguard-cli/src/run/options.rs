@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 use syncguard::{AcquisitionOptions, AutoExtend, LockConfig};
 
 use crate::exit::Failure;
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// Callers with different numbers are safe: together they are never more than the largest of them. A
     /// key with permits has nothing to do with the same key without.
     #[cfg(feature = "permits")]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
     /// What happens to the command when the lock is lost; the exit status is 76 in any case
     #[arg(long, value_name = "WHAT", default_value = "term")]

@@ -203,6 +203,12 @@ fn at_least(bench: &Bench) -> Result<()> {
     ensure!(!bench.is_free("at-least")?);
     bench.done(&["release", "--force", "at-least"])?.expect(0)?;
     ensure!(bench.is_free("at-least")?);
+    // A permit too.
+    let permit =
+        ["run", "-n", "--permits", "1", "--at-least", "1h", "at-least:permit", "--", "true"];
+    bench.done(&permit)?.expect(0)?;
+    bench.done(&permit)?.expect(75)?;
+    bench.done(&["release", "--force", "at-least:permit:permit:0"])?.expect(0)?;
     Ok(())
 }
 
