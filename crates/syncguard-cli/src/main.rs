@@ -81,7 +81,10 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Fence(options) => commands::fence::run(&options, &store()?).await,
         Command::CopyFences(options) => commands::copy_fences::run(&options, output).await,
         Command::Doctor(options) => {
-            let store = options.url.as_deref().map_or_else(store, Store::new)?;
+            let store = match &options.url {
+                Some(url) => Store::given(url, "the argument", output)?,
+                None => store()?,
+            };
             commands::doctor::run(&options, &store).await
         }
         #[cfg(feature = "generate")]

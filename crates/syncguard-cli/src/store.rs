@@ -23,8 +23,7 @@ impl Store {
     /// The store that the options, the environment or else the default name.
     pub(crate) fn find(common: &Common, output: Output) -> Result<Self, Failure> {
         if let Some(url) = &common.store {
-            warn_of_password(url, "--store", "SYNCGUARD_STORE or --store-file", output);
-            return Self::new(url);
+            return Self::given(url, "--store", output);
         }
         if let Some(path) = &common.store_file {
             return Self::from_file(path);
@@ -39,6 +38,12 @@ impl Store {
             }
             _ => default::url().and_then(|url| Self::new(&url)),
         }
+    }
+
+    /// The store of a URL from the command line.
+    pub(crate) fn given(url: &str, place: &str, output: Output) -> Result<Self, Failure> {
+        warn_of_password(url, place, "SYNCGUARD_STORE or --store-file", output);
+        Self::new(url)
     }
 
     /// The store of this URL.
@@ -71,10 +76,10 @@ impl Store {
 }
 
 /// Says that a URL from the command line has a password in it.
-pub(crate) fn warn_of_password(url: &str, option: &str, instead: &str, output: Output) {
+pub(crate) fn warn_of_password(url: &str, place: &str, instead: &str, output: Output) {
     if url::has_password(url) {
         output.note(format_args!(
-            "a password in {option} is visible to every user of this machine; use {instead}"
+            "a password in {place} is visible to every user of this machine; use {instead}"
         ));
     }
 }

@@ -33,7 +33,11 @@ impl Job {
         let mut keeper = Keeper::start()?;
         let mut command = Command::new(this_program()?);
         let may_lend = Terminal::is_ours();
-        command.arg(launch::NAME).arg(std::process::id().to_string()).arg(launch::waits(may_lend));
+        command
+            .arg0("syncguard")
+            .arg(launch::NAME)
+            .arg(std::process::id().to_string())
+            .arg(launch::waits(may_lend));
         command.arg(&program.path).arg(&program.name).args(arguments);
         command.env_remove("SYNCGUARD_SLOT");
         command.envs(environment.iter().map(|(name, value)| (name, value))).process_group(0);

@@ -30,7 +30,7 @@ impl Keeper {
     pub(super) fn start() -> Result<Self, Failure> {
         let mut command = Command::new(super::job::this_program()?);
         // Nothing of the job's: no password in its environment, no folder or pipe kept open.
-        command.arg(NAME).env_clear().current_dir("/").process_group(0);
+        command.arg0("syncguard").arg(NAME).env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let refused = |error| Failure::system("a process cannot be started", &error);
         let mut process = command.spawn().map_err(refused)?;
