@@ -261,10 +261,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     /// signals.
     async fn listens_to_a_held_lock(&mut self) -> Result<bool, LockError> {
         // Polls must not wait for a connection that is being opened. It is asked for again.
-        const LONGEST: Duration = Duration::from_millis(200);
+        const SHORTEST: Duration = Duration::from_millis(200);
+        let longest = SHORTEST.max(self.attempt.policy().acquisition.retry_delay);
         let request = WatchRequest::new(self.attempt.key().clone());
         let watch = self.attempt.backend().watch(request);
-        let limit = self.deadline.min(rt::after(LONGEST));
+        let limit = self.deadline.min(rt::after(longest));
         let watch = unless_cancelled(self.token(), rt::until(limit, watch)).await?.flatten();
         self.has_no_signals = watch.is_none();
         let Some(watch) = watch else {
