@@ -9,8 +9,9 @@ use std::time::Duration;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult, WatchRequest,
+    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
+    LookupRequest, ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult,
+    WatchRequest,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
