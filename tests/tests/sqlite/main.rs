@@ -9,3 +9,4 @@ mod late;
 mod model;
 mod support;
 mod torn;
+mod watch;
