@@ -188,6 +188,7 @@ mod extend;
 mod inner;
 mod inventory;
 mod is_locked;
+mod listed;
 mod lookup;
 mod names;
 mod release;
