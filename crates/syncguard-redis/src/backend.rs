@@ -8,8 +8,8 @@ use fred::interfaces::ClientLike;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
+    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
 };
 use tokio::time::Instant;
 
@@ -157,6 +157,10 @@ impl RedisBackend {
         self.0.signals.status()
     }
 
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
     fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
         let (layout, slot) = Self::layout_for(&options, clients.iter().any(Client::is_clustered))?;
@@ -235,6 +239,10 @@ impl LockBackend for RedisBackend {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let name = self.0.layout.lock_name(&request.key).ok()?;
         self.0.signals.watch(&name).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

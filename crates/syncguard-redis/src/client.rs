@@ -195,6 +195,51 @@ impl Connections {
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
+    /// Sends a command that reads, within the command timeout.
+    pub(crate) async fn command(
+        &self,
+        command: &'static str,
+        words: &[&str],
+    ) -> Result<Value, LockError> {
+        let words = words.iter().map(|word| Value::from(*word)).collect();
+        let until = Instant::now() + self.command_timeout;
+        let answer = self.answer(command, words, until).await;
+        answer.map_err(|error| error::from_driver(&error, Stage::Calling))
+    }
+
+    /// Runs a script that reads many records.
+    pub(crate) async fn read_all(
+        &self,
+        script: &'static Script,
+        names: &[&str],
+    ) -> Result<Value, LockError> {
+        let words = |first: &str| {
+            let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
+            let lead = [Value::from(first), Value::from(count)];
+            lead.into_iter().chain(names.iter().map(|name| Value::from(*name))).collect()
+        };
+        let until = Instant::now() + self.command_timeout;
+        let mut answer = self.answer("EVALSHA", words(script.sha1()), until).await;
+        if matches!(&answer, Err(error) if error::is_unknown_script(error)) {
+            let text = script.lua().map_or("", |text| text);
+            answer = self.answer("EVAL", words(text), until).await;
+        }
+        answer.map_err(|error| error::from_driver(&error, Stage::Calling))
+    }
+
+    async fn answer(
+        &self,
+        command: &'static str,
+        words: Vec<Value>,
+        until: Instant,
+    ) -> Result<Value, DriverError> {
+        let connection = self.pick();
+        let answers = connection.answers.load(Ordering::Relaxed);
+        let answer = custom(&connection.client, command, words);
+        let answer = timeout_at(until, answer).await.unwrap_or_else(late);
+        self.heard(connection, answers, answer)
+    }
+
     /// Sends a command without arguments that changes nothing.
     pub(crate) async fn ask(
         &self,

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
-use syncguard_core::{Key, LockError, LockId};
+use syncguard_core::{Key, KeyPrefix, LockError, LockId, LockInfo};
 
+use crate::listed::{Listed, What};
 use crate::words::Word;
 
 /// Of 1000 bytes, 26 are kept free for `:id:` and a lock id. TypeScript: `BACKEND_LIMITS.REDIS` and
@@ -123,13 +124,71 @@ impl Layout {
         self.index_lead.as_deref()
     }
 
+    /// What `SCAN` is to match: it shows at least the names of these records.
+    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> String {
+        let lead = self.lead(what);
+        // Where names are hashed, only the records say whose they are.
+        let prefix = if self.leads.is_some() { prefix.expose() } else { "" };
+        let mut pattern = String::with_capacity(lead.len() + prefix.len() + 1);
+        for character in lead.chars().chain(prefix.chars()) {
+            if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(character);
+        }
+        pattern.push('*');
+        pattern
+    }
+
+    /// A name that `SCAN` has shown, if it is that of such a record.
+    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
+        let lead = self.lead(what);
+        let rest = name.strip_prefix(&*lead).filter(|rest| !rest.is_empty())?;
+        let is_another = what == What::Locks
+            && if self.leads.is_some() {
+                self.refuse_reserved(rest).is_err()
+            } else {
+                self.is_reserved(rest)
+            };
+        (!is_another).then(|| Listed::new(name, lead.len()))
+    }
+
+    /// Whether the lock of a record that was listed begins so.
+    pub(crate) fn is_listed(&self, prefix: &KeyPrefix, listed: &Listed, info: &LockInfo) -> bool {
+        if self.leads.is_some() {
+            return prefix.is_of(listed.rest());
+        }
+        prefix.is_of(info.clone().expose().key.expose())
+    }
+
+    /// Whether this can be the hashed name of a counter or an index entry.
+    pub(crate) fn may_be_no_lock(&self, listed: &Listed) -> bool {
+        self.hashes() && LockId::new(listed.rest()).is_ok()
+    }
+
+    /// A counter whose name is hashed cannot be told from other records, nor its key be read from it.
+    pub(crate) fn refuse_hashed_counters(&self) -> Result<(), LockError> {
+        if self.leads.is_some() {
+            return Ok(());
+        }
+        Err(LockError::invalid_argument(
+            "with a key prefix this long, the names of some counters are hashed, and a listing would not be \
+             all there are; with up to 227 bytes, none are",
+        ))
+    }
+
+    /// What comes before the users' keys, or their hashes.
+    fn lead(&self, what: What) -> Cow<'_, str> {
+        match (&self.leads, what) {
+            (Some(leads), What::Locks) => Cow::Borrowed(&leads.lock),
+            (Some(leads), What::Counters) => Cow::Borrowed(&leads.fence),
+            (None, _) => Cow::Owned([&self.prefix, ":"].concat()),
+        }
+    }
+
     /// A user's key must not name a fence counter or an index entry, nor another key's lock.
     fn refuse_reserved(&self, key: &str) -> Result<(), LockError> {
-        let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
-            key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
-        });
-        let is_index = key.strip_prefix("id:").is_some_and(|id| LockId::new(id).is_ok());
-        if is_counter || is_index {
+        if self.is_reserved(key) {
             return Err(LockError::invalid_argument(
                 "the key is reserved: on Redis it names a fence counter or an index entry of another \
                  lock; keys like \"fence:<prefix>:…\" and \"id:<22 characters>\" are not allowed",
@@ -144,6 +203,14 @@ impl Layout {
             ));
         }
         Ok(())
+    }
+
+    fn is_reserved(&self, key: &str) -> bool {
+        let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
+            key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
+        });
+        let is_index = key.strip_prefix("id:").is_some_and(|id| LockId::new(id).is_ok());
+        is_counter || is_index
     }
 }
 

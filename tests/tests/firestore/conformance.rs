@@ -49,6 +49,7 @@ groups! {
     concurrency Concurrency
     cleanup Cleanup
     signals Signals
+    inventory Inventory
 }
 
 async fn group_passes(group: Group) {
@@ -126,7 +127,8 @@ impl Harness for Firestore {
 
     async fn corrupt(&self, key: &Key) -> bool {
         let path = format!("locks/{}", key.expose());
-        self.raw.set(&path, [("fence", text("not a fence"))]).await;
+        let fields = [("fence", text("not a fence")), ("key", text(key.expose()))];
+        self.raw.set(&path, fields).await;
         true
     }
 }

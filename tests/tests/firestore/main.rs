@@ -5,6 +5,7 @@ mod errors;
 mod faults;
 mod gateway;
 mod interop;
+mod inventory;
 mod keys;
 mod late;
 mod model;

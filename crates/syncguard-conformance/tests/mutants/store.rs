@@ -4,6 +4,7 @@
 //! not being atomic are apart, so that [`backend`](crate::backend) can put a gap between them.
 
 mod acquire;
+mod list;
 mod look;
 mod own;
 mod watch;
@@ -28,6 +29,7 @@ pub(crate) struct Store {
     granted: HashMap<LockId, Acquired>,
     ended: HashMap<String, Record>,
     newest: Option<LockId>,
+    used_places: Vec<String>,
     /// Each signals once.
     watches: HashMap<String, Vec<KeySignal>>,
     /// Watches that never signal.

@@ -1,0 +1,123 @@
+//! A sweep over the keyspace: names in an order that Redis does not have.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fred::types::Value;
+use syncguard_core::{Cursor, ErrorCode, KeyPrefix, ListRequest, LockError};
+
+use crate::inner::Inner;
+use crate::listed::{Listed, What};
+use crate::reply;
+
+/// How many names are kept at the most.
+const KEPT: usize = 100_000;
+
+/// How many names a `SCAN` looks at, before other commands have their turn.
+const COUNT: &str = "1000";
+
+/// What a sweep has found, in the order of the keys.
+struct Sweep {
+    what: What,
+    prefix: KeyPrefix,
+    names: Vec<Listed>,
+    /// Whether there are more behind these.
+    is_cut: bool,
+}
+
+/// The names of a page, and where the next one begins.
+pub(crate) async fn page(
+    inner: &Inner,
+    what: What,
+    request: &ListRequest,
+) -> Result<(Vec<Listed>, Option<Cursor>), LockError> {
+    let place = request.expose_place();
+    let behind = |sweep: &Sweep| sweep.names.partition_point(|listed| listed.rest() <= place);
+    let kept = request.after.as_ref().and_then(Cursor::kept::<Sweep>).filter(|sweep| {
+        let is_the_same = sweep.what == what && sweep.prefix == request.prefix;
+        is_the_same && (!sweep.is_cut || behind(sweep) < sweep.names.len())
+    });
+    let sweep = match kept {
+        Some(sweep) => sweep,
+        None => Arc::new(sweep_the_same_server(inner, what, &request.prefix, place).await?),
+    };
+    let rest = &sweep.names[behind(&sweep)..];
+    let page: Vec<Listed> = rest.iter().take(request.page_size).cloned().collect();
+    let is_last = page.len() == rest.len() && !sweep.is_cut;
+    let next = page.last().filter(|_| !is_last).map(|last| {
+        let sweep: Arc<Sweep> = Arc::clone(&sweep);
+        Cursor::behind(last.rest()).keeping(sweep)
+    });
+    Ok((page, next))
+}
+
+/// Redis promises to show what is there from the beginning of a sweep to its end, if it is one server all
+/// the time. After a fail-over the sweep begins anew.
+async fn sweep_the_same_server(
+    inner: &Inner,
+    what: What,
+    prefix: &KeyPrefix,
+    place: &str,
+) -> Result<Sweep, LockError> {
+    const TRIES: usize = 3;
+    for _ in 0..TRIES {
+        let before = server(inner).await;
+        let found = sweep(inner, what, prefix, place).await?;
+        if before == server(inner).await {
+            return Ok(found);
+        }
+    }
+    Err(LockError::new(
+        ErrorCode::ServiceUnavailable,
+        "the server was replaced by another one during each sweep over its keys",
+    ))
+}
+
+/// Which server it is; `None` where the user may not ask.
+async fn server(inner: &Inner) -> Option<String> {
+    let answer = inner.connections.inspect("INFO", &["server"]).await.ok()?;
+    let text = answer.as_str()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
+    Some(line.trim().to_owned())
+}
+
+async fn sweep(
+    inner: &Inner,
+    what: What,
+    prefix: &KeyPrefix,
+    place: &str,
+) -> Result<Sweep, LockError> {
+    let pattern = inner.layout.pattern(what, prefix);
+    let (mut names, mut is_cut) = (BTreeSet::new(), false);
+    let mut cursor = "0".to_owned();
+    loop {
+        let words = [cursor.as_str(), "MATCH", &pattern, "COUNT", COUNT];
+        let answer = inner.connections.command("SCAN", &words).await?;
+        let (next, found) = scanned(&answer).ok_or_else(reply::unintelligible)?;
+        for name in found {
+            // Names that are no text are not ours.
+            let Some(name) = name.as_str() else { continue };
+            let Some(listed) = inner.layout.listed(what, &name) else { continue };
+            if listed.rest() <= place {
+                continue;
+            }
+            names.insert(listed);
+            if names.len() > KEPT {
+                names.pop_last();
+                is_cut = true;
+            }
+        }
+        if next == "0" {
+            let names = names.into_iter().collect();
+            return Ok(Sweep { what, prefix: prefix.clone(), names, is_cut });
+        }
+        cursor = next;
+    }
+}
+
+/// The answer to `SCAN`: where it goes on, and names.
+fn scanned(answer: &Value) -> Option<(String, &[Value])> {
+    let Value::Array(parts) = answer else { return None };
+    let [cursor, Value::Array(names)] = parts.as_slice() else { return None };
+    Some((cursor.as_str()?.into_owned(), names))
+}
