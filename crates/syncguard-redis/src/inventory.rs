@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::backend::RedisBackend;
 use crate::client::{Bound, Call};
 use crate::inner::Inner;
-use crate::names::{Listed, What};
+use crate::listed::{Listed, What};
 use crate::sweep::page;
 use crate::words::Word;
 use crate::{reply, scripts};
@@ -85,7 +85,7 @@ async fn read<'n>(
     script: &'static Script,
     names: &'n [Listed],
 ) -> Result<Vec<(&'n Listed, Value)>, LockError> {
-    /// So that no other command waits for longer than a millisecond.
+    /// So that other commands have their turn in between.
     const AT_ONCE: usize = 200;
     let mut answers = Vec::with_capacity(names.len());
     for names in names.chunks(AT_ONCE) {

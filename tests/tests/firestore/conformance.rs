@@ -49,6 +49,7 @@ groups! {
     concurrency Concurrency
     cleanup Cleanup
     signals Signals
+    inventory Inventory
 }
 
 async fn group_passes(group: Group) {
