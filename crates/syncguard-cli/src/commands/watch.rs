@@ -123,6 +123,7 @@ fn rest(screen: &mut Option<Screen>) -> io::Result<()> {
     Ok(())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it on")]
 fn unwritable(error: io::Error) -> Failure {
     Failure::system("the output cannot be written", &error)
 }

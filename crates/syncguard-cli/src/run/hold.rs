@@ -44,7 +44,6 @@ impl Hold {
 }
 
 /// What came of asking.
-#[expect(clippy::large_enum_variant, reason = "it is on its way to the caller")]
 pub(super) enum Asked {
     Held(Hold),
     /// Nothing is held.

@@ -1,10 +1,6 @@
 //! `syncguard doctor`: whether a store is safe for locks, and what to do if it is not.
 
 mod cost;
-#[cfg_attr(
-    not(any(feature = "firestore", feature = "postgres", feature = "redis", feature = "sqlite")),
-    expect(dead_code, reason = "it is the stores that have something to be found")
-)]
 mod finding;
 #[cfg(feature = "firestore")]
 mod firestore;
