@@ -17,11 +17,10 @@ use syncguard_core::{ErrorCode, LockError};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use crate::changes::Changes;
+use crate::cluster::{Changes, Cluster};
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::early_timer::EarlyTimer;
 use crate::error::{self, Stage};
-use crate::signals::Signals;
 use crate::words::Word;
 
 /// The connections of a backend.
@@ -29,8 +28,6 @@ pub(crate) struct Connections {
     all: Box<[Connection]>,
     next: AtomicUsize,
     command_timeout: Duration,
-    /// That of all records, on a cluster.
-    slot: Option<u16>,
     early_timer: EarlyTimer,
     /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
     may_interrupt: bool,
@@ -40,10 +37,19 @@ pub(crate) struct Connections {
 
 struct Connection {
     client: WithOptions<Client>,
-    /// Counts answers, and replacements of the connection.
-    answers: AtomicU64,
+    /// For each section, counts answers, and replacements of the connection.
+    answers: Box<[AtomicU64]>,
     /// On a cluster.
-    changes: Option<Changes>,
+    cluster: Option<Cluster>,
+}
+
+/// Where a call goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct At {
+    /// The section of the layout.
+    pub(crate) section: usize,
+    /// Its slot, on a cluster.
+    pub(crate) slot: Option<u16>,
 }
 
 /// A script with what it is given.
@@ -81,33 +87,36 @@ type Transmission<'a> = Pin<Box<dyn Future<Output = Result<Replicated, DriverErr
 type Words = (&'static str, Vec<Value>);
 
 impl Connections {
-    /// Over clients somebody else opened.
-    pub(crate) fn over(clients: &[Client], slot: Option<u16>, command_timeout: Duration) -> Self {
+    /// Over clients somebody else opened. `sections` is how many there are of the layout.
+    pub(crate) fn over(
+        clients: &[Client],
+        clustered: bool,
+        sections: usize,
+        command_timeout: Duration,
+    ) -> Self {
         let options = Options {
             // A lost connection must not make fred send a script again: that is ours to decide. On a
             // cluster the second attempt is the one after MOVED, which ran nothing. It is also used
             // where fred closes the connection to a node that leaves the cluster: see `Changes`. With
             // one attempt, an ASK would end fred's router for good.
-            max_attempts: Some(if slot.is_some() { 2 } else { 1 }),
+            max_attempts: Some(if clustered { 2 } else { 1 }),
             // fred 10.1 follows an ASK to the node that said it, and ends its router for good when
             // the attempts run out before the redirections do.
             max_redirections: Some(1),
             timeout: Some(command_timeout),
             // While there is no connection, an error at once beats a command sent much later.
             fail_fast: true,
-            cluster_hash: slot.map(ClusterHash::Custom),
             ..Options::default()
         };
         let connection = |client: &Client| Connection {
             client: client.with_options(&options),
-            answers: AtomicU64::new(0),
-            changes: slot.is_some().then(|| Changes::of(client)),
+            answers: (0..sections).map(|_| AtomicU64::new(0)).collect(),
+            cluster: clustered.then(|| Cluster::of(client)),
         };
         Self {
             all: clients.iter().map(connection).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
-            slot,
             early_timer: EarlyTimer::before(command_timeout),
             may_interrupt: clients
                 .iter()
@@ -119,9 +128,10 @@ impl Connections {
     /// Opens connections of its own. How long that may take is the caller's business.
     pub(crate) async fn open(
         config: Config,
-        slot: Option<u16>,
+        sections: usize,
         options: &RedisOptions,
     ) -> Result<Self, LockError> {
+        let clustered = config.server.is_clustered();
         let clients: Vec<Client> = (0..options.connections)
             .map(|_| {
                 Client::new(
@@ -132,7 +142,7 @@ impl Connections {
                 )
             })
             .collect();
-        let mut connections = Self::over(&clients, slot, options.command_timeout);
+        let mut connections = Self::over(&clients, clustered, sections, options.command_timeout);
         // Tasks that were started end with this guard, also where a later one fails.
         let mut opened = Opened(Vec::with_capacity(clients.len()));
         let open_all = async {
@@ -153,10 +163,9 @@ impl Connections {
         self.all.len()
     }
 
-    /// How to hear of changes on the same server. `opening` is how long connecting may take.
-    pub(crate) fn signals(&self, opening: Duration) -> Signals {
-        let clients: Vec<Client> = self.all.iter().map(|one| Client::clone(&one.client)).collect();
-        Signals::new(&clients, self.slot, opening, self.command_timeout)
+    /// The clients, for connections like theirs.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.all.iter().map(|one| &*one.client)
     }
 
     /// Whether they were opened here.
@@ -165,7 +174,7 @@ impl Connections {
     }
 
     pub(crate) fn is_clustered(&self) -> bool {
-        self.all.iter().any(|connection| connection.changes.is_some())
+        self.all.iter().any(|connection| connection.cluster.is_some())
     }
 
     pub(crate) fn command_timeout(&self) -> Duration {
@@ -175,37 +184,40 @@ impl Connections {
     /// Runs a script that reads: one EVALSHA, and one EVAL where the server does not have it.
     pub(crate) async fn read<'a, const K: usize, const A: usize>(
         &self,
+        at: At,
         call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
     ) -> Result<Value, LockError> {
         let bound = Bound::Usual(Instant::now() + self.command_timeout);
-        Ok(self.send(call, None, bound).await.result?.0)
+        Ok(self.send(at, call, None, bound).await.result?.0)
     }
 
     /// Sends one of the commands that inspect the server.
     pub(crate) async fn inspect(
         &self,
+        at: At,
         command: &'static str,
         arguments: &[&'static str],
     ) -> Result<Value, LockError> {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let answer = custom(&connection.client, command, words).await;
-        self.heard(connection, answers, answer)
+        let answers = connection.answers(at);
+        let answer = custom(&connection.client, plain(command, at), words).await;
+        self.heard(connection, at, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
     /// Sends a command without arguments that changes nothing.
     pub(crate) async fn ask(
         &self,
+        at: At,
         command: &'static str,
         until: Instant,
     ) -> Result<Value, LockError> {
         let connection = self.pick();
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let answer = custom(&connection.client, command, Vec::new());
+        let answers = connection.answers(at);
+        let answer = custom(&connection.client, plain(command, at), Vec::new());
         let answer = timeout_at(until, answer).await.unwrap_or_else(late);
-        self.heard(connection, answers, answer)
+        self.heard(connection, at, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Asking))
     }
 
@@ -213,6 +225,7 @@ impl Connections {
     /// for, also says whether enough of them have what it wrote.
     pub(crate) async fn send<'a, const K: usize, const A: usize>(
         &self,
+        at: At,
         call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
         wait: Option<WaitReplicas>,
         bound: Bound,
@@ -221,43 +234,60 @@ impl Connections {
         let client = &connection.client;
         let changes = connection.changes();
         self.early_timer.note_call();
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let mut at = Instant::now();
+        let answers = connection.answers(at);
+        let mut sent_at = Instant::now();
         let (until, exactly) = match bound {
             // One more timer of our own would cost a tenth of the client's time.
             Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
             Bound::Exact(until) => (until, Some(until)),
         };
-        let refused = |error| Sent { result: Err(error), at, may_run_again: false };
+        let refused = |error| Sent { result: Err(error), at: sent_at, may_run_again: false };
         let mut answer = match call() {
-            Ok(call) => within(exactly, transmit(client, call.by_hash(), wait)).await,
+            Ok(call) => within(exactly, transmit(client, at, call.by_hash(), wait)).await,
             Err(error) => return refused(error),
         };
         if matches!(&answer, Err(error) if error::is_unknown_script(error)) {
             answer = match call() {
                 Ok(call) => {
-                    at = Instant::now();
-                    within(Some(until), transmit(client, call.in_full(), wait)).await
+                    sent_at = Instant::now();
+                    within(Some(until), transmit(client, at, call.in_full(), wait)).await
                 }
                 Err(error) => return refused(error),
             };
         }
-        let result = self.heard(connection, answers, answer);
+        let now = connection.changes();
+        if let (Some(wait), Ok((_, replicated))) = (wait, &mut answer)
+            && now != changes
+        {
+            // The script may have run on another node than the WAIT behind it.
+            *replicated = within(Some(until), wait_again(client, at, wait)).await.map_or_else(
+                |error| Err(error::from_driver(&error, Stage::Calling)),
+                |(_, replicated)| replicated,
+            );
+        }
+        let result = self.heard(connection, at, answers, answer);
         let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
-        Sent { result, at, may_run_again: connection.changes() != changes }
+        Sent { result, at: sent_at, may_run_again: now.moved != changes.moved }
     }
 
     /// Notes an answer, and has the connection replaced if none came since there were so many.
     fn heard<T>(
         &self,
         connection: &Connection,
+        at: At,
         answers: u64,
         answer: Result<T, DriverError>,
     ) -> Result<T, DriverError> {
-        if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
-            self.replace_if_dead(connection, answers);
+        if !matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
+            if let Some(count) = connection.answers.get(at.section) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        } else if let Some(cluster) = &connection.cluster {
+            if connection.answers(at) == answers {
+                cluster.look_again(&connection.client);
+            }
         } else {
-            connection.answers.fetch_add(1, Ordering::Relaxed);
+            self.replace_if_dead(connection, at, answers);
         }
         answer
     }
@@ -278,10 +308,13 @@ impl Connections {
     ///
     /// fred's own check starts anew with each command it writes, so under load it never finds a
     /// connection dead, and TCP takes a quarter of an hour to. Only for connections opened here.
-    fn replace_if_dead(&self, connection: &Connection, answers: u64) {
+    fn replace_if_dead(&self, connection: &Connection, at: At, answers: u64) {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let is_first =
-            || connection.answers.compare_exchange(answers, answers + 1, success, failure).is_ok();
+        let is_first = || {
+            connection.answers.get(at.section).is_some_and(|count| {
+                count.compare_exchange(answers, answers + 1, success, failure).is_ok()
+            })
+        };
         if self.are_ours() && connection.client.is_connected() && is_first() {
             let client = connection.client.clone();
             tokio::spawn(async move { client.force_reconnection().await });
@@ -290,9 +323,14 @@ impl Connections {
 }
 
 impl Connection {
-    /// How often the nodes of a cluster have changed.
-    fn changes(&self) -> u64 {
-        self.changes.as_ref().map_or(0, |changes| changes.count(&self.client))
+    /// How many answers there were from a section.
+    fn answers(&self, at: At) -> u64 {
+        self.answers.get(at.section).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// How often a cluster has changed.
+    fn changes(&self) -> Changes {
+        self.cluster.as_ref().map_or_else(Changes::default, |cluster| cluster.changes(&self.client))
     }
 }
 
@@ -340,22 +378,37 @@ impl<const K: usize, const A: usize> Call<'_, K, A> {
 /// Boxed, as [`custom`] is.
 fn transmit(
     client: &WithOptions<Client>,
+    at: At,
     (command, words): Words,
     wait: Option<WaitReplicas>,
 ) -> Transmission<'_> {
     let Some(wait) = wait else {
-        return Box::pin(async move { Ok((client.custom(plain(command), words).await?, Ok(()))) });
+        return Box::pin(
+            async move { Ok((client.custom(plain(command, at), words).await?, Ok(()))) },
+        );
     };
     Box::pin(async move {
         let pipeline = Pipeline::from(client.clone());
-        let _: Value = pipeline.custom(plain(command), words).await?;
-        let millis = i64::try_from(wait.timeout.as_millis()).unwrap_or(i64::MAX);
-        let _: Value = pipeline.custom(plain("WAIT"), vec![i64::from(wait.count), millis]).await?;
+        let _: Value = pipeline.custom(plain(command, at), words).await?;
+        let _: Value = pipeline.custom(plain("WAIT", at), wait_words(wait)).await?;
         let mut results = pipeline.try_all::<Value>().await.into_iter();
         let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
         let value = next()?;
         Ok((value, confirmed(next(), wait)))
     })
+}
+
+/// Waits for replicas once more, on the connection over which the script went at last.
+fn wait_again(client: &WithOptions<Client>, at: At, wait: WaitReplicas) -> Transmission<'_> {
+    Box::pin(async move {
+        let answer = client.custom(plain("WAIT", at), wait_words(wait)).await;
+        Ok((Value::Null, confirmed(answer, wait)))
+    })
+}
+
+fn wait_words(wait: WaitReplicas) -> Vec<Value> {
+    let millis = i64::try_from(wait.timeout.as_millis()).unwrap_or(i64::MAX);
+    vec![i64::from(wait.count).into(), millis.into()]
 }
 
 /// Sends a command.
@@ -364,10 +417,10 @@ fn transmit(
 /// hardly ever used, and would be copied from one into the next.
 fn custom<'a>(
     client: &'a WithOptions<Client>,
-    command: &'static str,
+    command: CustomCommand,
     words: Vec<Value>,
 ) -> Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send + 'a>> {
-    Box::pin(async move { client.custom(plain(command), words).await })
+    Box::pin(async move { client.custom(command, words).await })
 }
 
 async fn within(
@@ -380,9 +433,10 @@ async fn within(
     }
 }
 
-/// A command that goes to the node that the options of the connection name.
-fn plain(command: &'static str) -> CustomCommand {
-    CustomCommand::new_static(command, ClusterHash::Random, false)
+/// A command for the node that has a slot.
+fn plain(command: &'static str, at: At) -> CustomCommand {
+    let node = at.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
+    CustomCommand::new_static(command, node, false)
 }
 
 fn late<T>(_: Elapsed) -> Result<T, DriverError> {

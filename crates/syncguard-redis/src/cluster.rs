@@ -1,46 +1,105 @@
-//! Whether a cluster's client may have sent a command twice.
+//! What a cluster's client has to be asked, and told, about the cluster.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use fred::clients::Client;
-use fred::interfaces::EventInterface;
+use fred::interfaces::{ClientLike as _, ClusterInterface as _, EventInterface as _};
 use fred::types::ClusterStateChange;
+use tokio::runtime::Handle;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
+use tokio::time::{sleep, timeout};
 
-/// Counts the nodes that came and went.
-///
-/// fred sends a command for a second time in two cases. The first is `MOVED`: nothing was run then. The
-/// second is that it drops the connection on which the answer was to come, because the node has left the
-/// cluster or the connection is broken. Before that it says that a node was removed, or added again.
-pub(crate) struct Changes(Mutex<Seen>);
+/// How often a cluster has changed, as a client has noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    /// Nodes came or went, and with them connections.
+    ///
+    /// fred sends a command for a second time in two cases. The first is `MOVED`: nothing was run then. The
+    /// second is that it drops the connection on which the answer was to come, because the node has left the
+    /// cluster or the connection is broken. Before that it says that a node was removed, or added again.
+    pub(crate) moved: u64,
+    /// The client has looked at the slots anew, as it does before it follows a `MOVED`.
+    looked: u64,
+}
+
+/// The cluster of one client.
+pub(crate) struct Cluster {
+    seen: Mutex<Seen>,
+    is_looking: Arc<AtomicBool>,
+}
 
 struct Seen {
     events: Receiver<Vec<ClusterStateChange>>,
-    count: u64,
+    changes: Changes,
 }
 
-impl Changes {
+impl Cluster {
+    /// For so long the client is made to look for the node that has the slot now.
+    const LOOKS: u32 = 8;
+    const PAUSE: Duration = Duration::from_millis(250);
+    const LONGEST_LOOK: Duration = Duration::from_secs(5);
+
     pub(crate) fn of(client: &Client) -> Self {
-        Self(Mutex::new(Seen { events: client.cluster_change_rx(), count: 0 }))
+        let seen = Seen { events: client.cluster_change_rx(), changes: Changes::default() };
+        Self { seen: Mutex::new(seen), is_looking: Arc::default() }
     }
 
-    /// How many were seen until now.
-    pub(crate) fn count(&self, client: &Client) -> u64 {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What was seen until now.
+    pub(crate) fn changes(&self, client: &Client) -> Changes {
+        let mut guard = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Seen { events, changes } = &mut *guard;
         loop {
-            match seen.events.try_recv() {
-                Ok(changes) => seen.count += u64::from(moves_connections(&changes)),
-                Err(TryRecvError::Lagged(_)) => seen.count += 1,
-                Err(TryRecvError::Empty) => return seen.count,
+            match events.try_recv() {
+                Ok(news) => {
+                    changes.looked += 1;
+                    changes.moved += u64::from(moves_connections(&news));
+                }
+                Err(TryRecvError::Lagged(_)) => changes.moved += 1,
+                Err(TryRecvError::Empty) => return *changes,
                 // The client was closed; it may be opened again.
                 Err(TryRecvError::Closed) => {
-                    seen.events = client.cluster_change_rx();
-                    seen.count += 1;
-                    return seen.count;
+                    *events = client.cluster_change_rx();
+                    changes.moved += 1;
+                    return *changes;
                 }
             }
         }
+    }
+
+    /// A node has not answered in time: has the client look whether another one has taken over.
+    ///
+    /// fred looks when a node says `MOVED`, or a connection breaks. One that is silent does neither, and the
+    /// others do not ask for its slots. So the client looks a few times; each time of silence begins that anew.
+    pub(crate) fn look_again(&self, client: &Client) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        // Without one, a look that fails ends fred's client for good.
+        if !client.has_reconnect_policy() {
+            return;
+        }
+        if self.is_looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (client, looking) = (client.clone(), Looking(Arc::clone(&self.is_looking)));
+        runtime.spawn(async move {
+            let _looking = looking;
+            for _ in 0..Self::LOOKS {
+                // What it finds, or that it finds nothing, the next call will show.
+                let _ = timeout(Self::LONGEST_LOOK, client.sync_cluster()).await;
+                sleep(Self::PAUSE).await;
+            }
+        });
+    }
+}
+
+/// A client is being made to look, until this is dropped.
+struct Looking(Arc<AtomicBool>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -13,6 +13,8 @@ mod late;
 mod model;
 mod records;
 mod replication;
+mod sharded;
+mod sharded_faults;
 mod signals;
 mod signals_everywhere;
 mod signals_lost;

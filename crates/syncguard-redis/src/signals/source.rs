@@ -1,49 +1,37 @@
-//! Hearing that a lock may be free, by client-side caching: Redis remembers which records a connection has
-//! read, and tells it when one of them changes, goes or expires, whoever did it.
-//!
-//! A release costs nothing for it; `PUBLISH` in its script would cost the server 4 % of each cycle, also where
-//! nobody waits. Releases of the TypeScript library are heard as well.
-//!
-//! Signals come over a connection of their own, in RESP3. It is opened for the first one who waits, and closed
-//! when nobody has waited for a while. While there is none, `watch` answers that it cannot tell.
-
-mod board;
-mod route;
-mod session;
+//! Signals from one server.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fred::clients::Client;
 use syncguard_core::authoring::{Episode, pause};
 use syncguard_core::{KeyWatch, LockError, SignalStatus};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-use self::route::Route;
-use self::session::Session;
+use super::route::Route;
+use super::session::{self, Session};
 
-/// What a backend does to hear of releases.
-pub(crate) struct Signals {
+/// What a backend does to hear of releases on one server.
+pub(super) struct Source {
     shared: Arc<Shared>,
     limits: Limits,
 }
 
 /// How long things may take.
 #[derive(Clone, Copy)]
-struct Limits {
+pub(super) struct Limits {
     /// Opening a connection.
-    opening: Duration,
+    pub(super) opening: Duration,
     /// A command.
-    command: Duration,
+    pub(super) command: Duration,
 }
 
 /// What outlives the backend for as long as a session needs to end.
-struct Shared {
-    route: Route,
+pub(super) struct Shared {
+    pub(super) route: Route,
     state: Mutex<State>,
-    /// What is said in the log, once.
-    outage: Episode,
+    /// What is said in the log, once for all servers.
+    outage: Arc<Episode>,
 }
 
 struct State {
@@ -61,7 +49,7 @@ enum Stage {
 }
 
 /// Why a session is over.
-enum Ending {
+pub(super) enum Ending {
     /// Nobody has waited for a while.
     Idle,
     /// The runtime that it was opened in is gone.
@@ -70,27 +58,17 @@ enum Ending {
     Failed(LockError),
 }
 
-impl Signals {
+impl Source {
     /// A session that is lost is replaced once within a call.
     const SESSIONS: usize = 2;
 
-    /// With connections like those of these clients. `slot` is that of all records on a cluster.
-    pub(crate) fn new(
-        clients: &[Client],
-        slot: Option<u16>,
-        opening: Duration,
-        command: Duration,
-    ) -> Self {
-        let shared = Shared {
-            route: Route::new(clients, slot),
-            state: Mutex::new(State { stage: Stage::Unused, failures: 0 }),
-            outage: Episode::default(),
-        };
-        Self { shared: Arc::new(shared), limits: Limits { opening, command } }
+    pub(super) fn new(route: Route, outage: Arc<Episode>, limits: Limits) -> Self {
+        let state = Mutex::new(State { stage: Stage::Unused, failures: 0 });
+        Self { shared: Arc::new(Shared { route, state, outage }), limits }
     }
 
     /// Begins to listen for the record with this name; `None` if that cannot be done at the moment.
-    pub(crate) async fn watch(&self, name: &str) -> Option<KeyWatch> {
+    pub(super) async fn watch(&self, name: &str) -> Option<KeyWatch> {
         let until = Instant::now() + self.limits.command;
         for _ in 0..Self::SESSIONS {
             let session = self.session()?;
@@ -104,7 +82,7 @@ impl Signals {
         None
     }
 
-    pub(crate) fn status(&self) -> SignalStatus {
+    pub(super) fn status(&self) -> SignalStatus {
         let state = self.shared.lock();
         match &state.stage {
             Stage::Running(session) if session.is_open() => SignalStatus::Working,
@@ -140,7 +118,7 @@ impl Signals {
 }
 
 /// Nobody will ask for signals any more.
-impl Drop for Signals {
+impl Drop for Source {
     fn drop(&mut self) {
         if let Some(session) = self.shared.running() {
             session.end(Ending::Idle);
@@ -162,14 +140,14 @@ impl Shared {
     }
 
     /// A session has been of use.
-    fn works(&self) {
+    pub(super) fn works(&self) {
         if self.outage.ends() {
             tracing::info!("releases of Redis locks by other processes are heard again");
         }
     }
 
     /// A session is over, which was open for this long.
-    fn ended(&self, session: &Session, ending: Ending, open_for: Option<Duration>) {
+    pub(super) fn ended(&self, session: &Session, ending: Ending, open_for: Option<Duration>) {
         let mut state = self.lock();
         let Stage::Running(running) = &state.stage else { return };
         if Arc::as_ptr(running) != std::ptr::from_ref(session) {
