@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use fred::clients::Client;
 use fred::interfaces::ClusterInterface as _;
 use fred::types::Value;
 use futures_util::StreamExt as _;
@@ -206,12 +207,16 @@ impl fmt::Display for DurabilityRisk {
 impl DurabilityReport {
     /// The worst of two servers.
     fn and(self, other: Self) -> Self {
-        let worse = |this: bool| if this { self.clone() } else { other.clone() };
-        let persistence =
-            worse(self.persistence.safety() <= other.persistence.safety()).persistence;
-        let eviction = worse(self.eviction.safety() <= other.eviction.safety()).eviction;
-        let role = worse(self.role.safety() <= other.role.safety()).role;
-        Self { persistence, eviction, role, ..self }
+        let persistence = self.persistence.safety() <= other.persistence.safety();
+        let eviction = self.eviction.safety() <= other.eviction.safety();
+        let role = self.role.safety() <= other.role.safety();
+        Self {
+            persistence: if persistence { self.persistence } else { other.persistence },
+            eviction: if eviction { self.eviction } else { other.eviction },
+            role: if role { self.role } else { other.role },
+            layout: self.layout,
+            signals: self.signals,
+        }
     }
 
     pub(crate) fn log(&self, wait: Option<WaitReplicas>) {
@@ -261,7 +266,7 @@ pub(crate) async fn report(
 
 /// One section for each server that has some, as far as the client knows.
 fn one_per_server(connections: &Connections, layout: &Layout) -> impl Iterator<Item = At> {
-    let nodes = connections.clients().find_map(|client| client.cached_cluster_state());
+    let nodes = connections.clients().find_map(Client::cached_cluster_state);
     let mut seen = HashSet::new();
     let mut sections: Vec<At> = layout.sections().iter().map(Section::at).collect();
     // Where a slot is that nobody is known to have, only the cluster can say.

@@ -68,7 +68,7 @@ impl Signals {
     /// That of the server which has the slot, as far as the backend's own client knows.
     fn source(&self, slot: Option<u16>) -> Option<Arc<Source>> {
         let nodes = match slot {
-            Some(_) => Some(self.clients.iter().find_map(|client| client.cached_cluster_state())?),
+            Some(_) => Some(self.clients.iter().find_map(Client::cached_cluster_state)?),
             None => None,
         };
         let server = match (&nodes, slot) {

@@ -222,6 +222,9 @@ impl RedisCluster {
             // Two masters may be given the same epoch at their start, and sort that out by talking
             // for seconds.
             node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
+            if index >= masters {
+                continue;
+            }
             let edge = |part: u16| u32::from(part) * SLOTS / u32::from(masters);
             let (first, last) = (edge(index), edge(index + 1) - 1);
             node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()])?;

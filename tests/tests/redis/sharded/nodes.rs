@@ -92,8 +92,9 @@ async fn the_report_is_of_all_masters() -> Result<()> {
     last.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"])?;
     let risks = backend.durability_report().await?.risks(None);
     assert_eq!(risks, [DurabilityRisk::Evicts("allkeys-lru".to_owned())]);
-    let strict = connect_with(&cluster, RedisOptions::new().with_strict_durability(true)).await;
-    assert_eq!(strict.unwrap_err().code(), ErrorCode::InvalidArgument);
+    let strict = RedisOptions::new().with_key_prefix(super::PREFIX).with_strict_durability(true);
+    let error = RedisBackend::connect_with(&cluster.url(), strict).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     Ok(())
 }
 

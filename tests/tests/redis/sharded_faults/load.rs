@@ -93,8 +93,8 @@ impl Load {
         let started = Instant::now();
         for backend in &self.backends {
             for number in 0..KEYS {
-                while backend.is_locked(IsLockedRequest::new(key(number))?).await.is_err() {
-                    ensure!(started.elapsed() < Duration::from_secs(20), "no answer");
+                while let Err(error) = backend.is_locked(IsLockedRequest::new(key(number))?).await {
+                    ensure!(started.elapsed() < Duration::from_secs(20), "no answer: {error:?}");
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }

@@ -148,6 +148,7 @@ async fn a_node_that_joins_and_leaves_breaks_nothing() -> Result<()> {
         assert!(load.recovered().await? < RECOVERY);
         load.more(100).await;
     }
+    println!("the node leaves");
     block_in_place(|| cluster.remove_last_node())?;
     assert!(load.recovered().await? < RECOVERY);
     load.more(100).await;
