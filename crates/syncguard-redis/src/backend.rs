@@ -16,7 +16,7 @@ use crate::client::Connections;
 use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
-use crate::layout::Layout;
+use crate::layout::{KeyLayout, Layout};
 use crate::{acquire, error, extend, is_locked, lookup, release, settle, speech, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
@@ -119,9 +119,14 @@ impl RedisBackend {
     ///
     /// Give it a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
     ///
+    /// On a cluster with [shards](crate#cluster), a client with `max_redirections: 0` in its `ConnectionConfig` is needed:
+    /// following an `ASK`, fred 10.1 takes the answer to another command for its own, and mixes up all that follow.
+    /// Locks find slots that have moved without it.
+    ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad option.
+    /// `InvalidArgument` for a bad option, or a cluster client that follows redirections with a prefix without a
+    /// hash tag.
     pub fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
         Self::over(&[client], options)
     }
@@ -161,6 +166,14 @@ impl RedisBackend {
         options.check()?;
         let clustered = clients.iter().any(Client::is_clustered);
         let layout = Layout::new(&options.key_prefix, clustered)?;
+        if layout.kind() != KeyLayout::OneServer
+            && clients.iter().any(|client| client.connection_config().max_redirections > 0)
+        {
+            return Err(LockError::invalid_argument(
+                "a cluster client that follows redirections may mix up the answers of several shards; set \
+                 max_redirections to 0 in its ConnectionConfig, or give the key prefix a hash tag",
+            ));
+        }
         if !clients.iter().all(Client::has_reconnect_policy) {
             tracing::warn!(
                 "a Redis client without a reconnect policy: once its connection is lost, every lock fails"

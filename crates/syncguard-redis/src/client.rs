@@ -17,7 +17,7 @@ use syncguard_core::{ErrorCode, LockError};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::{Changes, Cluster};
+use crate::cluster::Cluster;
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::early_timer::EarlyTimer;
 use crate::error::{self, Stage};
@@ -31,6 +31,8 @@ pub(crate) struct Connections {
     early_timer: EarlyTimer,
     /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
     may_interrupt: bool,
+    /// Whether a script may reach two nodes of a cluster.
+    may_send_twice: bool,
     /// The tasks of connections this library opened; they end with it.
     tasks: Box<[ConnectHandle]>,
 }
@@ -94,15 +96,20 @@ impl Connections {
         sections: usize,
         command_timeout: Duration,
     ) -> Self {
+        // fred 10.1 follows no redirection of a cluster rightly. For an ASK it sends ASKING over the connection
+        // that others are using, and takes the next answer for its own: from then on each answer on that
+        // connection goes to the wrong command. With no redirection it looks where the slots are, and says so.
+        // A client of the program is set to more, and options cannot say none.
+        let follows = clients.iter().map(|client| client.connection_config().max_redirections);
+        let follows = clustered && follows.max().unwrap_or(0) > 0;
         let options = Options {
-            // A lost connection must not make fred send a script again: that is ours to decide. On a
-            // cluster the second attempt is the one after MOVED, which ran nothing. It is also used
-            // where fred closes the connection to a node that leaves the cluster: see `Changes`. With
-            // one attempt, an ASK would end fred's router for good.
-            max_attempts: Some(if clustered { 2 } else { 1 }),
-            // fred 10.1 follows an ASK to the node that said it, and ends its router for good when
-            // the attempts run out before the redirections do.
-            max_redirections: Some(1),
+            // A lost connection must not make fred send a script again: that is ours to decide. Where it
+            // follows an ASK, one attempt would end its router for good. A second one is used where it closes
+            // the connection to a node that leaves the cluster: see `Cluster`.
+            max_attempts: Some(if follows { 2 } else { 1 }),
+            // It follows an ASK to the node that said it, and ends its router for good when the attempts run out
+            // before the redirections do.
+            max_redirections: Some(u32::from(follows)),
             timeout: Some(command_timeout),
             // While there is no connection, an error at once beats a command sent much later.
             fail_fast: true,
@@ -121,6 +128,7 @@ impl Connections {
             may_interrupt: clients
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
+            may_send_twice: follows,
             tasks: Box::default(),
         }
     }
@@ -171,6 +179,11 @@ impl Connections {
     /// Whether they were opened here.
     pub(crate) fn are_ours(&self) -> bool {
         !self.tasks.is_empty()
+    }
+
+    /// Whether a script may reach two nodes of a cluster.
+    pub(crate) fn may_send_twice(&self) -> bool {
+        self.may_send_twice
     }
 
     pub(crate) fn is_clustered(&self) -> bool {
@@ -236,38 +249,38 @@ impl Connections {
         self.early_timer.note_call();
         let answers = connection.answers(at);
         let mut sent_at = Instant::now();
-        let (until, exactly) = match bound {
+        let (until, mut timer) = match bound {
             // One more timer of our own would cost a tenth of the client's time.
             Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
             Bound::Exact(until) => (until, Some(until)),
         };
-        let refused = |error| Sent { result: Err(error), at: sent_at, may_run_again: false };
-        let mut answer = match call() {
-            Ok(call) => within(exactly, transmit(client, at, call.by_hash(), wait)).await,
-            Err(error) => return refused(error),
-        };
-        if matches!(&answer, Err(error) if error::is_unknown_script(error)) {
-            answer = match call() {
-                Ok(call) => {
-                    sent_at = Instant::now();
-                    within(Some(until), transmit(client, at, call.in_full(), wait)).await
+        let (mut is_known, mut may_have_moved) = (true, connection.cluster.is_some());
+        let answer = loop {
+            let words = match call() {
+                Ok(call) if is_known => call.by_hash(),
+                Ok(call) => call.in_full(),
+                Err(error) => {
+                    return Sent { result: Err(error), at: sent_at, may_run_again: false };
                 }
-                Err(error) => return refused(error),
             };
-        }
-        let now = connection.changes();
-        if let (Some(wait), Ok((_, replicated))) = (wait, &mut answer)
-            && now != changes
-        {
-            // The script may have run on another node than the WAIT behind it.
-            *replicated = within(Some(until), wait_again(client, at, wait)).await.map_or_else(
-                |error| Err(error::from_driver(&error, Stage::Calling)),
-                |(_, replicated)| replicated,
-            );
-        }
+            let answer = within(timer, transmit(client, at, words, wait)).await;
+            match &answer {
+                Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
+                // Nothing was run. If the slot has moved, the client has looked where to.
+                Err(error) if may_have_moved && error::is_redirection(error) => {
+                    may_have_moved = false;
+                }
+                _ => break answer,
+            }
+            (sent_at, timer) = (Instant::now(), Some(until));
+        };
         let result = self.heard(connection, at, answers, answer);
         let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
-        Sent { result, at: sent_at, may_run_again: now.moved != changes.moved }
+        Sent {
+            result,
+            at: sent_at,
+            may_run_again: self.may_send_twice && connection.changes() != changes,
+        }
     }
 
     /// Notes an answer, and has the connection replaced if none came since there were so many.
@@ -328,9 +341,9 @@ impl Connection {
         self.answers.get(at.section).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// How often a cluster has changed.
-    fn changes(&self) -> Changes {
-        self.cluster.as_ref().map_or_else(Changes::default, |cluster| cluster.changes(&self.client))
+    /// How often the nodes of a cluster have changed.
+    fn changes(&self) -> u64 {
+        self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
     }
 }
 
@@ -395,14 +408,6 @@ fn transmit(
         let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
         let value = next()?;
         Ok((value, confirmed(next(), wait)))
-    })
-}
-
-/// Waits for replicas once more, on the connection over which the script went at last.
-fn wait_again(client: &WithOptions<Client>, at: At, wait: WaitReplicas) -> Transmission<'_> {
-    Box::pin(async move {
-        let answer = client.custom(plain("WAIT", at), wait_words(wait)).await;
-        Ok((Value::Null, confirmed(answer, wait)))
     })
 }
 
@@ -476,6 +481,7 @@ fn connection(options: &RedisOptions) -> ConnectionConfig {
         connection_timeout: timeout,
         internal_command_timeout: timeout,
         max_command_attempts: 1,
+        max_redirections: 0,
         tcp: TcpConfig {
             nodelay: Some(true),
             keepalive: Some(TcpKeepalive::new().with_time(Duration::from_secs(30))),

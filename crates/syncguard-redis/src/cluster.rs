@@ -12,19 +12,6 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::{sleep, timeout};
 
-/// How often a cluster has changed, as a client has noticed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
-    /// Nodes came or went, and with them connections.
-    ///
-    /// fred sends a command for a second time in two cases. The first is `MOVED`: nothing was run then. The
-    /// second is that it drops the connection on which the answer was to come, because the node has left the
-    /// cluster or the connection is broken. Before that it says that a node was removed, or added again.
-    pub(crate) moved: u64,
-    /// The client has looked at the slots anew, as it does before it follows a `MOVED`.
-    looked: u64,
-}
-
 /// The cluster of one client.
 pub(crate) struct Cluster {
     seen: Mutex<Seen>,
@@ -33,7 +20,7 @@ pub(crate) struct Cluster {
 
 struct Seen {
     events: Receiver<Vec<ClusterStateChange>>,
-    changes: Changes,
+    count: u64,
 }
 
 impl Cluster {
@@ -43,27 +30,27 @@ impl Cluster {
     const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
     pub(crate) fn of(client: &Client) -> Self {
-        let seen = Seen { events: client.cluster_change_rx(), changes: Changes::default() };
+        let seen = Seen { events: client.cluster_change_rx(), count: 0 };
         Self { seen: Mutex::new(seen), is_looking: Arc::default() }
     }
 
-    /// What was seen until now.
-    pub(crate) fn changes(&self, client: &Client) -> Changes {
-        let mut guard = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let Seen { events, changes } = &mut *guard;
+    /// How many nodes have come and gone until now.
+    ///
+    /// A client that follows redirections sends a command for a second time when it drops the connection on which the answer was to come,
+    /// because the node has left the cluster or the connection is broken. Before that it says that a node was
+    /// removed, or added again.
+    pub(crate) fn changes(&self, client: &Client) -> u64 {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            match events.try_recv() {
-                Ok(news) => {
-                    changes.looked += 1;
-                    changes.moved += u64::from(moves_connections(&news));
-                }
-                Err(TryRecvError::Lagged(_)) => changes.moved += 1,
-                Err(TryRecvError::Empty) => return *changes,
+            match seen.events.try_recv() {
+                Ok(changes) => seen.count += u64::from(moves_connections(&changes)),
+                Err(TryRecvError::Lagged(_)) => seen.count += 1,
+                Err(TryRecvError::Empty) => return seen.count,
                 // The client was closed; it may be opened again.
                 Err(TryRecvError::Closed) => {
-                    *events = client.cluster_change_rx();
-                    changes.moved += 1;
-                    return *changes;
+                    seen.events = client.cluster_change_rx();
+                    seen.count += 1;
+                    return seen.count;
                 }
             }
         }

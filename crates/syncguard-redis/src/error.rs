@@ -70,7 +70,8 @@ const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
     ("max number of clients", RateLimited, "the server has no connection left to give"),
     ("can't run this command", AuthFailed, FORBIDDEN),
     ("can't access at least one of the keys", AuthFailed, FORBIDDEN),
-    ("non local key", InvalidArgument, NEEDS_TAG),
+    // One of the records of a lock is on its way to another node, and the others are still here.
+    ("non local key", ServiceUnavailable, "the cluster is moving the slot"),
     (
         "cluster support disabled",
         InvalidArgument,
@@ -155,6 +156,12 @@ pub(crate) fn connect_timed_out() -> LockError {
 /// Whether the server forgot the scripts, or never had this one.
 pub(crate) fn is_unknown_script(error: &DriverError) -> bool {
     error.details().starts_with("NOSCRIPT")
+}
+
+/// Whether a node has refused a command because another one has its slot, or will have it. fred does not follow
+/// where the node points to, but it has looked where the slots are now.
+pub(crate) fn is_redirection(error: &DriverError) -> bool {
+    *error.kind() == ErrorKind::Routing && error.details().starts_with("Too many redirections")
 }
 
 fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static str) {

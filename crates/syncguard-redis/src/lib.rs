@@ -132,10 +132,12 @@
 //! meanwhile: fred has one task for all nodes, and looks for the new master with it. A node that is silent is
 //! looked for after the first operation that has waited in vain.
 //!
-//! Should a node leave the cluster while a script is on its way to it, fred sends the script a second time, and the
-//! first may be carried out after the second. An acquire or extend that meets such a change fails with
-//! `ServiceUnavailable` and an unknown outcome, and what it was granted is given back; a release may
-//! answer "not found" for a lock it has just freed.
+//! Over a cluster client of the program with a tagged prefix, fred sends a script a second time should its node
+//! leave the cluster meanwhile, and the first may be carried out after the second. An acquire or extend that meets
+//! such a change fails with `ServiceUnavailable` and an unknown outcome, and what it was granted is given back; a
+//! release may answer "not found" for a lock it has just freed. Connections that this library opens send each
+//! script to one node, and so do clients with `max_redirections: 0`, which the shards
+//! [need](RedisBackend::from_client).
 //!
 //! With [`with_wait_replicas`](RedisOptions::with_wait_replicas), the replicas of the node with the lock are waited for. The durability
 //! report is of all masters that have locks of this prefix, and says the worst of each. Signals come over one connection

@@ -14,8 +14,8 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     let section = inner.layout.section_of(&acquire.key)?;
     let (result, time) = release::attempt(inner, section, acquire.lock_id).await?;
     let is_certain = if result.is_released() {
-        // It was sent once, so nothing else of it can come. On a cluster a second copy may be on its way.
-        !inner.connections.is_clustered()
+        // It was sent once, so nothing else of it can come.
+        !inner.connections.may_send_twice()
     } else {
         time.is_some_and(|time| time > deadline)
     };
