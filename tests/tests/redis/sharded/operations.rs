@@ -3,6 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use fred::clients::Client;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use syncguard_redis::{
     ErrorCode, ExtendRequest, IsLockedRequest, Key, KeyLayout, LockBackend as _, LockId,
     LookupRequest, NotHeld, RedisBackend, RedisOptions, ReleaseRequest, ReleaseResult, acquire,
@@ -183,5 +186,30 @@ async fn a_prefix_with_a_brace_and_no_tag_is_refused() -> Result<()> {
             assert!(error.message().contains("hash tag"), "{error}");
         }
     }
+    Ok(())
+}
+
+/// fred mixes up answers when it follows a redirection.
+#[tokio::test]
+async fn a_client_that_follows_redirections_is_refused() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let client = |redirections| {
+        let connection =
+            ConnectionConfig { max_redirections: redirections, ..ConnectionConfig::default() };
+        let policy = ReconnectPolicy::new_constant(0, 50);
+        let config = Config::from_url(&cluster.url()).expect("a URL");
+        Client::new(config, None, Some(connection), Some(policy))
+    };
+    let options = |prefix| RedisOptions::new().with_key_prefix(prefix);
+    let error = RedisBackend::from_client(client(1), options("app")).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    assert!(error.message().contains("max_redirections"), "{error}");
+    assert!(RedisBackend::from_client(client(1), options("{app}")).is_ok());
+
+    let client = client(0);
+    client.init().await?;
+    let backend = RedisBackend::from_client(client, options("app"))?;
+    let lock = take(&backend, "k", 60_000).await;
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     Ok(())
 }
