@@ -2,8 +2,8 @@
 
 use syncguard::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
+    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
 };
 
 use crate::history::{Answer, Call, Recorder};
@@ -109,6 +109,10 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.inner.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        self.inner.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -39,6 +39,10 @@ impl<B: LockBackend> LockBackend for Counting<B> {
         self.inner.watch(request).await
     }
 
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        self.inner.inventory()
+    }
+
     fn capabilities(&self) -> BackendCapabilities {
         self.inner.capabilities()
     }

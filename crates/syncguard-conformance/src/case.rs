@@ -38,6 +38,8 @@ pub enum Group {
     Cleanup,
     /// Hearing of releases. Does not apply to a backend that cannot tell.
     Signals,
+    /// Looking over all locks. Does not apply to a backend that cannot.
+    Inventory,
     /// Requests that arrive late. Does not apply where the harness cannot hold requests back.
     Late,
 }

@@ -39,7 +39,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn new<F: FenceToken>(info: &LockInfo<F>) -> Self {
+    pub(crate) fn new<F: FenceToken>(info: &LockInfo<F>) -> Self {
         Self {
             key: info.key_hash(),
             lock_id: info.lock_id_hash(),

@@ -2,7 +2,7 @@
 //!
 //! Whoever teaches SyncGuard a new store implements [`LockBackend`](syncguard_core::LockBackend) and
 //! proves it here: more than a hundred [cases](cases()), each a named rule with the test that proves
-//! it, in thirteen [groups](Group). The backends of SyncGuard itself run the same suite. How to write a
+//! it, in fifteen [groups](Group). The backends of SyncGuard itself run the same suite. How to write a
 //! backend is in the guide of the `syncguard` crate.
 //!
 //! ```toml
@@ -124,6 +124,7 @@ mod logs;
 mod macros;
 mod other_process;
 mod outcome;
+mod over_all;
 mod report;
 mod run;
 mod suite;

@@ -320,6 +320,42 @@ macro_rules! __for_each_case {
                 no_release_is_lost_between_a_refusal_and_the_wait:
                     "Whoever is refused, begins to listen and looks again hears of every release, at whatever moment it comes.",
             }
+            inventory Inventory {
+                a_listing_shows_every_live_lock:
+                    "A listing shows each live lock under the prefix, as a lookup shows it.",
+                a_listing_shows_no_lock_that_is_over:
+                    "A listing shows no lock that was released or has expired.",
+                a_listing_shows_a_lock_within_the_tolerance:
+                    "A lock that has expired is listed until the tolerance has passed as well.",
+                a_listing_goes_by_the_beginning_of_keys:
+                    "A prefix is text: a listing shows the keys that begin with it and no others, whatever signs are in it.",
+                a_listing_shows_keys_as_they_are:
+                    "A listing shows the users' keys, whatever the store calls their records.",
+                pages_show_each_lock_once:
+                    "The pages of a listing, of whatever size, show each lock exactly once.",
+                what_comes_and_goes_hides_no_lock:
+                    "While locks come and go, the pages show each that stays, and no key twice.",
+                a_cursor_goes_on_where_its_page_ended:
+                    "A cursor leads on from the page that it came with, again and again, on any connection.",
+                a_corrupt_record_hides_no_other:
+                    "A stored record that makes no sense is told of, and hides no other lock.",
+                looking_over_all_changes_nothing:
+                    "Listings and looks at counters change neither a lock nor a counter.",
+                the_counter_of_a_key_is_its_last_fence:
+                    "The counter of a key is the fence of its last acquisition, after its end as well, and none if there was none.",
+                counters_of_free_keys_are_listed:
+                    "A listing of counters shows those of keys that are not locked as well, each exactly once.",
+                a_raised_counter_gives_higher_fences:
+                    "After a raise the next acquisition gets a higher fence, and a lock that is held keeps its own.",
+                a_raise_never_lowers_a_counter:
+                    "A raise to less than the counter is leaves it as it is, and says what it is.",
+                a_counter_raised_to_the_end_grants_nothing:
+                    "A counter that was raised to the last fence grants no further one.",
+                raises_and_acquires_at_once_keep_fences_growing:
+                    "Whatever raises go on at the same time, fences grow, and each is above what the counter was before its acquire.",
+                a_fired_token_stops_a_look_over_all:
+                    "Under a token that has fired, listings, looks at counters and raises answer Aborted, and no counter is raised.",
+            }
             late Late {
                 a_request_that_is_a_little_late_is_served:
                     "A request that is held up on its way for less than its bound is carried out and answered.",

@@ -2,8 +2,8 @@
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest, ReleaseRequest,
-    ReleaseResult, WatchRequest,
+    Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 /// A backend whose callers stand in lines of their own, so that they meet those of other handles in the
@@ -50,6 +50,10 @@ impl<B: LockBackend> LockBackend for OtherProcess<B> {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.backend.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        self.backend.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -3,8 +3,8 @@
 use syncguard_conformance::{Decorated, Erased, Harness, Shared, Suite, conformance_tests};
 use syncguard_memory::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
-    MemoryBackend, ReleaseRequest, ReleaseResult, WatchRequest,
+    Fence, Inventory, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo,
+    LookupRequest, MemoryBackend, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 conformance_tests!(bare, Memory::<true>::default());
@@ -68,6 +68,10 @@ impl<B: LockBackend> LockBackend for PassThrough<B> {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.0.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        self.0.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -44,11 +44,13 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::contract::{
     AcquireRequest, AcquireResult, Acquired, AcquisitionEnd, AcquisitionObserved,
-    BackendCapabilities, Began, CleanUp, ClientState, Contention, DynBackend, ErrorCode,
-    ExtendRequest, ExtendResult, HoldObserved, IsLockedRequest, KeySignal, KeyWatch, LockBackend,
-    LockError, LockInfo, LockInfoDebug, LockObserver, LookupBy, LookupRequest, NotHeld,
-    Observation, ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult,
-    ReleaseSource, SignalStatus, TIME_TOLERANCE, TimeAuthority, WatchRequest, is_live,
+    BackendCapabilities, Began, CleanUp, ClientState, Contention, CounterPage, CounterRequest,
+    Cursor, DynBackend, ErrorCode, ExtendRequest, ExtendResult, FenceCounter, HoldObserved,
+    Inventory, IsLockedRequest, KeySignal, KeyWatch, ListRequest, LockBackend, LockError, LockInfo,
+    LockInfoDebug, LockInventory, LockObserver, LockPage, LookupBy, LookupRequest, NotHeld,
+    Observation, RaiseRequest, ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest,
+    ReleaseResult, ReleaseSource, SignalStatus, TIME_TOLERANCE, TimeAuthority, WatchRequest,
+    is_live,
 };
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,
@@ -56,7 +58,8 @@ pub use self::locking::{
     lock_send, owns, try_lock, try_lock_or,
 };
 pub use self::value::{
-    Fence, FenceToken, HashId, Key, LockId, NoFence, Timestamp, Ttl, hash_key, hash_key_triple32,
+    Fence, FenceToken, HashId, Key, KeyPrefix, LockId, NoFence, Timestamp, Ttl, hash_key,
+    hash_key_triple32,
 };
 
 // So that what people see first compiles.

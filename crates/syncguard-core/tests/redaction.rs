@@ -4,8 +4,9 @@ use std::error::Error;
 use std::fmt;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, ErrorCode, ExtendRequest, Fence, FenceToken as _,
-    HashId, IsLockedRequest, Key, LockConfig, LockError, LockId, LockInfo, LookupRequest, NoFence,
+    AcquireRequest, AcquireResult, Acquired, CounterPage, CounterRequest, Cursor, ErrorCode,
+    ExtendRequest, Fence, FenceCounter, FenceToken as _, HashId, IsLockedRequest, Key, ListRequest,
+    LockConfig, LockError, LockId, LockInfo, LockPage, LookupRequest, NoFence, RaiseRequest,
     ReleaseRequest, Timestamp, hash_key,
 };
 
@@ -53,6 +54,11 @@ fn nothing_that_holds_a_key_or_a_lock_id_prints_it() {
         format!("{:?} {:?}", AcquireResult::Acquired(acquired), acquired),
         format!("{info:?} {:?}", info.clone().expose()),
         format!("{:?}", LockConfig::new(KEY)),
+        format!("{:?}", ListRequest::new().with_prefix(KEY).unwrap()),
+        format!("{:?}", ListRequest::new().with_cursor(Cursor::behind(KEY))),
+        format!("{:?}", LockPage::new(vec![info.clone()], vec![hash_key(KEY)], None)),
+        format!("{:?}", CounterPage::new(vec![FenceCounter::new(key(), fence)], Vec::new(), None)),
+        format!("{:?} {:?}", CounterRequest::new(KEY).unwrap(), RaiseRequest::new(KEY, fence)),
         format!("{error} {error:?} {error:#?}"),
     ];
     for printed in printed {

@@ -8,7 +8,7 @@ use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
+    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
     ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
 };
 
@@ -118,6 +118,10 @@ impl FirestoreBackend {
         self.0.listener.status()
     }
 
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
     fn over(
         client: FirestoreClient<GoogleAuthMiddleware>,
         layout: Layout,
@@ -164,6 +168,10 @@ impl LockBackend for FirestoreBackend {
         let inner = &self.0;
         let names = inner.layout.names(&request.key).ok()?;
         inner.listener.watch(&names.lock, || inner.now().ok()).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

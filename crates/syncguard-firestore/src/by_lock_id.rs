@@ -7,6 +7,7 @@ use syncguard_core::{Key, LockError, LockId, NotHeld, Timestamp};
 use crate::document::{Record, Version, delete};
 use crate::error::Fault;
 use crate::inner::Inner;
+use crate::query;
 use crate::retry::Attempt;
 
 /// What the store has under a lock id.
@@ -33,7 +34,10 @@ pub(crate) async fn find(
     {
         return Ok(Held { lock: Ok(lock), duplicates: Vec::new() });
     }
-    let documents = inner.client.query(&inner.layout, lock_id, attempt.call_deadline()).await?;
+    // There should be one at most, and there is no limit, so that more are seen.
+    let (parent, collection) = inner.layout.lock_parent();
+    let query = query::by_lock_id(collection, lock_id);
+    let documents = inner.client.query(parent, query, attempt.call_deadline()).await?;
     let now = inner.now()?;
     let records = documents.into_iter().map(Record::read).collect::<Result<Vec<_>, _>>()?;
     Ok(choose(records, lock_id, now)?)

@@ -5,22 +5,15 @@ use std::sync::Arc;
 use gcloud_sdk::google::firestore::v1::batch_get_documents_response::Result as Found;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::run_query_request::QueryType;
-use gcloud_sdk::google::firestore::v1::structured_query::field_filter::Operator;
-use gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
-use gcloud_sdk::google::firestore::v1::structured_query::{
-    CollectionSelector, FieldFilter, FieldReference, Filter,
-};
 use gcloud_sdk::google::firestore::v1::{
     BatchGetDocumentsRequest, CommitRequest, CommitResponse, Document, RunQueryRequest,
     StructuredQuery, Write,
 };
 use gcloud_sdk::tonic::{Request, Response, Status, Streaming};
 use gcloud_sdk::{GoogleAuthMiddleware, RequestTimeouts, prost_types};
-use syncguard_core::LockId;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::document::{LOCK_ID, string};
 use crate::drift::{Gauge, Sent};
 use crate::error::{self, Fault, Rpc};
 use crate::names::Layout;
@@ -79,18 +72,16 @@ impl Client {
         .ok_or_else(|| error::unintelligible("a document is missing in it").into())
     }
 
-    /// All lock documents with this lock id, as they are now. There should be one at most, and there
-    /// is no limit, so that more are seen.
+    /// All documents below this one that a query finds, as they are now.
     pub(crate) async fn query(
         &self,
-        layout: &Layout,
-        lock_id: LockId,
+        parent: String,
+        query: StructuredQuery,
         deadline: Instant,
     ) -> Result<Vec<Document>, Fault> {
-        let (parent, collection) = layout.lock_parent();
         let request = RunQueryRequest {
             parent,
-            query_type: Some(QueryType::StructuredQuery(by_lock_id(collection, lock_id))),
+            query_type: Some(QueryType::StructuredQuery(query)),
             ..RunQueryRequest::default()
         };
         let mut firestore = self.firestore.clone();
@@ -150,21 +141,5 @@ async fn bounded<M, T>(
     match tokio::time::timeout_at(deadline, call(request)).await {
         Ok(answer) => answer.map_err(|status| error::from_status(&status, rpc)),
         Err(_) => Err(error::timed_out(rpc)),
-    }
-}
-
-fn by_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
-    let filter = FieldFilter {
-        field: Some(FieldReference { field_path: LOCK_ID.to_owned() }),
-        op: Operator::Equal.into(),
-        value: Some(string(lock_id.expose())),
-    };
-    StructuredQuery {
-        from: vec![CollectionSelector {
-            collection_id: collection.to_owned(),
-            all_descendants: false,
-        }],
-        r#where: Some(Filter { filter_type: Some(FilterType::FieldFilter(filter)) }),
-        ..StructuredQuery::default()
     }
 }

@@ -16,9 +16,9 @@ use crate::names::storage_key_of;
 pub(crate) const LOCK_ID: &str = "lockId";
 const EXPIRES_AT: &str = "expiresAtMs";
 const ACQUIRED_AT: &str = "acquiredAtMs";
-const KEY: &str = "key";
+pub(crate) const KEY: &str = "key";
 const FENCE: &str = "fence";
-const KEY_DEBUG: &str = "keyDebug";
+pub(crate) const KEY_DEBUG: &str = "keyDebug";
 
 /// One state of one document: whoever writes on this condition has seen the newest.
 #[derive(Clone)]
@@ -210,6 +210,11 @@ fn text<'a>(fields: &'a HashMap<String, Value>, field: &str) -> Option<&'a str> 
         ValueType::StringValue(text) => Some(text),
         _ => None,
     }
+}
+
+/// The text of the field that has the key in it.
+pub(crate) fn key_of<'d>(document: &'d Document, field: &str) -> Option<&'d str> {
+    text(&document.fields, field)
 }
 
 /// Node's SDK writes whole numbers as integers; some clients know doubles only.

@@ -79,9 +79,18 @@ impl Layout {
 
     /// What the collection of the locks is in, and its name there.
     pub(crate) fn lock_parent(&self) -> (String, &str) {
-        match self.locks.rsplit_once('/') {
+        self.parent_of(&self.locks)
+    }
+
+    /// What the collection of the counters is in, and its name there.
+    pub(crate) fn fence_parent(&self) -> (String, &str) {
+        self.parent_of(&self.fences)
+    }
+
+    fn parent_of<'c>(&self, collection: &'c str) -> (String, &'c str) {
+        match collection.rsplit_once('/') {
             Some((parent, name)) => ([&self.documents, "/", parent].concat(), name),
-            None => (self.documents.clone(), &self.locks),
+            None => (self.documents.clone(), collection),
         }
     }
 

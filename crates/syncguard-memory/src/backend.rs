@@ -7,7 +7,7 @@ use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
+    Fence, Inventory, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
     LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, WatchRequest,
 };
 
@@ -88,12 +88,12 @@ impl MemoryBackend {
         self.with(|store| store.stored_locks())
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
         // Nothing in the store panics; should it, every change is complete in itself.
         work(&mut self.0.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn now(&self) -> Result<Timestamp, LockError> {
+    pub(crate) fn now(&self) -> Result<Timestamp, LockError> {
         self.0.clock.now()
     }
 }
@@ -141,6 +141,10 @@ impl LockBackend for MemoryBackend {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.with(|store| Some(store.watch(request.key, self.now().ok()?)))
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

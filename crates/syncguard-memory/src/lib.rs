@@ -54,6 +54,7 @@
 
 mod backend;
 mod clock;
+mod inventory;
 mod store;
 
 pub use syncguard_core::*;

@@ -19,7 +19,7 @@ pub(crate) struct Store {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
+pub(crate) struct Record {
     lock_id: LockId,
     acquired_at: Timestamp,
     expires_at: Timestamp,
@@ -29,6 +29,13 @@ struct Record {
 impl Record {
     fn is_live(&self, now: Timestamp) -> bool {
         is_live(self.expires_at, now)
+    }
+
+    pub(crate) fn live_info(&self, key: &Key, now: Timestamp) -> Option<LockInfo> {
+        let info = || {
+            LockInfo::new(key.clone(), self.lock_id, self.acquired_at, self.expires_at, self.fence)
+        };
+        self.is_live(now).then(info)
     }
 
     /// Whether it still answers "expired" rather than "not found".
@@ -116,14 +123,29 @@ impl Store {
     }
 
     pub(crate) fn by_key(&self, key: &Key, now: Timestamp) -> Option<LockInfo> {
-        let (key, held) = self.locks.get_key_value(key).filter(|(_, held)| held.is_live(now))?;
-        Some(LockInfo::new(
-            key.clone(),
-            held.lock_id,
-            held.acquired_at,
-            held.expires_at,
-            held.fence,
-        ))
+        let (key, held) = self.locks.get_key_value(key)?;
+        held.live_info(key, now)
+    }
+
+    /// All live locks, in no order.
+    pub(crate) fn live(&self, now: Timestamp) -> impl Iterator<Item = (&Key, &Record)> {
+        self.locks.iter().filter(move |(_, held)| held.is_live(now))
+    }
+
+    /// All counters, in no order.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = (&Key, &Fence)> {
+        self.fences.iter()
+    }
+
+    pub(crate) fn fence(&self, key: &Key) -> Option<Fence> {
+        self.fences.get(key).copied()
+    }
+
+    /// Never lowers it.
+    pub(crate) fn raise_fence(&mut self, key: Key, at_least: Fence) -> Fence {
+        let fence = self.fences.entry(key).or_insert(at_least);
+        *fence = at_least.max(*fence);
+        *fence
     }
 
     pub(crate) fn by_lock_id(&self, lock_id: LockId, now: Timestamp) -> Option<LockInfo> {

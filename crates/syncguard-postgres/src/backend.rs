@@ -8,8 +8,8 @@ use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
+    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId, LockInfo,
+    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
 };
 use tokio::sync::OnceCell;
 use tokio_postgres::Transaction;
@@ -241,6 +241,12 @@ impl PostgresBackend {
     }
 }
 
+impl PostgresBackend {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl LockBackend for PostgresBackend {
     type Fence = Fence;
@@ -289,6 +295,10 @@ impl LockBackend for PostgresBackend {
             Ok(inner.signals.watch(storage_key.expose()).await)
         };
         cancel::finish_read(None, |_| watch).await.ok().flatten()
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -165,6 +165,7 @@ mod durability;
 mod error;
 mod extend;
 mod inner;
+mod inventory;
 mod is_locked;
 mod lookup;
 mod names;

@@ -11,6 +11,9 @@ pub(crate) fn lock_name(key: &Key) -> Result<StorageKey, LockError> {
     make_storage_key("", key, LIMITS)
 }
 
+/// What the names of all counters begin with. Keys are too short to be hashed in them.
+pub(crate) const FENCE_LEAD: &str = "fence:";
+
 /// What the counter of a lock is called.
 pub(crate) fn fence_name(lock: &StorageKey) -> Result<StorageKey, LockError> {
     make_fence_key("", lock, LIMITS)
@@ -106,6 +109,16 @@ const MAX_BYTES: usize = 63;
 #[cfg(test)]
 mod tests {
     use super::{TableName, Tables};
+
+    #[test]
+    fn every_counter_has_its_key_in_its_name() {
+        for key in ["k", "fence:k", &"k".repeat(syncguard_core::Key::MAX_LENGTH_BYTES)] {
+            let lock = super::lock_name(&syncguard_core::Key::new(key).unwrap()).unwrap();
+            assert_eq!(lock.expose(), key);
+            let fence = super::fence_name(&lock).unwrap();
+            assert_eq!(fence.expose().strip_prefix(super::FENCE_LEAD), Some(key));
+        }
+    }
 
     #[test]
     fn names_are_folded_and_quoted() {

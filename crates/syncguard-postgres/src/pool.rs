@@ -45,9 +45,12 @@ pub(crate) enum Lane {
     Holder,
 }
 
-/// The answer to a statement that answers with one row at most.
+/// The answer to a statement.
 pub(crate) struct Answer {
+    /// The only row there is, of most statements.
     pub(crate) row: Option<Row>,
+    /// Those behind it, of a statement that lists.
+    pub(crate) more: Vec<Row>,
     /// A connection was lost before this answer came, on another one; the statement may have been
     /// carried out twice.
     pub(crate) lost: Option<LockError>,
@@ -127,7 +130,7 @@ impl StatementPool {
                 }
                 Remedy::Repeat { overtaken: true } if statement.gives_way => {
                     let sent = Instant::now();
-                    return Ok(Answer { row: None, lost, sent, deadline: None });
+                    return Ok(Answer { row: None, more: Vec::new(), lost, sent, deadline: None });
                 }
                 _ => return Err(error::in_doubt(failure.error, lost.as_ref())),
             }
@@ -253,7 +256,8 @@ impl StatementPool {
         let rows = answer
             .map_err(|_| Failure::unanswered(after))?
             .map_err(|error| error::classify(&error, after))?;
-        Ok(Answer { row: rows.into_iter().next(), lost: None, sent, deadline })
+        let mut rows = rows.into_iter();
+        Ok(Answer { row: rows.next(), more: rows.collect(), lost: None, sent, deadline })
     }
 
     /// When the server is to refuse what is sent now and given up at `ends`. Before the first answer
@@ -283,6 +287,7 @@ fn no_time() -> LockError {
 pub(crate) enum Param<'a> {
     Text(&'a str),
     Millis(i64),
+    Number(i64),
     /// NULL.
     Nothing,
 }
@@ -318,7 +323,7 @@ impl ToSql for Param<'_> {
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
             Self::Text(text) => text.to_sql(kind, buffer),
-            Self::Millis(millis) => millis.to_sql(kind, buffer),
+            Self::Millis(number) | Self::Number(number) => number.to_sql(kind, buffer),
             Self::Nothing => Ok(IsNull::Yes),
         }
     }

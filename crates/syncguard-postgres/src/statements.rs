@@ -33,6 +33,10 @@ pub(crate) struct Statements {
     pub(crate) cleanup: Statement,
     pub(crate) check_fence: Statement,
     pub(crate) settle: Statement,
+    pub(crate) list_locks: Statement,
+    pub(crate) list_counters: Statement,
+    pub(crate) counter: Statement,
+    pub(crate) raise_counter: Statement,
 }
 
 impl Statements {
@@ -65,9 +69,19 @@ impl Statements {
             cleanup: writes(include_str!("sql/cleanup.sql"), &[Type::TEXT]),
             check_fence: reads(include_str!("sql/check_fence.sql"), &[Type::TEXT, Type::TEXT]),
             settle: writes(include_str!("sql/settle.sql"), &[Type::TEXT, Type::TEXT]),
+            list_locks: reads(include_str!("sql/list_locks.sql"), PAGE),
+            list_counters: reads(include_str!("sql/list_counters.sql"), PAGE),
+            counter: reads(include_str!("sql/counter.sql"), &[Type::TEXT]),
+            raise_counter: writes(
+                include_str!("sql/raise_counter.sql"),
+                &[Type::TEXT, Type::TEXT, Type::INT8],
+            ),
         }
     }
 }
+
+/// The parameters of a page.
+const PAGE: &[Type] = &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8];
 
 /// Fills in what a statement's text leaves open, and drops its comments.
 pub(crate) fn render(sql: &str, settings: &Settings) -> String {
@@ -146,6 +160,10 @@ mod tests {
             &all.cleanup,
             &all.check_fence,
             &all.settle,
+            &all.list_locks,
+            &all.list_counters,
+            &all.counter,
+            &all.raise_counter,
         ];
         for statement in statements {
             let sql = &statement.sql;

@@ -8,8 +8,8 @@ use fred::interfaces::ClientLike;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
+    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
 };
 
 use crate::client::Connections;
@@ -162,6 +162,10 @@ impl RedisBackend {
         self.0.signals.status()
     }
 
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
     fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
         let clustered = clients.iter().any(Client::is_clustered);
@@ -237,6 +241,10 @@ impl LockBackend for RedisBackend {
         let section = self.0.layout.section_of(&request.key).ok()?;
         let name = section.lock_name(&request.key).ok()?;
         self.0.signals.watch(section.slot, &name).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -219,6 +219,62 @@ impl Connections {
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
+    /// Sends a command that reads, within the command timeout.
+    pub(crate) async fn command(
+        &self,
+        at: At,
+        command: &'static str,
+        words: &[&str],
+    ) -> Result<Value, LockError> {
+        let words = words.iter().map(|word| Value::from(*word)).collect();
+        let until = Instant::now() + self.command_timeout;
+        let answer = self.answer(at, command, words, until).await;
+        answer.map_err(|error| error::from_driver(&error, Stage::Calling))
+    }
+
+    /// Runs a script that reads many records.
+    pub(crate) async fn read_all(
+        &self,
+        at: At,
+        script: &'static Script,
+        names: &[&str],
+    ) -> Result<Value, LockError> {
+        let words = |first: &str| {
+            let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
+            let lead = [Value::from(first), Value::from(count)];
+            lead.into_iter().chain(names.iter().map(|name| Value::from(*name))).collect()
+        };
+        let until = Instant::now() + self.command_timeout;
+        let mut may_have_moved = true;
+        let (mut command, mut text): (_, &str) = ("EVALSHA", script.sha1());
+        loop {
+            let answer = self.answer(at, command, words(text), until).await;
+            match &answer {
+                Err(error) if command == "EVALSHA" && error::is_unknown_script(error) => {
+                    (command, text) = ("EVAL", script.lua().map_or("", |text| text));
+                }
+                Err(error) if may_have_moved && error::is_redirection(error) => {
+                    may_have_moved = false;
+                }
+                _ => return answer.map_err(|error| error::from_driver(&error, Stage::Calling)),
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        at: At,
+        command: &'static str,
+        words: Vec<Value>,
+        until: Instant,
+    ) -> Result<Value, DriverError> {
+        let connection = self.pick();
+        let answers = connection.answers(at);
+        let answer = custom(&connection.client, plain(command, at), words);
+        let answer = timeout_at(until, answer).await.unwrap_or_else(late);
+        self.heard(connection, at, answers, answer)
+    }
+
     /// Sends a command without arguments that changes nothing.
     pub(crate) async fn ask(
         &self,
@@ -226,12 +282,8 @@ impl Connections {
         command: &'static str,
         until: Instant,
     ) -> Result<Value, LockError> {
-        let connection = self.pick();
-        let answers = connection.answers(at);
-        let answer = custom(&connection.client, plain(command, at), Vec::new());
-        let answer = timeout_at(until, answer).await.unwrap_or_else(late);
-        self.heard(connection, at, answers, answer)
-            .map_err(|error| error::from_driver(&error, Stage::Asking))
+        let answer = self.answer(at, command, Vec::new(), until).await;
+        answer.map_err(|error| error::from_driver(&error, Stage::Asking))
     }
 
     /// Sends a script by its hash, and in full if the server does not know it. With replicas to wait

@@ -1,10 +1,8 @@
 //! How safe locks are on a server.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 
-use fred::clients::Client;
-use fred::interfaces::ClusterInterface as _;
 use fred::types::Value;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -13,7 +11,7 @@ use syncguard_core::{ErrorCode, LockError, SignalStatus};
 use crate::client::{At, Connections};
 use crate::config::WaitReplicas;
 use crate::layout::{KeyLayout, Layout};
-use crate::names::Section;
+use crate::servers::one_section_each;
 
 /// What a server says about how it keeps locks: see
 /// [`RedisBackend::durability_report`](crate::RedisBackend::durability_report).
@@ -250,7 +248,7 @@ pub(crate) async fn report(
     connections: &Connections,
     layout: &Layout,
 ) -> Result<DurabilityReport, LockError> {
-    let servers = one_per_server(connections, layout);
+    let servers = one_section_each(connections, layout).into_iter();
     let mut asking: FuturesUnordered<_> = servers.map(|at| one(connections, at)).collect();
     let mut merged: Option<DurabilityReport> = None;
     while let Some(report) = asking.next().await {
@@ -262,19 +260,6 @@ pub(crate) async fn report(
     }
     let merged = merged.unwrap_or_else(|| from_info(None, AppendSync::Unverified));
     Ok(DurabilityReport { layout: layout.kind(), ..merged })
-}
-
-/// One section for each server that has some, as far as the client knows.
-fn one_per_server(connections: &Connections, layout: &Layout) -> impl Iterator<Item = At> {
-    let nodes = connections.clients().find_map(Client::cached_cluster_state);
-    let mut seen = HashSet::new();
-    let mut sections: Vec<At> = layout.sections().iter().map(Section::at).collect();
-    // Where a slot is that nobody is known to have, only the cluster can say.
-    sections.retain(|at| {
-        let server = at.slot.and_then(|slot| nodes.as_ref()?.get_server(slot).cloned());
-        seen.insert(server)
-    });
-    sections.into_iter()
 }
 
 async fn one(connections: &Connections, at: At) -> Result<DurabilityReport, LockError> {

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use sha2::{Digest, Sha256};
-use syncguard_core::{Key, LockError};
+use syncguard_core::{Key, KeyPrefix, LockError};
 
-use crate::names::Section;
+use crate::names::{Listed, Section, What};
 
 /// How the locks under a key prefix are spread: see [the crate's page](crate#cluster).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,36 @@ impl Layout {
             return Some(&self.whole);
         }
         self.section_of(hint?).ok()
+    }
+
+    /// What `SCAN` is to match: it shows at least the names of these records.
+    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> String {
+        let Some(shard) = self.shards.first() else {
+            return self.whole.pattern(what, prefix).concat();
+        };
+        let [lead, rest] = shard.pattern(what, prefix);
+        // There is no brace in the prefix, so this is the number of the shard.
+        lead.replace(":00}", ":??}") + &rest
+    }
+
+    /// A name that `SCAN` has shown, if it is that of such a record.
+    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
+        if self.shards.is_empty() {
+            return self.whole.listed(what, name);
+        }
+        let rest = name.strip_prefix('{')?.strip_prefix(self.prefix())?.strip_prefix(':')?;
+        let shard = self.shards.get(rest.get(..2)?.parse::<usize>().ok()?)?;
+        let listed = shard.listed(what, name)?;
+        // In another shard than its own nobody looks for it. Of a hashed name only the record tells.
+        let is_own = |key: &Key| self.section_of(key).is_ok_and(|own| own.index == shard.index);
+        let is_misplaced =
+            !shard.hashes() && !Key::new(listed.rest()).is_ok_and(|key| is_own(&key));
+        (!is_misplaced).then_some(listed)
+    }
+
+    /// The section of a record that was listed.
+    pub(crate) fn section_of_listed(&self, listed: &Listed) -> &Section {
+        self.sections().get(listed.section).unwrap_or(&self.whole)
     }
 
     /// Whether all of it is in one slot of whatever cluster it is on.

@@ -170,10 +170,28 @@
 //!   +info +config|get +client|tracking +cluster|slots +cluster|info
 //! ```
 //!
+//! To [list locks and counters](LockInventory) a user needs `ACL SETUSER locks +scan` as well.
+//!
 //! `INFO` and `CONFIG GET` are only for the durability report, which says "unverified" without
 //! them. `CLIENT TRACKING` is for [signals](#waiting), and without it those who wait look from time to time.
 //! `WAIT` is needed with replicas to wait for; `CLUSTER SLOTS` and `CLUSTER INFO` on a cluster; `ROLE` behind
 //! Sentinel.
+//!
+//! # Looking over all locks
+//!
+//! Redis keeps no order of its keys and no list of those with a prefix. So the first page of a
+//! [listing](LockInventory) is a sweep: `SCAN` over all keys of the database, 1000 at a time, with other commands in
+//! between. The names it has found stay in the cursor, in the program, in the order of the keys: up to
+//! 100 000, and a listing of more sweeps again when those are used up. Each page then reads its records, 200
+//! in a script, with one script at least for each shard.
+//!
+//! Redis promises that a sweep shows each key that is there from its beginning to its end, and that is what
+//! a listing promises of locks. If another server has taken the place of the first one meanwhile, the sweep
+//! begins anew; a user without `INFO` is not told. On a cluster, all masters that have locks are swept, and anew if
+//! one of their shards has moved meanwhile.
+//!
+//! With a key prefix of more than 227 bytes some names are hashed: a listing of locks then looks at all
+//! records under the prefix, and one of counters is refused.
 //!
 //! # In logs
 //!
@@ -217,6 +235,7 @@ mod error;
 mod everywhere;
 mod extend;
 mod inner;
+mod inventory;
 mod is_locked;
 mod layout;
 mod lookup;
@@ -224,9 +243,11 @@ mod names;
 mod release;
 mod reply;
 mod scripts;
+mod servers;
 mod settle;
 mod signals;
 mod speech;
+mod sweep;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;

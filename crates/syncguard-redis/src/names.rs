@@ -1,10 +1,11 @@
 //! Where the records under one prefix are stored, and which keys and prefixes would get in their way.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
-use syncguard_core::{Key, LockError, LockId};
+use syncguard_core::{Key, KeyPrefix, LockError, LockId, LockInfo};
 
 use crate::client::At;
 use crate::words::Word;
@@ -34,6 +35,49 @@ pub(crate) struct Section {
 struct Leads {
     lock: String,
     fence: String,
+}
+
+/// What a sweep looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Locks,
+    Counters,
+}
+
+/// The name of a record that a sweep has found. The order is that of the users' keys in them.
+#[derive(Clone)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    /// Which section it is in.
+    pub(crate) section: usize,
+    rest_at: usize,
+}
+
+impl Listed {
+    /// The user's key, or its hash where the name is hashed.
+    pub(crate) fn rest(&self) -> &str {
+        &self.name[self.rest_at..]
+    }
+}
+
+impl PartialEq for Listed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Listed {}
+
+impl PartialOrd for Listed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Listed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rest().cmp(other.rest())
+    }
 }
 
 /// The names of one lock's records.
@@ -74,7 +118,7 @@ impl Section {
     }
 
     /// Whether there are keys some of whose names are hashed.
-    fn hashes(&self) -> bool {
+    pub(crate) fn hashes(&self) -> bool {
         self.leads.is_none() || self.index_lead.is_none()
     }
 
@@ -129,13 +173,77 @@ impl Section {
         self.index_lead.as_deref()
     }
 
+    /// What `SCAN` is to match, in two parts: what all names of these records begin with, and how they go on. It
+    /// shows at least those.
+    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> [String; 2] {
+        let escaped = |text: &str| {
+            let mut pattern = String::with_capacity(text.len() + 1);
+            for character in text.chars() {
+                if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+                    pattern.push('\\');
+                }
+                pattern.push(character);
+            }
+            pattern
+        };
+        // Where names are hashed, only the records say whose they are.
+        let prefix = if self.leads.is_some() { prefix.expose() } else { "" };
+        [escaped(&self.lead(what)), escaped(prefix) + "*"]
+    }
+
+    /// A name that `SCAN` has shown, if it is that of such a record.
+    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
+        let lead = self.lead(what);
+        let rest = name.strip_prefix(&*lead).filter(|rest| !rest.is_empty())?;
+        let is_another = what == What::Locks
+            && if self.leads.is_some() {
+                self.refuse_reserved(rest).is_err()
+            } else {
+                self.is_reserved(rest)
+            };
+        (!is_another).then(|| Listed {
+            name: name.to_owned(),
+            section: self.index,
+            rest_at: lead.len(),
+        })
+    }
+
+    /// Whether the lock of a record that was listed begins so.
+    pub(crate) fn is_listed(&self, prefix: &KeyPrefix, listed: &Listed, info: &LockInfo) -> bool {
+        if self.leads.is_some() {
+            return prefix.is_of(listed.rest());
+        }
+        prefix.is_of(info.clone().expose().key.expose())
+    }
+
+    /// Whether this can be the hashed name of a counter or an index entry.
+    pub(crate) fn may_be_no_lock(&self, listed: &Listed) -> bool {
+        self.hashes() && LockId::new(listed.rest()).is_ok()
+    }
+
+    /// A counter whose name is hashed cannot be told from other records, nor its key be read from it.
+    pub(crate) fn refuse_hashed_counters(&self) -> Result<(), LockError> {
+        if self.leads.is_some() {
+            return Ok(());
+        }
+        Err(LockError::invalid_argument(
+            "with a key prefix this long, the names of some counters are hashed, and a listing would not be \
+             all there are; with up to 227 bytes, none are",
+        ))
+    }
+
+    /// What comes before the users' keys, or their hashes.
+    fn lead(&self, what: What) -> Cow<'_, str> {
+        match (&self.leads, what) {
+            (Some(leads), What::Locks) => Cow::Borrowed(&leads.lock),
+            (Some(leads), What::Counters) => Cow::Borrowed(&leads.fence),
+            (None, _) => Cow::Owned([&self.prefix, ":"].concat()),
+        }
+    }
+
     /// A user's key must not name a fence counter or an index entry, nor another key's lock.
     fn refuse_reserved(&self, key: &str) -> Result<(), LockError> {
-        let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
-            key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
-        });
-        let is_index = key.strip_prefix("id:").is_some_and(|id| LockId::new(id).is_ok());
-        if is_counter || is_index {
+        if self.is_reserved(key) {
             return Err(LockError::invalid_argument(
                 "the key is reserved: on Redis it names a fence counter or an index entry of another \
                  lock; keys like \"fence:<prefix>:…\" and \"id:<22 characters>\" are not allowed",
@@ -150,6 +258,14 @@ impl Section {
             ));
         }
         Ok(())
+    }
+
+    fn is_reserved(&self, key: &str) -> bool {
+        let is_counter = self.fence_lead.as_ref().is_some_and(|lead| {
+            key.strip_prefix(lead.expose()).is_some_and(|counted| !counted.is_empty())
+        });
+        let is_index = key.strip_prefix("id:").is_some_and(|id| LockId::new(id).is_ok());
+        is_counter || is_index
     }
 }
 

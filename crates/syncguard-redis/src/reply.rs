@@ -146,6 +146,19 @@ fn timestamp(millis: &str) -> Option<Timestamp> {
     Timestamp::from_millis(millis.parse().ok()?).ok()
 }
 
+/// A fence counter, as `counters.lua` and `raise_counter.lua` answer it.
+pub(crate) fn counter(answer: &Value) -> Result<Option<Fence>, LockError> {
+    match answer {
+        Value::Integer(NOT_FOUND) => Ok(None),
+        Value::String(digits) => {
+            // A counter at the end of the range is full, and not corrupt.
+            let counter = digits.parse().ok().and_then(|number| Fence::new(number).ok());
+            counter.map(Some).ok_or_else(Fence::exhausted)
+        }
+        other => Err(refusal(other.clone())),
+    }
+}
+
 /// `{ problem, name of the record }`; the numbers are those of `record.lua` and `acquire.lua`.
 fn refusal(answer: Value) -> LockError {
     let Value::Array(parts) = answer else { return unintelligible() };

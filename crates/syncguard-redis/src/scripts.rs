@@ -19,3 +19,6 @@ pub(crate) static EXTEND: LazyLock<Script> = script!("lua/extend.lua");
 pub(crate) static IS_LOCKED: LazyLock<Script> = script!("lua/is_locked.lua");
 pub(crate) static LOOKUP_BY_KEY: LazyLock<Script> = script!("lua/lookup_by_key.lua");
 pub(crate) static LOOKUP_BY_ID: LazyLock<Script> = script!("lua/lookup_by_id.lua");
+pub(crate) static LIST_LOCKS: LazyLock<Script> = script!("lua/list_locks.lua");
+pub(crate) static COUNTERS: LazyLock<Script> = script!("lua/counters.lua");
+pub(crate) static RAISE_COUNTER: LazyLock<Script> = script!("lua/raise_counter.lua");

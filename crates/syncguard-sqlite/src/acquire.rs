@@ -1,7 +1,7 @@
 //! Taking a lock.
 
 use syncguard_core::authoring::lock_id_in_use;
-use syncguard_core::{AcquireRequest, AcquireResult};
+use syncguard_core::{AcquireRequest, AcquireResult, Fence};
 
 use crate::clock::Moment;
 use crate::error::Failure;
@@ -45,7 +45,7 @@ impl Operation for Acquire {
         if store.by_lock_id(*lock_id)?.is_some_and(|other| other.key != *key) {
             return Err(lock_id_in_use().into());
         }
-        let last = store.counter(key)?;
+        let last = store.counter(key)?.unwrap_or(Fence::ZERO);
         if before.is_some_and(|before| before.fence > last) {
             return Err(corrupt_counter(key, "the lock has a later fence").into());
         }

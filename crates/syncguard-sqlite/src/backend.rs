@@ -7,8 +7,8 @@ use std::sync::Arc;
 use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy, LookupRequest,
-    ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
+    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
 };
 
 use crate::acquire::Acquire;
@@ -124,6 +124,10 @@ impl SqliteBackend {
     pub fn durability_report(&self) -> &DurabilityReport {
         &self.0.durability
     }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -194,6 +198,10 @@ impl LockBackend for SqliteBackend {
         let watch = self.0.watches.add(request.key.clone());
         let seen = self.0.run(IsLocked(request.key), Caller::new(None)).await.ok()?;
         Some(if seen.is_locked { watch.that_is_locked() } else { watch })
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.clone()))
     }
 
     fn capabilities(&self) -> BackendCapabilities {

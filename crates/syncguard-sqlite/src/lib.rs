@@ -100,6 +100,7 @@ mod fork;
 #[cfg(feature = "test-util")]
 mod gate;
 mod inner;
+mod inventory;
 mod is_locked;
 mod job;
 mod lookup;

@@ -1,8 +1,12 @@
 //! The two tables, row by row. Nothing here begins or ends a transaction.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
-use syncguard_core::{Fence, Key, LockError, LockId, hash_key};
+use syncguard_core::{
+    CounterPage, Cursor, Fence, FenceCounter, Key, ListRequest, LockError, LockId, LockPage,
+    hash_key,
+};
 
+use crate::clock::Moment;
 use crate::error::Failure;
 use crate::record::{BadRow, Record};
 
@@ -12,7 +16,7 @@ pub(crate) struct Store<'c>(pub(crate) &'c Connection);
 
 impl Store<'_> {
     /// How many statements there are below.
-    pub(crate) const STATEMENTS: usize = 6;
+    pub(crate) const STATEMENTS: usize = 8;
 
     pub(crate) fn by_key(self, key: &Key) -> Result<Option<Record>, Failure> {
         self.one(include_str!("sql/by_key.sql"), key.expose())
@@ -32,16 +36,16 @@ impl Store<'_> {
         })
     }
 
-    /// The last fence of a key.
-    pub(crate) fn counter(self, key: &Key) -> Result<Fence, Failure> {
+    /// The last fence of a key, if it was ever locked.
+    pub(crate) fn counter(self, key: &Key) -> Result<Option<Fence>, Failure> {
         let mut statement = self.prepare(include_str!("sql/counter.sql"))?;
         let number = |row: &Row<'_>| row.get::<_, i64>(0);
         let Some(last) = statement.query_row([key.expose()], number).optional()? else {
-            return Ok(Fence::ZERO);
+            return Ok(None);
         };
         let last = u64::try_from(last).map_err(|_| corrupt_counter(key, "it is negative"))?;
         // A counter at the end of the range is full, and not corrupt.
-        Ok(Fence::new(last).map_err(|_| Fence::exhausted())?)
+        Ok(Some(Fence::new(last).map_err(|_| Fence::exhausted())?))
     }
 
     pub(crate) fn set_counter(self, key: &Key, fence: Fence) -> Result<(), Failure> {
@@ -70,9 +74,66 @@ impl Store<'_> {
         Ok(())
     }
 
+    /// A page of the live locks.
+    pub(crate) fn locks(self, request: &ListRequest, now: &Moment) -> Result<LockPage, Failure> {
+        let mut page = LockPage::new(Vec::new(), Vec::new(), None);
+        page.next = self.rows(include_str!("sql/list_locks.sql"), request, |row| {
+            match Record::from_row(row) {
+                Ok(record) if record.is_live(now) => page.locks.push(record.into_info()?),
+                Ok(_) => {}
+                Err(BadRow::Corrupt(_)) => page.corrupt.push(hash_key(name(row)?)),
+                Err(BadRow::Sqlite(error)) => return Err(error.into()),
+            }
+            Ok(())
+        })?;
+        Ok(page)
+    }
+
+    /// A page of the counters.
+    pub(crate) fn counters(self, request: &ListRequest) -> Result<CounterPage, Failure> {
+        let mut page = CounterPage::new(Vec::new(), Vec::new(), None);
+        page.next = self.rows(include_str!("sql/list_counters.sql"), request, |row| {
+            let (key, last) = (Key::new(name(row)?), Fence::try_from(row.get::<_, i64>(1)?));
+            match (key, last) {
+                (Ok(key), Ok(last)) => page.counters.push(FenceCounter::new(key, last)),
+                _ => page.corrupt.push(hash_key(name(row)?)),
+            }
+            Ok(())
+        })?;
+        Ok(page)
+    }
+
+    /// The rows of a page, and where the next one begins.
+    fn rows(
+        self,
+        sql: &str,
+        request: &ListRequest,
+        mut take: impl FnMut(&Row<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<Cursor>, Failure> {
+        let size = i64::try_from(request.page_size).unwrap_or(i64::MAX);
+        let mut statement = self.prepare(sql)?;
+        let bounds =
+            params![request.expose_start(), request.expose_place(), request.prefix.end(), size];
+        let mut rows = statement.query(bounds)?;
+        let (mut left, mut last) = (request.page_size, None);
+        while let Some(row) = rows.next()? {
+            take(row)?;
+            left = left.saturating_sub(1);
+            if left == 0 {
+                last = Some(Cursor::behind(name(row)?));
+            }
+        }
+        Ok(last)
+    }
+
     fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, rusqlite::Error> {
         self.0.prepare_cached(sql)
     }
+}
+
+/// The first column.
+fn name<'r>(row: &'r Row<'_>) -> Result<&'r str, rusqlite::Error> {
+    Ok(row.get_ref(0)?.as_str()?)
 }
 
 /// A counter that makes no sense.

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LockObserver, LookupBy,
-    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, CounterPage, CounterRequest,
+    ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, ListRequest,
+    LockBackend, LockError, LockInfo, LockInventory, LockObserver, LockPage, LookupBy,
+    LookupRequest, RaiseRequest, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 use crate::event::{Operation, Outcome};
@@ -137,12 +138,36 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         self.inner.watch(request).await
     }
 
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        self.inner.inventory()
+    }
+
     fn capabilities(&self) -> BackendCapabilities {
         self.inner.capabilities()
     }
 
     fn client_state(&self) -> &ClientState {
         &self.defaults
+    }
+}
+
+/// Looking over all locks gives no events.
+#[deny(clippy::missing_trait_methods)]
+impl<B: LockInventory> LockInventory for Telemetry<B> {
+    async fn list_locks(&self, request: ListRequest) -> Result<LockPage<B::Fence>, LockError> {
+        self.inner.list_locks(request).await
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+        self.inner.list_counters(request).await
+    }
+
+    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
+        self.inner.fence_counter(request).await
+    }
+
+    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
+        self.inner.raise_counter(request).await
     }
 }
 

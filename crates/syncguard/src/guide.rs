@@ -60,6 +60,9 @@ pub mod choosing {}
 #[doc = include_str!("guide/production.md")]
 pub mod production {}
 
+#[doc = include_str!("guide/inventory.md")]
+pub mod inventory {}
+
 // Its snippets need the conformance suite: they are doc tests of the package `syncguard-examples`.
 #[cfg_attr(not(doctest), doc = include_str!("guide/custom_backend.md"))]
 // An example of `syncguard-conformance`.

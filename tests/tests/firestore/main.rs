@@ -6,6 +6,7 @@ mod faults;
 mod gateway;
 mod hints;
 mod interop;
+mod inventory;
 mod keys;
 mod late;
 mod model;

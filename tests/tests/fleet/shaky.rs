@@ -9,8 +9,9 @@ use syncguard::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ErrorCode,
-    ExtendRequest, ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId,
-    LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl, WatchRequest,
+    ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend,
+    LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
+    WatchRequest,
 };
 use syncguard_tests::history::{Entry, Fault, Recorder};
 use syncguard_tests::random::Random;
@@ -283,6 +284,10 @@ impl LockBackend for Shaky {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.there().await.ok()?;
         self.inner.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        self.inner.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -11,6 +11,7 @@ mod errors;
 mod faults;
 
 mod interop;
+mod inventory;
 mod late;
 mod late_sessions;
 mod mixed_fleet;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use syncguard_conformance::{Decorated, Group, Harness, Suite};
 use syncguard_core::{
-    AcquireRequest, AcquisitionOptions, AutoExtend, ExtendRequest, IsLockedRequest, LockBackend,
-    LockConfig, LockError, LockId, LookupRequest, ReleaseRequest, acquire, lock,
+    AcquireRequest, AcquisitionOptions, AutoExtend, CounterRequest, ExtendRequest, Fence,
+    IsLockedRequest, ListRequest, LockBackend, LockConfig, LockError, LockId, LockInventory as _,
+    LookupRequest, RaiseRequest, ReleaseRequest, acquire, lock,
 };
 
 use crate::net::Net;
@@ -93,6 +94,13 @@ pub(crate) async fn all_fail(backend: &Watched<impl LockBackend>) {
     backend.lookup(LookupRequest::by_key(&key).expect("a request")).await.expect_err("no store");
     backend.lookup(LookupRequest::by_lock_id(lock_id)).await.expect_err("no store");
     backend.release(ReleaseRequest::new(lock_id)).await.expect_err("no store");
+    let list = ListRequest::new().with_prefix(&key).expect("a request");
+    backend.list_locks(list.clone()).await.expect_err("no store");
+    backend.list_counters(list).await.expect_err("no store");
+    let counter = CounterRequest::new(&key).expect("a request");
+    backend.fence_counter(counter).await.expect_err("no store");
+    let raise = RaiseRequest::new(&key, Fence::MAX).expect("a request");
+    backend.raise_counter(raise).await.expect_err("no store");
 }
 
 /// Connecting fails, and what it says of it is read.

@@ -5,9 +5,10 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupBy,
-    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, CounterPage, CounterRequest,
+    DynBackend, ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch,
+    ListRequest, LockBackend, LockError, LockId, LockInfo, LockInventory, LockPage, LookupBy,
+    LookupRequest, RaiseRequest, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
@@ -129,11 +130,55 @@ impl<B: LockBackend> LockBackend for Watched<B> {
         self.backend.watch(request).await
     }
 
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        self.backend.inventory().map(|_| Inventory::new(self.clone()))
+    }
+
     fn capabilities(&self) -> BackendCapabilities {
         self.backend.capabilities()
     }
 
     fn client_state(&self) -> &ClientState {
         self.backend.client_state()
+    }
+}
+
+/// Only asked where the backend inside has one.
+#[deny(clippy::missing_trait_methods)]
+impl<B: LockBackend> LockInventory for Watched<B> {
+    async fn list_locks(&self, request: ListRequest) -> Result<LockPage<B::Fence>, LockError> {
+        self.request(&request);
+        let page = self.answer(self.over_all().list_locks(request).await)?;
+        // What was listed is known from now on, wherever it came from.
+        for info in page.locks.clone() {
+            let raw = info.expose();
+            self.key(&raw.key);
+            self.lock_id(raw.lock_id);
+            self.net.read("a listed lock", &format!("{raw:?}"));
+        }
+        Ok(page)
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+        self.request(&request);
+        self.answer(self.over_all().list_counters(request).await)
+    }
+
+    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
+        self.key(&request.key);
+        self.request(&request);
+        self.answer(self.over_all().fence_counter(request).await)
+    }
+
+    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
+        self.key(&request.key);
+        self.request(&request);
+        self.answer(self.over_all().raise_counter(request).await)
+    }
+}
+
+impl<B: LockBackend> Watched<B> {
+    fn over_all(&self) -> DynBackend<B::Fence> {
+        DynBackend::new(self.backend.clone())
     }
 }

@@ -9,6 +9,7 @@ mod errors;
 mod faults;
 mod history;
 mod interop;
+mod inventory;
 mod late;
 mod model;
 mod records;

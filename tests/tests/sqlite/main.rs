@@ -5,6 +5,7 @@ mod crashes;
 mod damaged;
 mod durability;
 mod faults;
+mod inventory;
 mod late;
 mod model;
 mod support;

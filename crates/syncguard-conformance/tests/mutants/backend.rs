@@ -9,9 +9,9 @@ use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ClientState, Contention,
-    ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, KeyWatch, LockBackend,
-    LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority,
-    Timestamp, WatchRequest,
+    ErrorCode, ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch,
+    LockBackend, LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult,
+    TimeAuthority, Timestamp, WatchRequest,
 };
 use tokio::time::Instant;
 
@@ -231,6 +231,10 @@ impl LockBackend for Backend {
         })
     }
 
+    fn inventory(&self) -> Option<Inventory> {
+        Some(Inventory::new(self.handle()))
+    }
+
     fn capabilities(&self) -> BackendCapabilities {
         let name = if self.has(Flaw::has_no_name) { "" } else { "reference" };
         let mut capabilities = BackendCapabilities::new::<Fence>(name, TimeAuthority::Server);
@@ -392,7 +396,7 @@ impl Backend {
     }
 
     /// A request without its token, where that is the flaw.
-    fn visible_token<R>(
+    pub(crate) fn visible_token<R>(
         &self,
         mut request: R,
         token: fn(&mut R) -> &mut Option<CancellationToken>,

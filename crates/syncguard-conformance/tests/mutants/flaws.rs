@@ -146,6 +146,32 @@ flaws! {
     says_a_mismatch_is_not_held => [another_expected_expiry_changes_nothing, a_guard_goes_on_from_the_stored_expiry];
     answers_a_mismatch_with_the_expectation => [another_expected_expiry_changes_nothing, a_guard_goes_on_from_the_stored_expiry];
 
+    // Looking over all.
+    lists_some_locks_only => [a_listing_shows_every_live_lock, pages_show_each_lock_once];
+    lists_no_fences => [a_listing_shows_every_live_lock];
+    lists_expired_locks => [a_listing_shows_no_lock_that_is_over];
+    lists_no_lock_in_its_tolerance => [a_listing_shows_a_lock_within_the_tolerance];
+    takes_prefixes_for_patterns => [a_listing_goes_by_the_beginning_of_keys];
+    ignores_prefixes => [a_listing_goes_by_the_beginning_of_keys];
+    lists_the_stores_names => [a_listing_shows_keys_as_they_are];
+    ignores_the_page_size => [pages_show_each_lock_once, a_cursor_goes_on_where_its_page_ended];
+    lists_the_last_of_a_page_twice => [pages_show_each_lock_once, what_comes_and_goes_hides_no_lock];
+    ends_a_listing_at_a_full_page => [pages_show_each_lock_once, a_cursor_goes_on_where_its_page_ended];
+    counts_places_instead_of_keys => [what_comes_and_goes_hides_no_lock];
+    uses_up_cursors => [a_cursor_goes_on_where_its_page_ended];
+    fails_a_listing_over_corrupt_records => [a_corrupt_record_hides_no_other];
+    is_silent_about_corrupt_records => [a_corrupt_record_hides_no_other];
+    a_listing_extends => [looking_over_all_changes_nothing];
+    a_look_at_a_counter_counts => [looking_over_all_changes_nothing, the_counter_of_a_key_is_its_last_fence];
+    makes_counters_of_keys_never_locked => [the_counter_of_a_key_is_its_last_fence];
+    lists_counters_of_locked_keys_only => [counters_of_free_keys_are_listed];
+    a_raise_does_nothing => [a_raised_counter_gives_higher_fences, raises_and_acquires_at_once_keep_fences_growing];
+    a_raise_touches_the_lock => [a_raised_counter_gives_higher_fences];
+    a_raise_lowers => [a_raise_never_lowers_a_counter, raises_and_acquires_at_once_keep_fences_growing];
+    a_raise_says_what_it_was_asked => [a_raise_never_lowers_a_counter];
+    a_raise_reads_and_writes_later => [raises_and_acquires_at_once_keep_fences_growing];
+    a_raise_stops_below_the_end => [a_counter_raised_to_the_end_grants_nothing];
+
     // Lateness.
     carries_out_late_acquires => [a_late_acquire_takes_no_lock, a_late_acquire_leaves_nothing_after_the_clean_up];
     carries_out_late_extends => [a_late_extend_changes_nothing];
@@ -209,10 +235,11 @@ flaws! {
     // Cancellation.
     ignores_tokens => [
         a_fired_token_stops_an_acquire, a_fired_token_stops_a_release, a_fired_token_stops_an_extend,
-        a_fired_token_stops_is_locked, a_fired_token_stops_a_lookup,
+        a_fired_token_stops_is_locked, a_fired_token_stops_a_lookup, a_fired_token_stops_a_look_over_all,
     ];
     sends_before_it_looks_at_the_token => [
         a_fired_token_stops_an_acquire, a_fired_token_stops_a_release, a_fired_token_stops_an_extend,
+        a_fired_token_stops_a_look_over_all,
     ];
     releases_when_a_token_fires_late => [a_quiet_token_changes_nothing];
     an_aborted_acquire_stays => [a_token_fired_on_the_way_leaves_no_lock];

@@ -17,5 +17,12 @@ pub(crate) fn name(flaw: Option<Flaw>, key: &Key) -> String {
         Some(Flaw::strips_control_characters) => text.replace(char::is_control, ""),
         _ => text.to_owned(),
     };
-    format!("reference:{name}")
+    format!("{PREFIX}{name}")
 }
+
+/// The key in the name of a record, where no flaw has changed it.
+pub(crate) fn text(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+const PREFIX: &str = "reference:";

@@ -5,6 +5,7 @@
 
 mod backend;
 mod flaws;
+mod inventory;
 mod keys;
 mod line;
 mod sending;

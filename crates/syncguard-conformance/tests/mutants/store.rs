@@ -5,6 +5,7 @@
 
 mod acquire;
 mod hint;
+mod list;
 mod look;
 mod own;
 mod watch;
@@ -29,6 +30,7 @@ pub(crate) struct Store {
     granted: HashMap<LockId, Acquired>,
     ended: HashMap<String, Record>,
     newest: Option<LockId>,
+    used_places: Vec<String>,
     /// Each signals once.
     watches: HashMap<String, Vec<KeySignal>>,
     /// Watches that never signal.

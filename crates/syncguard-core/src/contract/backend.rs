@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    FenceToken, IsLockedRequest, KeyWatch, LockError, LockInfo, LookupRequest, ReleaseRequest,
-    ReleaseResult, WatchRequest,
+    FenceToken, Inventory, IsLockedRequest, KeyWatch, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 /// A store that can hold locks: what an author of a backend writes, and no more.
@@ -148,6 +148,17 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
         std::future::ready(None)
     }
 
+    /// What can look over all locks of this store; `None` if it cannot. Never fails, never blocks.
+    ///
+    /// A backend that is a [`LockInventory`](crate::LockInventory) answers `Some(Inventory::new(self.clone()))`, and a
+    /// decorator passes on that of the backend inside. A decorator that changes keys must not: the keys
+    /// inside are others.
+    ///
+    /// The default is `None`.
+    fn inventory(&self) -> Option<Inventory<Self::Fence>> {
+        None
+    }
+
     /// What this backend can do. Never fails, never blocks.
     fn capabilities(&self) -> BackendCapabilities;
 
@@ -191,6 +202,10 @@ impl<B: LockBackend> LockBackend for Arc<B> {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         B::watch(self, request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        B::inventory(self)
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, FenceToken, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, WatchRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, CounterPage, CounterRequest,
+    ExtendRequest, ExtendResult, Fence, FenceToken, Inventory, IsLockedRequest, KeyWatch,
+    ListRequest, LockBackend, LockError, LockInfo, LockInventory, LockPage, LookupRequest,
+    RaiseRequest, ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 /// Any backend behind one type, for programs that choose their store from configuration.
@@ -31,6 +32,14 @@ impl<F: FenceToken> DynBackend<F> {
     /// Wraps a backend. Never fails.
     pub fn new<B: LockBackend<Fence = F>>(backend: B) -> Self {
         Self(Arc::new(backend))
+    }
+
+    fn known_inventory(&self) -> Result<Inventory<F>, LockError> {
+        self.0.inventory().ok_or_else(|| {
+            LockError::invalid_argument(
+                "this store cannot list its locks; a backend that is a `LockInventory` can",
+            )
+        })
     }
 }
 
@@ -62,12 +71,36 @@ impl<F: FenceToken> LockBackend for DynBackend<F> {
         self.0.watch(request).await
     }
 
+    fn inventory(&self) -> Option<Inventory<F>> {
+        self.0.inventory()
+    }
+
     fn capabilities(&self) -> BackendCapabilities {
         self.0.capabilities()
     }
 
     fn client_state(&self) -> &ClientState {
         self.0.client_state()
+    }
+}
+
+/// Answers `InvalidArgument` where the backend inside has no [inventory](LockBackend::inventory).
+#[deny(clippy::missing_trait_methods)]
+impl<F: FenceToken> LockInventory for DynBackend<F> {
+    async fn list_locks(&self, request: ListRequest) -> Result<LockPage<F>, LockError> {
+        self.known_inventory()?.0.list_locks(request).await
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+        self.known_inventory()?.0.list_counters(request).await
+    }
+
+    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
+        self.known_inventory()?.0.fence_counter(request).await
+    }
+
+    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
+        self.known_inventory()?.0.raise_counter(request).await
     }
 }
 
@@ -88,6 +121,7 @@ trait Twin<F: FenceToken>: Send + Sync {
     fn is_locked(&self, request: IsLockedRequest) -> Answer<'_, bool>;
     fn lookup(&self, request: LookupRequest) -> Answer<'_, Option<LockInfo<F>>>;
     fn watch(&self, request: WatchRequest) -> Boxed<'_, Option<KeyWatch>>;
+    fn inventory(&self) -> Option<Inventory<F>>;
     fn capabilities(&self) -> BackendCapabilities;
     fn client_state(&self) -> &ClientState;
 }
@@ -115,6 +149,10 @@ impl<B: LockBackend> Twin<B::Fence> for B {
 
     fn watch(&self, request: WatchRequest) -> Boxed<'_, Option<KeyWatch>> {
         Box::pin(LockBackend::watch(self, request))
+    }
+
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        LockBackend::inventory(self)
     }
 
     fn capabilities(&self) -> BackendCapabilities {

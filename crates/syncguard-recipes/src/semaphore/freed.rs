@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest, ReleaseRequest,
-    ReleaseResult, WatchRequest,
+    Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, WatchRequest,
 };
 
 use super::slots::Slots;
@@ -53,6 +53,10 @@ impl<B: LockBackend> LockBackend for Freed<B> {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.backend.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory<B::Fence>> {
+        self.backend.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

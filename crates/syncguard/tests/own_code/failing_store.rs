@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
+    ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
     LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest, lock,
 };
 
@@ -50,6 +50,10 @@ impl LockBackend for Flaky {
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         self.store.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        self.store.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

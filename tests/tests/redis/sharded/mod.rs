@@ -1,6 +1,7 @@
 //! The sharded layout: an untagged prefix on a cluster.
 
 mod access;
+mod inventory;
 mod load;
 mod nodes;
 mod operations;

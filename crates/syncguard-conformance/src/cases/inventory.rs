@@ -1,0 +1,441 @@
+//! Looking over all locks, and the counters of fences. None of it applies to a backend that cannot.
+
+use std::collections::BTreeMap;
+
+use syncguard_core::{
+    CancellationToken, CounterRequest, ErrorCode, Fence, Key, ListRequest, LockInventory,
+    RaiseRequest,
+};
+
+use crate::Harness;
+use crate::client::Seen;
+use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
+use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
+use crate::over_all::{OverAll, texts};
+
+fn keys(prefix: &str, count: usize) -> Result<Vec<Key>, Unexpected> {
+    let key = |number| Ok(Key::new(format!("{prefix}{number:03}"))?);
+    (0..count).map(key).collect()
+}
+
+fn sorted(mut keys: Vec<String>) -> Vec<String> {
+    keys.sort_unstable();
+    keys
+}
+
+pub(crate) async fn a_listing_shows_every_live_lock<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::of(&other)?;
+    let prefix = fresh_text()?;
+    let mut expected = BTreeMap::new();
+    for key in keys(&prefix, 3)? {
+        let lock = client.take(&key, LONG).await?;
+        let seen = client.live(&key, lock.lock_id).await?;
+        expected.insert(key.expose().to_owned(), (lock.lock_id, seen));
+    }
+    let listed = over_all.locks(ListRequest::new().with_prefix(&prefix)?).await?;
+    let listed = listed.into_iter().map(|info| {
+        let seen = Seen::new(&info);
+        let raw = info.expose();
+        (raw.key.expose().to_owned(), (raw.lock_id, seen))
+    });
+    ensure_eq!(listed.collect::<BTreeMap<_, _>>(), expected, "the locks by their keys");
+    // Without a prefix it is all locks there are, of others as well.
+    let mut request = ListRequest::new().with_page_size(1)?;
+    let first = over_all.raw().list_locks(request.clone()).await?;
+    ensure!(first.locks.len() <= 1, "a page of one entry has {}", first.locks.len());
+    let Some(next) = first.next else {
+        return Err(Stop::failed("a listing of all locks ended before three of them"));
+    };
+    request = request.with_cursor(next);
+    over_all.raw().list_locks(request).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_listing_shows_no_lock_that_is_over<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let over_all = OverAll::of(&client)?;
+    let prefix = fresh_text()?;
+    let keys = keys(&prefix, 3)?;
+    let released = client.take(&keys[0], LONG).await?;
+    client.released(released.lock_id).await?;
+    client.take(&keys[1], LONG).await?;
+    client.take(&keys[2], SHORT).await?;
+    context.outlive(SHORT).await;
+    ensure_eq!(over_all.keys(&prefix).await?, [keys[1].expose()], "the keys of the live locks");
+    Ok(())
+}
+
+pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let over_all = OverAll::of(&client)?;
+    for _ in 0..ATTEMPTS {
+        let key = fresh_key()?;
+        let watch = context.watch();
+        client.take(&key, SHORT).await?;
+        watch.enter_tolerance(SHORT).await;
+        let listed = over_all.keys(key.expose()).await?;
+        if watch.within_tolerance(SHORT) {
+            ensure_eq!(listed, [key.expose()], "the keys of the live locks");
+            return Ok(());
+        }
+    }
+    Err(too_slow())
+}
+
+pub(crate) async fn a_listing_goes_by_the_beginning_of_keys<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let over_all = OverAll::of(&client)?;
+    let fresh = fresh_text()?;
+    // What some stores take for a pattern is text.
+    for sign in ["*", "?", "%", "_", "\\", "[a", "[^x]", "'", "\"", "/", "\u{10ffff}"] {
+        let prefix = format!("{fresh}{sign}");
+        let inside =
+            sorted(vec![prefix.clone(), format!("{prefix}a"), format!("{prefix}\u{1f980}")]);
+        for key in &inside {
+            client.take(&Key::new(key)?, LONG).await?;
+        }
+        let decoys = [format!("{fresh}-{sign}"), format!("x{prefix}"), format!("{fresh}a{sign}b")];
+        for key in decoys {
+            client.acquire(&Key::new(&key)?, LONG).await?;
+        }
+        let listed = sorted(over_all.keys(&prefix).await?);
+        ensure_eq!(listed, inside, "the keys that begin so");
+    }
+    ensure_eq!(over_all.keys(&format!("{fresh}nobody")).await?.len(), 0, "keys of nobody");
+    Ok(())
+}
+
+pub(crate) async fn a_listing_shows_keys_as_they_are<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let over_all = OverAll::of(&client)?;
+    let fresh = fresh_text()?;
+    let longest = format!("{fresh}{}", "x".repeat(Key::MAX_LENGTH_BYTES - fresh.len()));
+    let mut expected = vec![
+        format!("{fresh}/a b:c\u{1f980}"),
+        format!("{fresh}:"),
+        longest,
+        format!("{fresh}\n'\""),
+    ];
+    for key in &expected {
+        client.take(&Key::new(key)?, LONG).await?;
+    }
+    // Written another way, it is the same key.
+    client.take(&Key::new(format!("{fresh}cafe\u{301}"))?, LONG).await?;
+    expected.push(format!("{fresh}caf\u{e9}"));
+    let expected = sorted(expected);
+    ensure_eq!(sorted(over_all.keys(&fresh).await?), expected, "the keys of the locks");
+    if Context::<H>::FENCES {
+        let counters = over_all.counters(ListRequest::new().with_prefix(&fresh)?).await?;
+        let counters = counters.into_iter().map(|(key, _)| key).collect();
+        ensure_eq!(sorted(counters), expected, "the keys of the counters");
+    }
+    Ok(())
+}
+
+pub(crate) async fn pages_show_each_lock_once<H: Harness>(context: &Context<'_, H>) -> Outcome {
+    const LOCKS: usize = 23;
+    let client = context.client().await;
+    let over_all = OverAll::of(&client)?;
+    let prefix = fresh_text()?;
+    let expected = keys(&prefix, LOCKS)?;
+    for key in &expected {
+        client.take(key, LONG).await?;
+    }
+    let expected: Vec<_> = expected.iter().map(|key| key.expose().to_owned()).collect();
+    for size in [1, 7, LOCKS - 1, LOCKS, LOCKS + 1] {
+        let request = ListRequest::new().with_prefix(&prefix)?.with_page_size(size)?;
+        let listed = sorted(texts(over_all.locks(request).await?));
+        ensure_eq!(listed, expected, "the keys on pages of {size}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn what_comes_and_goes_hides_no_lock<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    const PAIRS: usize = 16;
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::of(&client)?;
+    let prefix = fresh_text()?;
+    let keys = keys(&prefix, 2 * PAIRS)?;
+    let (mut stay, mut go) = (Vec::new(), Vec::new());
+    for pair in keys.chunks_exact(2) {
+        client.take(&pair[0], LONG).await?;
+        stay.push(pair[0].expose().to_owned());
+        go.push((pair[1].clone(), other.take(&pair[1], LONG).await?));
+    }
+    let request = ListRequest::new().with_prefix(&prefix)?.with_page_size(3)?;
+    let (mut pages, mut listed, mut number) = (over_all.pages(request), Vec::new(), 0);
+    while let Some(page) = pages.next().await? {
+        listed.extend(page);
+        // Locks of its neighbourhood and of the other end go, and some come back.
+        for which in [number % PAIRS, (PAIRS - 1).saturating_sub(number)] {
+            let (key, lock) = &mut go[which];
+            other.release(lock.lock_id).await?;
+            if number % 2 == 0
+                && let Some(again) = other.acquire(key, LONG).await?
+            {
+                *lock = again;
+            }
+        }
+        number += 1;
+    }
+    let listed = sorted(texts(listed));
+    ensure!(listed.windows(2).all(|pair| pair[0] != pair[1]), "a key is listed twice: {listed:?}");
+    let lost: Vec<_> = stay.iter().filter(|key| !listed.contains(key)).collect();
+    ensure!(lost.is_empty(), "{} locks that stayed are not listed", lost.len());
+    Ok(())
+}
+
+pub(crate) async fn a_cursor_goes_on_where_its_page_ended<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let (over_all, others) = (OverAll::of(&client)?, OverAll::of(&other)?);
+    let prefix = fresh_text()?;
+    let keys = keys(&prefix, 5)?;
+    for key in &keys {
+        client.take(key, LONG).await?;
+    }
+    let request = ListRequest::new().with_prefix(&prefix)?.with_page_size(2)?;
+    let first = over_all.raw().list_locks(request.clone()).await?;
+    let Some(next) = first.next else {
+        return Err(Stop::failed("a page of 2 of 5 locks is said to be the last one"));
+    };
+    let rest = request.with_page_size(5)?.with_cursor(next);
+    let behind = texts(over_all.locks(rest.clone()).await?);
+    let once = sorted([texts(first.locks), behind.clone()].concat());
+    let expected: Vec<_> = keys.iter().map(|key| key.expose().to_owned()).collect();
+    ensure_eq!(once, expected, "the keys of both pages");
+    // It is used up by nothing, and belongs to no connection.
+    ensure_eq!(texts(over_all.locks(rest.clone()).await?), behind, "the same page again");
+    ensure_eq!(texts(others.locks(rest).await?), behind, "the same page of another client");
+    Ok(())
+}
+
+pub(crate) async fn a_corrupt_record_hides_no_other<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let over_all = OverAll::of(&client)?;
+    let prefix = fresh_text()?;
+    let keys = keys(&prefix, 3)?;
+    for key in &keys {
+        client.take(key, LONG).await?;
+    }
+    context.corrupt(&keys[1]).await?;
+    let request = ListRequest::new().with_prefix(&prefix)?;
+    let page = over_all.raw().list_locks(request.clone()).await?;
+    ensure_eq!(page.corrupt.len(), 1, "how many records are said to make no sense");
+    let live = [keys[0].expose(), keys[2].expose()];
+    ensure_eq!(sorted(texts(page.locks)), live, "the keys of the other locks");
+    let again = over_all.raw().list_locks(request).await?;
+    ensure_eq!(again.corrupt, page.corrupt, "which records are said to make no sense");
+    Ok(())
+}
+
+pub(crate) async fn looking_over_all_changes_nothing<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::of(&other)?;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    let request = ListRequest::new().with_prefix(key.expose())?;
+    for _ in 0..10 {
+        over_all.locks(request.clone()).await?;
+        if Context::<H>::FENCES {
+            over_all.counters(request.clone()).await?;
+            over_all.counter(&key).await?;
+        }
+    }
+    client.unchanged(&key, lock.lock_id, before).await?;
+    client.released(lock.lock_id).await?;
+    let next = client.take(&key, LONG).await?;
+    if let (Some(fence), Some(next)) = (lock.fence, next.fence) {
+        ensure_eq!(next, fence.next()?, "the next fence");
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_counter_of_a_key_is_its_last_fence<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::with_counters(&other)?;
+    let key = fresh_key()?;
+    ensure_eq!(over_all.counter(&key).await?, None, "the counter of a key that was never locked");
+    for _ in 0..3 {
+        let lock = client.take(&key, LONG).await?;
+        ensure_eq!(over_all.counter(&key).await?, lock.fence, "the counter of a locked key");
+        client.released(lock.lock_id).await?;
+        ensure_eq!(over_all.counter(&key).await?, lock.fence, "the counter of a free key");
+    }
+    ensure_eq!(over_all.counter(&fresh_key()?).await?, None, "the counter of another key");
+    Ok(())
+}
+
+pub(crate) async fn counters_of_free_keys_are_listed<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    const KEYS: usize = 9;
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::with_counters(&other)?;
+    let prefix = fresh_text()?;
+    let mut expected = Vec::new();
+    for (number, key) in keys(&prefix, KEYS)?.into_iter().enumerate() {
+        context.set_fence_counter(&key, Fence::new(100 + number as u64)?).await;
+        let lock = client.take(&key, LONG).await?;
+        if number % 3 > 0 {
+            client.released(lock.lock_id).await?;
+        }
+        expected.push((key.expose().to_owned(), lock.fence()?));
+    }
+    for size in [2, KEYS, KEYS + 1] {
+        let request = ListRequest::new().with_prefix(&prefix)?.with_page_size(size)?;
+        let mut listed = over_all.counters(request).await?;
+        listed.sort_unstable();
+        ensure_eq!(listed, expected, "the counters on pages of {size}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_raised_counter_gives_higher_fences<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::with_counters(&other)?;
+    let (key, fresh) = (fresh_key()?, fresh_key()?);
+    let lock = client.take(&key, LONG).await?;
+    let before = client.live(&key, lock.lock_id).await?;
+    // A large one, to see every digit.
+    let raised = Fence::new(89_999_999_999_998)?;
+    for key in [&key, &fresh] {
+        ensure_eq!(over_all.raise(key, raised).await?, raised, "the counter as the raise says it");
+        ensure_eq!(over_all.counter(key).await?, Some(raised), "the counter");
+    }
+    client.unchanged(&key, lock.lock_id, before).await?;
+    client.released(lock.lock_id).await?;
+    for key in [&key, &fresh] {
+        let next = client.take(key, LONG).await?;
+        ensure_eq!(next.fence()?, raised.next()?, "the next fence");
+    }
+    ensure_eq!(over_all.counter(&fresh_key()?).await?, None, "the counter of another key");
+    Ok(())
+}
+
+pub(crate) async fn a_raise_never_lowers_a_counter<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::with_counters(&other)?;
+    let key = fresh_key()?;
+    let high = Fence::new(1_000_000)?;
+    over_all.raise(&key, high).await?;
+    for low in [1, 9, 999_999, 1_000_000] {
+        let answer = over_all.raise(&key, Fence::new(low)?).await?;
+        ensure_eq!(answer, high, "the counter as a raise to {low} says it");
+    }
+    ensure_eq!(over_all.counter(&key).await?, Some(high), "the counter");
+    ensure_eq!(client.take(&key, LONG).await?.fence()?, high.next()?, "the next fence");
+    Ok(())
+}
+
+pub(crate) async fn a_counter_raised_to_the_end_grants_nothing<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let over_all = OverAll::with_counters(&client)?;
+    let key = fresh_key()?;
+    over_all.raise(&key, Fence::MAX).await?;
+    match client.acquire(&key, LONG).await {
+        Err(_) => client.free(&key).await?,
+        Ok(_) => return Err(Stop::failed("an acquire was granted a fence above the last one")),
+    }
+    ensure_eq!(over_all.counter(&key).await?, Some(Fence::MAX), "the counter");
+    Ok(())
+}
+
+pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    const ROUNDS: u64 = 25;
+    let (client, other) = context.pair().await;
+    let over_all = OverAll::with_counters(&other)?;
+    let key = fresh_key()?;
+    let acquires = async {
+        let mut fences = Vec::new();
+        for _ in 0..ROUNDS {
+            // What was answered before binds whatever comes after.
+            let floor = over_all.counter(&key).await?.unwrap_or(Fence::ZERO);
+            let lock = client.take(&key, LONG).await?;
+            fences.push((floor, lock.fence()?));
+            client.released(lock.lock_id).await?;
+        }
+        Ok::<_, Stop>(fences)
+    };
+    // What raises to nothing new would show if it wrote back what it had read.
+    let raises = async |step: u64| {
+        for round in 1..=ROUNDS {
+            for _ in 0..(round * step) % 5 {
+                tokio::task::yield_now().await;
+            }
+            let at_least = Fence::new(1 + (step - 1) * round)?;
+            let raised = over_all.raise(&key, at_least).await?;
+            ensure!(raised >= at_least, "a raise to {at_least} answered {raised}");
+            let seen = over_all.counter(&key).await?;
+            ensure!(seen >= Some(raised), "after a raise to {raised} the counter is {seen:?}");
+        }
+        Ok::<_, Stop>(())
+    };
+    let (fences, idle, slow, fast) = tokio::join!(acquires, raises(1), raises(2), raises(4));
+    for raised in [idle, slow, fast] {
+        raised?;
+    }
+    let fences = fences?;
+    for (floor, fence) in &fences {
+        ensure!(fence > floor, "the counter was {floor} before an acquire that got {fence}");
+    }
+    let grow = fences.windows(2).all(|pair| pair[0].1 < pair[1].1);
+    ensure!(grow, "fences do not grow: {fences:?}");
+    let last = over_all.counter(&key).await?;
+    ensure!(last >= fences.last().map(|(_, fence)| *fence), "the counter ends at {last:?}");
+    Ok(())
+}
+
+pub(crate) async fn a_fired_token_stops_a_look_over_all<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let client = context.client().await;
+    let over_all = OverAll::of(&client)?;
+    let key = fresh_key()?;
+    client.take(&key, LONG).await?;
+    let token = CancellationToken::new();
+    token.cancel();
+    let list = ListRequest::new().with_cancellation(token.clone());
+    let mut codes = vec![over_all.raw().list_locks(list.clone()).await.err().map(|e| e.code())];
+    if Context::<H>::FENCES {
+        let before = over_all.counter(&key).await?;
+        let counter = CounterRequest::new(&key)?.with_cancellation(token.clone());
+        let raise = RaiseRequest::new(&key, Fence::new(1000)?)?.with_cancellation(token);
+        codes.push(over_all.raw().list_counters(list).await.err().map(|e| e.code()));
+        codes.push(over_all.raw().fence_counter(counter).await.err().map(|e| e.code()));
+        codes.push(over_all.raw().raise_counter(raise).await.err().map(|e| e.code()));
+        ensure_eq!(over_all.counter(&key).await?, before, "the counter after an aborted raise");
+    }
+    let all_aborted = codes.iter().all(|code| *code == Some(ErrorCode::Aborted));
+    ensure!(all_aborted, "under a fired token the answers were {codes:?}");
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! The beginning of keys.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{Key, LockError, hash_key};
+
+/// What the keys of a listing begin with: 0 to 512 bytes of text in NFC. The empty one is every key.
+///
+/// `Debug` shows a hash, as that of [`Key`] does; the text comes out through [`expose`](Self::expose) alone.
+///
+/// Keys are compared in NFC, so a prefix that ends in the middle of a character is none: `e` begins
+/// `e` and `ex`, but not `é`.
+///
+/// ```
+/// use syncguard_core::{Key, KeyPrefix};
+///
+/// let jobs = KeyPrefix::new("job:")?;
+/// assert!(jobs.is_of(Key::new("job:nightly")?.expose()));
+/// assert!(!jobs.is_of(Key::new("payment:7")?.expose()));
+/// assert!(KeyPrefix::default().is_of("payment:7"));
+/// # Ok::<(), syncguard_core::LockError>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct KeyPrefix(Arc<str>);
+
+impl KeyPrefix {
+    /// Normalises and checks a prefix.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if the text is longer than 512 bytes in NFC, or contains NUL: no key begins so.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, LockError> {
+        fn checked(text: &str) -> Result<KeyPrefix, LockError> {
+            if text.is_empty() {
+                return Ok(KeyPrefix::default());
+            }
+            // What is no key begins none.
+            Key::new(text).map(|key| KeyPrefix(Arc::from(key.expose()))).map_err(|refused| {
+                LockError::invalid_argument(format!(
+                    "prefix of keys: {}; an empty one stands for all keys",
+                    refused.message()
+                ))
+            })
+        }
+        checked(text.as_ref())
+    }
+
+    /// The normalised text. Keep it out of logs.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether every key begins so.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this text begins so.
+    #[must_use]
+    pub fn is_of(&self, text: &str) -> bool {
+        text.starts_with(self.expose())
+    }
+
+    /// For authors of backends: the first text, in the order of the bytes, behind all that begin so. Where
+    /// nothing comes behind them, a text that is behind every key.
+    ///
+    /// ```
+    /// use syncguard_core::KeyPrefix;
+    ///
+    /// assert_eq!(KeyPrefix::new("job:")?.end(), "job;");
+    /// assert!(KeyPrefix::default().end().as_str() > "payment:7");
+    /// # Ok::<(), syncguard_core::LockError>(())
+    /// ```
+    #[must_use]
+    pub fn end(&self) -> String {
+        // The order of UTF-8 is that of the characters, and no character lies among the surrogates.
+        let mut text = self.expose().to_owned();
+        while let Some(last) = text.pop() {
+            if let Some(next) = (last..=char::MAX).nth(1) {
+                text.push(next);
+                return text;
+            }
+        }
+        // As many of the last character as no key has.
+        char::MAX.to_string().repeat(Key::MAX_LENGTH_BYTES / char::MAX.len_utf8() + 1)
+    }
+}
+
+impl fmt::Debug for KeyPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("KeyPrefix(all)");
+        }
+        f.debug_tuple("KeyPrefix").field(&hash_key(self.expose())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, KeyPrefix};
+
+    #[test]
+    fn the_end_lies_behind_all_that_begin_so_and_before_all_others() {
+        let max = char::MAX;
+        let last_key = max.to_string().repeat(128);
+        for (prefix, end) in [
+            ("a", Some("b")),
+            ("a\u{d7ff}", Some("a\u{e000}")),
+            ("\u{7f}", Some("\u{80}")),
+            (&format!("a{max}{max}"), Some("b")),
+            (&max.to_string(), None),
+            (&last_key, None),
+            ("", None),
+        ] {
+            let prefix = KeyPrefix::new(prefix).unwrap();
+            assert!(end.is_none_or(|end| end == prefix.end()));
+            let room = (Key::MAX_LENGTH_BYTES - prefix.expose().len()) / max.len_utf8();
+            let inside = Key::new(format!("{}{}", prefix.expose(), max.to_string().repeat(room)));
+            assert!(inside.unwrap().expose() < prefix.end().as_str());
+            assert!(prefix.expose() < prefix.end().as_str());
+        }
+    }
+
+    #[test]
+    fn what_no_key_begins_with_is_refused_without_showing_it() {
+        for bad in ["secret\0", &"secret".repeat(100)] {
+            let error = KeyPrefix::new(bad).unwrap_err();
+            assert!(error.message().starts_with("prefix of keys: "), "{error}");
+            assert!(!format!("{error:?}").contains("secret"));
+        }
+        assert_eq!(KeyPrefix::new("cafe\u{301}").unwrap().expose(), "caf\u{e9}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Looking over all locks.
+
+use std::sync::Arc;
+
+use gcloud_sdk::google::firestore::v1::Document;
+use syncguard_core::authoring::cancel;
+use syncguard_core::{
+    CounterPage, CounterRequest, Cursor, Fence, FenceCounter, Key, ListRequest, LockError,
+    LockInventory, LockPage, RaiseRequest, hash_key,
+};
+
+use crate::backend::FirestoreBackend;
+use crate::document::{Counter, KEY, KEY_DEBUG, Record, key_of, put};
+use crate::error::Fault;
+use crate::inner::Inner;
+use crate::names::storage_key_of;
+use crate::query;
+use crate::retry::Attempt;
+
+/// A page is one query, in the order of the keys, along the index that Firestore makes by itself of the field
+/// `key` of locks and `keyDebug` of counters. Documents without that field are not seen. Those of expired
+/// locks are read as well.
+#[deny(clippy::missing_trait_methods)]
+impl LockInventory for FirestoreBackend {
+    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
+        let inner = self.inner();
+        let read = inner.attempts().run(|attempt| list_locks(inner, &request, attempt));
+        cancel::read(request.cancellation.as_ref(), Box::pin(read)).await
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+        let inner = self.inner();
+        let read = inner.attempts().run(|attempt| list_counters(inner, &request, attempt));
+        cancel::read(request.cancellation.as_ref(), Box::pin(read)).await
+    }
+
+    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
+        let inner = self.inner();
+        let read = async {
+            let name = inner.layout.names(&request.key)?.fence;
+            inner.attempts().run(|attempt| counter(inner, &name, attempt)).await
+        };
+        let found = cancel::read(request.cancellation.as_ref(), Box::pin(read)).await;
+        let counter = found.map_err(|error| error.with_key(&request.key))?;
+        Ok(counter.map(|counter| counter.last))
+    }
+
+    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
+        let RaiseRequest { key, at_least, cancellation, .. } = request;
+        let inner = Arc::clone(self.inner());
+        let raise = async move {
+            let subject = |error: LockError| error.with_key(&key);
+            let name = inner.layout.names(&key).map_err(subject)?.fence;
+            let once = |attempt| raise(&inner, &key, &name, at_least, attempt);
+            inner.attempts().run(once).await.map_err(subject)
+        };
+        cancel::finish(cancellation.as_ref(), raise).await
+    }
+}
+
+async fn list_locks(
+    inner: &Inner,
+    request: &ListRequest,
+    attempt: Attempt,
+) -> Result<LockPage, Fault> {
+    let collection = inner.layout.lock_parent();
+    let documents = documents(inner, collection, KEY, request, &attempt).await?;
+    let now = inner.now()?;
+    let mut page = LockPage::new(Vec::new(), Vec::new(), next(&documents, KEY, request));
+    for document in documents {
+        let hash = hash_key(storage_key_of(&document.name));
+        match Record::read(document) {
+            Ok(record) if record.is_live(now) => page.locks.push(record.into_info()),
+            Ok(_) => {}
+            Err(_) => page.corrupt.push(hash),
+        }
+    }
+    Ok(page)
+}
+
+async fn list_counters(
+    inner: &Inner,
+    request: &ListRequest,
+    attempt: Attempt,
+) -> Result<CounterPage, Fault> {
+    let collection = inner.layout.fence_parent();
+    let documents = documents(inner, collection, KEY_DEBUG, request, &attempt).await?;
+    let mut page = CounterPage::new(Vec::new(), Vec::new(), next(&documents, KEY_DEBUG, request));
+    for document in documents {
+        let hash = hash_key(storage_key_of(&document.name));
+        let key = key_of(&document, KEY_DEBUG).and_then(|key| Key::new(key).ok());
+        match (key, Counter::read(document)) {
+            (Some(key), Ok(counter)) => {
+                page.counters.push(FenceCounter::new(key, counter.last));
+            }
+            _ => page.corrupt.push(hash),
+        }
+    }
+    Ok(page)
+}
+
+async fn documents(
+    inner: &Inner,
+    (parent, collection): (String, &str),
+    field: &str,
+    request: &ListRequest,
+    attempt: &Attempt,
+) -> Result<Vec<Document>, Fault> {
+    let query = query::page(collection, field, request);
+    inner.client.query(parent, query, attempt.call_deadline()).await
+}
+
+fn next(documents: &[Document], field: &str, request: &ListRequest) -> Option<Cursor> {
+    let last = documents.last().filter(|_| documents.len() >= request.page_size)?;
+    Some(Cursor::behind(key_of(last, field)?))
+}
+
+async fn counter(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<Counter>, Fault> {
+    let [counter] = inner.client.read(&inner.layout, [name], attempt.call_deadline()).await?;
+    Ok(counter.map(Counter::read).transpose()?)
+}
+
+/// One read, and one commit if it is to be raised. The commit states the version that was read, so it loses
+/// against an acquire in between, and an acquire that has read the counter before loses against it.
+async fn raise(
+    inner: &Inner,
+    key: &Key,
+    name: &str,
+    at_least: Fence,
+    attempt: Attempt,
+) -> Result<Fence, Fault> {
+    let counter = counter(inner, name, attempt.clone()).await?;
+    if let Some(counter) = counter.as_ref().filter(|counter| counter.last >= at_least) {
+        return Ok(counter.last);
+    }
+    let raised = Counter::document(name.to_owned(), key, at_least);
+    let write = put(raised, counter.map(|counter| counter.version));
+    inner.commit(vec![write], &attempt).await?;
+    Ok(at_least)
+}

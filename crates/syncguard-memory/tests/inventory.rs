@@ -1,0 +1,51 @@
+//! Looking over a hundred thousand locks, while others come and go between the pages.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use syncguard_memory::{
+    AcquireRequest, ListRequest, LockBackend as _, LockInventory as _, MemoryBackend,
+    ReleaseRequest,
+};
+
+#[tokio::test]
+async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() {
+    const COUNT: usize = 100_000;
+    let backend = MemoryBackend::new();
+    let take = async |key: String| {
+        let request = AcquireRequest::new(key, Duration::from_secs(3600)).unwrap();
+        backend.acquire(request).await.unwrap().acquired().unwrap().lock_id
+    };
+    let key = |number: usize| format!("bulk:{number:06}");
+    for number in 0..COUNT {
+        let _ = take(key(number)).await;
+    }
+    let started = Instant::now();
+    let mut request = ListRequest::new().with_prefix("bulk:").unwrap();
+    request = request.with_page_size(ListRequest::MAX_PAGE_SIZE).unwrap();
+    let (mut listed, mut passing, mut held) = (HashSet::new(), 0, Vec::new());
+    loop {
+        let page = backend.list_locks(request.clone()).await.unwrap();
+        for lock in page.locks {
+            let text = lock.expose().key.expose().to_owned();
+            passing += usize::from(text.ends_with('+'));
+            assert!(listed.insert(text), "a key is listed twice");
+        }
+        let Some(next) = page.next else { break };
+        request = request.with_cursor(next);
+        for lock_id in held.drain(..) {
+            let released = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
+            assert!(released.is_released());
+        }
+        for number in (listed.len() % 97..COUNT).step_by(997) {
+            held.push(take(format!("{}+", key(number))).await);
+        }
+    }
+    assert!(
+        (0..COUNT).all(|number| listed.contains(&key(number))),
+        "a lock that stayed is missing"
+    );
+    assert_eq!(listed.len(), COUNT + passing);
+    assert!(passing > 0);
+    println!("100 pages in {:?}", started.elapsed());
+}

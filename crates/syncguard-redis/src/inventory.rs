@@ -1,0 +1,154 @@
+//! Looking over all locks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fred::types::Value;
+use fred::types::scripts::Script;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use syncguard_core::authoring::cancel;
+use syncguard_core::{
+    CounterPage, CounterRequest, Fence, FenceCounter, Key, ListRequest, LockError, LockInventory,
+    LockPage, RaiseRequest, hash_key,
+};
+use tokio::time::Instant;
+
+use crate::backend::RedisBackend;
+use crate::client::{Bound, Call};
+use crate::inner::Inner;
+use crate::names::{Listed, Section, What};
+use crate::sweep::page;
+use crate::words::Word;
+use crate::{reply, scripts};
+
+/// Redis keeps no order of its keys. So the first page sweeps over the whole keyspace, and keeps the names
+/// in the cursor, in the order of the keys: up to 100 000 of them, and beyond that it sweeps again when
+/// those are used up. Each page then reads its records. See the crate's front page.
+#[deny(clippy::missing_trait_methods)]
+impl LockInventory for RedisBackend {
+    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
+        cancel::read(request.cancellation.as_ref(), list_locks(self.inner(), &request)).await
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+        cancel::read(request.cancellation.as_ref(), list_counters(self.inner(), &request)).await
+    }
+
+    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
+        let read = counter(self.inner(), &request.key);
+        let result = cancel::read(request.cancellation.as_ref(), read).await;
+        result.map_err(|error| error.with_key(&request.key))
+    }
+
+    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
+        let RaiseRequest { key, at_least, cancellation, .. } = request;
+        let inner = Arc::clone(self.inner());
+        cancel::finish(cancellation.as_ref(), async move {
+            raise(&inner, &key, at_least).await.map_err(|error| error.with_key(&key))
+        })
+        .await
+    }
+}
+
+async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<LockPage, LockError> {
+    let section = |listed| inner.layout.section_of_listed(listed);
+    let (names, next) = page(inner, What::Locks, request).await?;
+    let mut page = LockPage::new(Vec::new(), Vec::new(), next);
+    for (listed, answer) in read(inner, &scripts::LIST_LOCKS, &names).await? {
+        match reply::found(answer, &listed.name) {
+            Ok(Some(info)) if section(listed).is_listed(&request.prefix, listed, &info) => {
+                page.locks.push(info);
+            }
+            Ok(_) => {}
+            // Where names are hashed, this may be another kind of record.
+            Err(_) if section(listed).may_be_no_lock(listed) => {}
+            Err(_) => page.corrupt.push(hash_key(&listed.name)),
+        }
+    }
+    Ok(page)
+}
+
+async fn list_counters(inner: &Inner, request: &ListRequest) -> Result<CounterPage, LockError> {
+    inner.layout.sections().iter().try_for_each(Section::refuse_hashed_counters)?;
+    let (names, next) = page(inner, What::Counters, request).await?;
+    let mut page = CounterPage::new(Vec::new(), Vec::new(), next);
+    for (listed, answer) in read(inner, &scripts::COUNTERS, &names).await? {
+        match (Key::new(listed.rest()), reply::counter(&answer)) {
+            (_, Ok(None)) => {}
+            (Ok(key), Ok(Some(last))) => page.counters.push(FenceCounter::new(key, last)),
+            _ => page.corrupt.push(hash_key(&listed.name)),
+        }
+    }
+    Ok(page)
+}
+
+/// Has a script look at each of the records. The answers are in the order of the names.
+async fn read<'n>(
+    inner: &Inner,
+    script: &'static Script,
+    names: &'n [Listed],
+) -> Result<Vec<(&'n Listed, Value)>, LockError> {
+    /// So that no other command waits for longer than a millisecond.
+    const AT_ONCE: usize = 200;
+    // A script sees the records of one slot.
+    let mut sections: BTreeMap<usize, Vec<(usize, &Listed)>> = BTreeMap::new();
+    for (place, listed) in names.iter().enumerate() {
+        sections.entry(listed.section).or_default().push((place, listed));
+    }
+    let chunks = sections.values().flat_map(|names| names.chunks(AT_ONCE));
+    let mut reading: FuturesUnordered<_> =
+        chunks.map(|chunk| read_chunk(inner, script, chunk)).collect();
+    let mut answers = Vec::with_capacity(names.len());
+    while let Some(answer) = reading.next().await {
+        answers.extend(answer?);
+    }
+    answers.sort_unstable_by_key(|(place, _)| *place);
+    Ok(names.iter().zip(answers.into_iter().map(|(_, answer)| answer)).collect())
+}
+
+/// Records of one section, with their places among all.
+async fn read_chunk(
+    inner: &Inner,
+    script: &'static Script,
+    chunk: &[(usize, &Listed)],
+) -> Result<Vec<(usize, Value)>, LockError> {
+    let Some((_, first)) = chunk.first() else { return Ok(Vec::new()) };
+    let at = inner.layout.section_of_listed(first).at();
+    let keys: Vec<&str> = chunk.iter().map(|(_, listed)| listed.name.as_str()).collect();
+    match inner.connections.read_all(at, script, &keys).await? {
+        Value::Array(found) if found.len() == chunk.len() => {
+            Ok(chunk.iter().map(|(place, _)| *place).zip(found).collect())
+        }
+        _ => Err(reply::unintelligible()),
+    }
+}
+
+async fn counter(inner: &Inner, key: &Key) -> Result<Option<Fence>, LockError> {
+    inner.refuse_node_of_cluster().await?;
+    let section = inner.layout.section_of(key)?;
+    let name = section.names(key)?.fence.into_text();
+    match inner.connections.read_all(section.at(), &scripts::COUNTERS, &[&name]).await? {
+        Value::Array(found) if found.len() == 1 => reply::counter(&found[0]),
+        _ => Err(reply::unintelligible()),
+    }
+}
+
+async fn raise(inner: &Inner, key: &Key, at_least: Fence) -> Result<Fence, LockError> {
+    inner.refuse_node_of_cluster().await?;
+    let section = inner.layout.section_of(key)?;
+    let name = section.names(key)?.fence.into_text();
+    let call = || {
+        Ok(Call {
+            script: &scripts::RAISE_COUNTER,
+            keys: [name.as_ref().into()],
+            arguments: [Word::Number(at_least.get())],
+        })
+    };
+    let bound = Bound::Usual(Instant::now() + inner.connections.command_timeout());
+    let sent = inner.connections.send(section.at(), call, inner.wait_replicas, bound).await;
+    let (value, replicated) = sent.result?;
+    let raised = reply::counter(&value)?.ok_or_else(reply::unintelligible)?;
+    replicated.map_err(LockError::with_unknown_outcome)?;
+    Ok(raised)
+}

@@ -1,0 +1,20 @@
+-- Some fence counters.
+--
+-- KEYS  counters
+--
+-- Answers for each its digits; 0 if there is none; or { problem, name }.
+local FENCE_CORRUPT = -5
+
+local answer = {}
+for number, name in ipairs(KEYS) do
+  local text, refusal = get(name)
+  if refusal and refusal.err then
+    return refusal
+  end
+  if refusal or text and not string.find(text, '^%d+$') then
+    answer[number] = { FENCE_CORRUPT, name }
+  else
+    answer[number] = text or 0
+  end
+end
+return answer

@@ -1,0 +1,26 @@
+-- The live ones of some locks.
+--
+-- KEYS  locks
+--
+-- Answers for each what lookup_by_key.lua answers for it.
+local time = now()
+local answer = {}
+for number, name in ipairs(KEYS) do
+  local text, refusal = get(name)
+  if refusal and refusal.err then
+    return refusal
+  end
+  if not text then
+    answer[number] = refusal or 0
+  else
+    local id, expires, fence, acquired, key = read(text, name)
+    if not id then
+      answer[number] = expires
+    elseif expires + TOLERANCE <= time then
+      answer[number] = 0
+    else
+      answer[number] = { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires) }
+    end
+  end
+end
+return answer

@@ -1,0 +1,152 @@
+//! A sweep over the keyspace: names in an order that Redis does not have.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fred::types::Value;
+use fred::types::config::Server;
+use syncguard_core::{Cursor, ErrorCode, KeyPrefix, ListRequest, LockError};
+
+use crate::client::At;
+use crate::inner::Inner;
+use crate::names::{Listed, What};
+use crate::reply;
+use crate::servers::{of_sections, one_section_each};
+
+/// How many names are kept at the most: of names with 40 bytes, they take some 8 MB.
+const KEPT: usize = 100_000;
+
+/// How many names a `SCAN` looks at: so many take about a third of a millisecond.
+const COUNT: &str = "1000";
+
+/// What a sweep has found, in the order of the keys.
+struct Sweep {
+    what: What,
+    prefix: KeyPrefix,
+    names: Vec<Listed>,
+    /// Whether there are more behind these.
+    is_cut: bool,
+}
+
+/// The names of a page, and where the next one begins.
+pub(crate) async fn page(
+    inner: &Inner,
+    what: What,
+    request: &ListRequest,
+) -> Result<(Vec<Listed>, Option<Cursor>), LockError> {
+    let place = request.expose_place();
+    let behind = |sweep: &Sweep| sweep.names.partition_point(|listed| listed.rest() <= place);
+    let kept = request.after.as_ref().and_then(Cursor::kept::<Sweep>).filter(|sweep| {
+        let is_the_same = sweep.what == what && sweep.prefix == request.prefix;
+        is_the_same && (!sweep.is_cut || behind(sweep) < sweep.names.len())
+    });
+    let sweep = match kept {
+        Some(sweep) => sweep,
+        None => Arc::new(sweep_the_same_servers(inner, what, &request.prefix, place).await?),
+    };
+    let rest = &sweep.names[behind(&sweep)..];
+    let page: Vec<Listed> = rest.iter().take(request.page_size).cloned().collect();
+    let is_last = page.len() == rest.len() && !sweep.is_cut;
+    let next = page.last().filter(|_| !is_last).map(|last| {
+        let sweep: Arc<Sweep> = Arc::clone(&sweep);
+        Cursor::behind(last.rest()).keeping(sweep)
+    });
+    Ok((page, next))
+}
+
+/// Redis promises to show what is there from the beginning of a sweep to its end, if it is one server all
+/// the time. After a fail-over, and where a slot has moved, the sweep begins anew.
+async fn sweep_the_same_servers(
+    inner: &Inner,
+    what: What,
+    prefix: &KeyPrefix,
+    place: &str,
+) -> Result<Sweep, LockError> {
+    const TRIES: usize = 3;
+    inner.refuse_node_of_cluster().await?;
+    for _ in 0..TRIES {
+        let before = servers(inner).await;
+        let found = sweep(inner, what, prefix, place).await?;
+        if before == servers(inner).await {
+            return Ok(found);
+        }
+    }
+    Err(LockError::new(
+        ErrorCode::ServiceUnavailable,
+        "a server was replaced by another one, or shards have moved, during each sweep over the keys",
+    ))
+}
+
+/// Which server has what, and the names that the servers give themselves; `None` where the user may not ask.
+async fn servers(inner: &Inner) -> (Vec<Option<Server>>, Vec<Option<String>>) {
+    let Inner { connections, layout, .. } = inner;
+    let mut names = Vec::new();
+    for at in one_section_each(connections, layout) {
+        names.push(server(inner, at).await);
+    }
+    let nodes = of_sections(connections, layout).into_iter().map(|(_, server)| server);
+    (nodes.collect(), names)
+}
+
+async fn server(inner: &Inner, at: At) -> Option<String> {
+    let answer = inner.connections.inspect(at, "INFO", &["server"]).await.ok()?;
+    let text = answer.as_str()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
+    Some(line.trim().to_owned())
+}
+
+/// Goes over all servers, one after the other.
+async fn sweep(
+    inner: &Inner,
+    what: What,
+    prefix: &KeyPrefix,
+    place: &str,
+) -> Result<Sweep, LockError> {
+    let (mut names, mut is_cut) = (BTreeSet::new(), false);
+    for at in one_section_each(&inner.connections, &inner.layout) {
+        is_cut |= sweep_one(inner, at, (what, prefix, place), &mut names).await?;
+    }
+    let names = names.into_iter().collect();
+    Ok(Sweep { what, prefix: prefix.clone(), names, is_cut })
+}
+
+/// Adds what one server has, and says whether there was too much of it.
+async fn sweep_one(
+    inner: &Inner,
+    at: At,
+    (what, prefix, place): (What, &KeyPrefix, &str),
+    names: &mut BTreeSet<Listed>,
+) -> Result<bool, LockError> {
+    let pattern = inner.layout.pattern(what, prefix);
+    let mut is_cut = false;
+    let mut cursor = "0".to_owned();
+    loop {
+        let words = [cursor.as_str(), "MATCH", &pattern, "COUNT", COUNT];
+        let answer = inner.connections.command(at, "SCAN", &words).await?;
+        let (next, found) = scanned(&answer).ok_or_else(reply::unintelligible)?;
+        for name in found {
+            // Names that are no text are not ours.
+            let Some(name) = name.as_str() else { continue };
+            let Some(listed) = inner.layout.listed(what, &name) else { continue };
+            if listed.rest() <= place {
+                continue;
+            }
+            names.insert(listed);
+            if names.len() > KEPT {
+                names.pop_last();
+                is_cut = true;
+            }
+        }
+        if next == "0" {
+            return Ok(is_cut);
+        }
+        cursor = next;
+    }
+}
+
+/// The answer to `SCAN`: where it goes on, and names.
+fn scanned(answer: &Value) -> Option<(String, &[Value])> {
+    let Value::Array(parts) = answer else { return None };
+    let [cursor, Value::Array(names)] = parts.as_slice() else { return None };
+    Some((cursor.as_str()?.into_owned(), names))
+}

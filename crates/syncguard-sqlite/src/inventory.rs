@@ -1,0 +1,115 @@
+//! Looking over all locks.
+
+use std::sync::Arc;
+
+use syncguard_core::authoring::cancel::{self, Caller};
+use syncguard_core::{
+    CounterPage, CounterRequest, Fence, Key, ListRequest, LockError, LockInventory, LockPage,
+    RaiseRequest,
+};
+
+use crate::backend::SqliteBackend;
+use crate::clock::Moment;
+use crate::error::Failure;
+use crate::operation::Operation;
+use crate::store::Store;
+
+/// A page is one look at the file, along the primary key: it keeps nobody from writing, and other operations
+/// of this backend wait for the millisecond that a thousand entries take.
+#[deny(clippy::missing_trait_methods)]
+impl LockInventory for SqliteBackend {
+    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
+        let token = request.cancellation.clone();
+        let caller = Caller::new(token.as_ref());
+        cancel::read(token.as_ref(), self.inner().run(ListLocks(request), caller)).await
+    }
+
+    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+        let token = request.cancellation.clone();
+        let caller = Caller::new(token.as_ref());
+        cancel::read(token.as_ref(), self.inner().run(ListCounters(request), caller)).await
+    }
+
+    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
+        let CounterRequest { key, cancellation: token, .. } = request;
+        let read = async {
+            let caller = Caller::new(token.as_ref());
+            let result = self.inner().run(ReadCounter(key.clone()), caller).await;
+            result.map_err(|error| error.with_key(&key))
+        };
+        cancel::read(token.as_ref(), read).await
+    }
+
+    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
+        let RaiseRequest { key, at_least, cancellation: token, .. } = request;
+        let (inner, caller) = (Arc::clone(self.inner()), Caller::new(token.as_ref()));
+        cancel::finish(token.as_ref(), async move {
+            let result = inner.run(RaiseCounter(key.clone(), at_least), caller).await;
+            result.map_err(|error| error.with_key(&key))
+        })
+        .await
+    }
+}
+
+struct ListLocks(ListRequest);
+
+impl Operation for ListLocks {
+    type Output = LockPage;
+
+    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<LockPage>, Failure> {
+        self.change(store, now).map(Some)
+    }
+
+    fn change(&self, store: Store<'_>, now: &Moment) -> Result<LockPage, Failure> {
+        store.locks(&self.0, now)
+    }
+}
+
+struct ListCounters(ListRequest);
+
+impl Operation for ListCounters {
+    type Output = CounterPage;
+
+    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<CounterPage>, Failure> {
+        self.change(store, now).map(Some)
+    }
+
+    fn change(&self, store: Store<'_>, _: &Moment) -> Result<CounterPage, Failure> {
+        store.counters(&self.0)
+    }
+}
+
+struct ReadCounter(Key);
+
+impl Operation for ReadCounter {
+    type Output = Option<Fence>;
+
+    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Self::Output>, Failure> {
+        self.change(store, now).map(Some)
+    }
+
+    fn change(&self, store: Store<'_>, _: &Moment) -> Result<Self::Output, Failure> {
+        store.counter(&self.0)
+    }
+}
+
+struct RaiseCounter(Key, Fence);
+
+impl Operation for RaiseCounter {
+    type Output = Fence;
+
+    const IS_OWED: bool = true;
+
+    /// A counter never falls, so one that is high enough is the answer.
+    fn look(&self, store: Store<'_>, _: &Moment) -> Result<Option<Fence>, Failure> {
+        Ok(store.counter(&self.0)?.filter(|last| *last >= self.1))
+    }
+
+    fn change(&self, store: Store<'_>, now: &Moment) -> Result<Fence, Failure> {
+        if let Some(last) = self.look(store, now)? {
+            return Ok(last);
+        }
+        store.set_counter(&self.0, self.1)?;
+        Ok(self.1)
+    }
+}

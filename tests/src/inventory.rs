@@ -1,0 +1,106 @@
+//! A listing of many locks while others come and go.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard::{
+    AcquireRequest, CancellationToken, ListRequest, LockBackend, LockInventory, ReleaseRequest,
+};
+
+/// Locks that are held all the time: `key(prefix, 0)` to `key(prefix, count - 1)`.
+#[must_use]
+pub fn key(prefix: &str, number: usize) -> String {
+    format!("{prefix}{number:06}")
+}
+
+/// Takes them all.
+///
+/// # Errors
+///
+/// What the backend answers.
+pub async fn take_all<B: LockBackend>(backend: &B, prefix: &str, count: usize) -> Result<()> {
+    const AT_ONCE: usize = 256;
+    let numbers: Vec<usize> = (0..count).collect();
+    for numbers in numbers.chunks(AT_ONCE) {
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in numbers {
+            let request = AcquireRequest::new(key(prefix, *number), HOUR)?;
+            let backend = backend.clone();
+            tasks.spawn(async move { backend.acquire(request).await });
+        }
+        while let Some(answer) = tasks.join_next().await {
+            ensure!(answer??.is_acquired(), "a key is held already");
+        }
+    }
+    Ok(())
+}
+
+/// Goes through all pages, while others take and release locks between these, and checks that each of the
+/// `count` that stay is listed once and no key twice.
+///
+/// # Errors
+///
+/// What the backend answers, and what is wrong with the listing.
+pub async fn shows_each_once<B: LockInventory>(
+    backend: &B,
+    others: &B,
+    prefix: &str,
+    count: usize,
+) -> Result<()> {
+    let done = CancellationToken::new();
+    let churn = tokio::spawn(churn(others.clone(), prefix.to_owned(), count, done.clone()));
+    let mut request =
+        ListRequest::new().with_prefix(prefix)?.with_page_size(ListRequest::MAX_PAGE_SIZE)?;
+    let mut listed = HashSet::with_capacity(count);
+    let (mut pages, mut passing) = (0, 0);
+    loop {
+        let page = backend.list_locks(request.clone()).await?;
+        ensure!(page.corrupt.is_empty(), "a record makes no sense");
+        ensure!(page.locks.len() <= request.page_size, "a page is too large");
+        pages += 1;
+        for lock in page.locks {
+            let text = lock.expose().key.expose().to_owned();
+            passing += usize::from(text.ends_with('+'));
+            ensure!(listed.insert(text), "a key is listed twice");
+        }
+        let Some(next) = page.next else { break };
+        request = request.with_cursor(next);
+    }
+    done.cancel();
+    let cycles = churn.await??;
+    let missed = (0..count).filter(|number| !listed.contains(&key(prefix, *number))).count();
+    ensure!(missed == 0, "{missed} of {count} locks are missing on {pages} pages");
+    ensure!(listed.len() == count + passing, "keys of nobody are listed");
+    ensure!(cycles > 0, "nothing came or went");
+    println!("{count} locks on {pages} pages, {passing} of {cycles} that came and went");
+    Ok(())
+}
+
+/// Takes and releases locks whose keys lie between the others, until it is told to stop.
+async fn churn<B: LockBackend>(
+    backend: B,
+    prefix: String,
+    count: usize,
+    done: CancellationToken,
+) -> Result<usize> {
+    const HELD: usize = 50;
+    // Has no factor in common with a round number, so that it jumps all over the keys.
+    const STEP: usize = 7919;
+    let (mut held, mut cycles) = (VecDeque::new(), 0);
+    while !done.is_cancelled() {
+        let key = format!("{}+", key(&prefix, cycles * STEP % count));
+        let answer = backend.acquire(AcquireRequest::new(key, HOUR)?).await?;
+        if let Some(lock) = answer.acquired() {
+            held.push_back(lock.lock_id);
+        }
+        if held.len() > HELD {
+            let oldest = held.pop_front().context("a lock")?;
+            backend.release(ReleaseRequest::new(oldest)).await?;
+        }
+        cycles += 1;
+    }
+    Ok(cycles)
+}
+
+const HOUR: Duration = Duration::from_secs(3600);

@@ -1,0 +1,44 @@
+//! Looking over all locks of a database.
+
+use anyhow::Result;
+use syncguard_firestore::{
+    CounterRequest, Fence, FirestoreOptions, ListRequest, LockInventory as _, RaiseRequest,
+};
+use syncguard_tests::inventory::{shows_each_once, take_all};
+
+use crate::support::{Raw, backend, fresh, take};
+
+/// The emulator takes some milliseconds for each lock: so these are not a hundred thousand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_locks_are_listed_while_others_come_and_go() -> Result<()> {
+    const COUNT: usize = 3000;
+    let url = fresh();
+    let (backend, others) = (backend(&url).await, backend(&url).await);
+    take_all(&backend, "bulk:", COUNT).await?;
+    shows_each_once(&backend, &others, "bulk:", COUNT).await
+}
+
+#[tokio::test]
+async fn each_of_it_sends_what_it_says() -> Result<()> {
+    let url = fresh();
+    let raw = Raw::new(&url);
+    let backend = raw.backend(&url, &FirestoreOptions::new());
+    for key in ["job:1", "job:2", "job:3", "a/b"] {
+        let _ = take(&backend, key, 60_000).await;
+    }
+    raw.calls();
+    let page = backend.list_locks(ListRequest::new().with_page_size(2)?).await?;
+    assert_eq!((page.locks.len(), raw.calls()), (2, 1), "a page of locks");
+    backend.list_counters(ListRequest::new()).await?;
+    assert_eq!(raw.calls(), 1, "a page of counters");
+    backend.fence_counter(CounterRequest::new("job:1")?).await?;
+    assert_eq!(raw.calls(), 1, "a look at a counter");
+    backend.raise_counter(RaiseRequest::new("job:1", Fence::new(9)?)?).await?;
+    assert_eq!(raw.calls(), 2, "a raise");
+    backend.raise_counter(RaiseRequest::new("job:1", Fence::new(5)?)?).await?;
+    assert_eq!(raw.calls(), 1, "a raise to less");
+    // A key that is no document id is found by its prefix as well.
+    let slashed = backend.list_locks(ListRequest::new().with_prefix("a/")?).await?;
+    assert_eq!(slashed.locks.len(), 1);
+    Ok(())
+}

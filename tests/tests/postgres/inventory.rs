@@ -1,0 +1,178 @@
+//! Looking over all locks of a database.
+
+use anyhow::Result;
+use syncguard_postgres::tokio_postgres::Client;
+use syncguard_postgres::{
+    CounterRequest, ErrorCode, Fence, ListRequest, LockInventory as _, PostgresBackend,
+    RaiseRequest,
+};
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_tests::inventory::shows_each_once;
+
+use crate::support::{Tables, connect, pool, shared, take};
+
+/// As many acquires would leave them.
+async fn fill(client: &Client, tables: &Tables, prefix: &str, count: usize) -> Result<()> {
+    let (locks, fences) = (&tables.locks, &tables.fences);
+    let sql = format!(
+        "INSERT INTO {locks} SELECT k, lpad(n::text, 22, 'A'), ms + 3600000, ms, lpad('1', 15, '0'), k
+         FROM (SELECT n, '{prefix}' || lpad(n::text, 6, '0') AS k,
+                 floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms
+               FROM generate_series(0, {count} - 1) AS n) AS numbers;
+         INSERT INTO {fences} SELECT 'fence:' || key, 1, key FROM {locks} ON CONFLICT DO NOTHING;
+         ANALYZE {locks}; ANALYZE {fences}"
+    );
+    client.batch_execute(&sql).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Result<()> {
+    const COUNT: usize = 100_000;
+    let tables = Tables::fresh();
+    let (backend, others) = (tables.backend(2).await, tables.backend(2).await);
+    fill(&connect(&shared().url()).await, &tables, "bulk:", COUNT).await?;
+    shows_each_once(&backend, &others, "bulk:", COUNT).await
+}
+
+/// The same in a database whose order of texts is not that of their bytes, if the server has such a one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_order_of_another_collation_loses_no_lock() -> Result<()> {
+    const COUNT: usize = 20_000;
+    let server = PostgresServer::builder().config("fsync = off").start()?;
+    server.psql(
+        "CREATE DATABASE linguistic TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' \
+         LOCALE 'C.UTF-8'",
+    )?;
+    let url = server.url().replace("/postgres?", "/linguistic?");
+    let url = url.strip_suffix("/postgres").map_or(url.clone(), |url| format!("{url}/linguistic"));
+    let client = connect(&url).await;
+    let order: bool = client.query_one("SELECT 'a' < 'B'", &[]).await?.get(0);
+    assert!(order, "the database has the order of bytes");
+    let tables = Tables::fresh();
+    let (backend, others) = (tables.backend_at(&url, 2).await, tables.backend_at(&url, 2).await);
+    fill(&client, &tables, "bulk:", COUNT).await?;
+    // Around them, and between them by the bytes.
+    for key in ["BULK:000001", "bulk", "bulk;", "b\u{fc}lk:1", "bulk-000002"] {
+        let _ = take(&backend, key).await;
+    }
+    shows_each_once(&backend, &others, "bulk:", COUNT).await?;
+    let counters = backend.list_counters(ListRequest::new().with_prefix("b\u{fc}")?).await?;
+    assert_eq!(counters.counters.len(), 1);
+    let all = ListRequest::new().with_page_size(1000)?;
+    let (mut request, mut counted) = (all, 0);
+    loop {
+        let page = backend.list_counters(request.clone()).await?;
+        counted += page.counters.iter().filter(|one| !one.key.expose().ends_with('+')).count();
+        let Some(next) = page.next else { break };
+        request = request.with_cursor(next);
+    }
+    assert_eq!(counted, COUNT + 5);
+    Ok(())
+}
+
+/// The plan of a statement of the library, with values for its parameters.
+async fn plan(client: &Client, sql: &str, values: &str) -> Result<String> {
+    client.batch_execute("SET plan_cache_mode = force_generic_plan").await?;
+    let types = "text, text, text, text, bigint";
+    client.batch_execute(&format!("PREPARE page ({types}) AS {sql}")).await?;
+    let rows = client.query(&format!("EXPLAIN (ANALYZE, COSTS OFF) EXECUTE page({values})"), &[]);
+    let lines = rows.await?.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>();
+    client.batch_execute("DEALLOCATE page").await?;
+    Ok(lines.join("\n"))
+}
+
+/// Also with the plan for parameters that are not known, which is what a prepared statement gets.
+#[tokio::test]
+async fn a_page_goes_along_the_primary_key() -> Result<()> {
+    let tables = Tables::fresh();
+    tables.backend(1).await;
+    let client = connect(&shared().url()).await;
+    fill(&client, &tables, "bulk:", 20_000).await?;
+    for (sql, table, values) in [
+        (
+            include_str!("../../../crates/syncguard-postgres/src/sql/list_locks.sql"),
+            &tables.locks,
+            "'bulk:010000', 'bulk:010000', 'bulk;', 'bulk:', 100",
+        ),
+        (
+            include_str!("../../../crates/syncguard-postgres/src/sql/list_counters.sql"),
+            &tables.fences,
+            "'fence:bulk:010000', 'fence:bulk:010000', 'fence:bulk;', 'fence:bulk:', 100",
+        ),
+    ] {
+        let sql: String = sql.lines().filter(|line| !line.trim().starts_with("--")).collect();
+        let sql = sql
+            .replace("{locks}", &tables.locks)
+            .replace("{fences}", &tables.fences)
+            .replace("{record}", "l.key, l.lock_id")
+            .replace("{now}", "0");
+        let plan = plan(&client, &sql, values).await?;
+        let scan = format!("using {table}_pkey");
+        assert!(plan.contains(&scan), "{plan}");
+        assert!(!plan.contains("Seq Scan") && !plan.contains("Sort"), "{plan}");
+        // Only one of the two ways is gone, and no row of it is thrown away but the one at the cursor.
+        assert!(plan.contains("never executed"), "{plan}");
+        assert!(plan.contains("rows=100 "), "{plan}");
+        let thrown = plan.lines().filter(|line| line.contains("Rows Removed by Filter"));
+        assert!(thrown.clone().all(|line| line.trim().ends_with(": 1")), "{plan}");
+    }
+    Ok(())
+}
+
+/// The grants that locks need are enough for all of it, and reading alone for looking.
+#[tokio::test]
+async fn the_documented_grants_are_enough() -> Result<()> {
+    let server = PostgresServer::builder().config("fsync = off").start()?;
+    let tables = Tables::fresh();
+    let backend = tables.backend_at(&server.url(), 1).await;
+    let _ = take(&backend, "k").await;
+    let Tables { locks, fences } = &tables;
+    server.psql(&format!(
+        "CREATE ROLE worker LOGIN; CREATE ROLE looker LOGIN;
+         GRANT SELECT, INSERT, UPDATE, DELETE ON {locks} TO worker;
+         GRANT SELECT, INSERT, UPDATE ON {fences} TO worker;
+         GRANT SELECT ON {locks}, {fences} TO looker"
+    ))?;
+    for role in ["worker", "looker"] {
+        let url = server.url().replacen("postgres:", &format!("{role}:"), 2).replacen(
+            &format!("{role}://"),
+            "postgres://",
+            1,
+        );
+        let backend = PostgresBackend::from_pool(pool(&url, 1), tables.options())?;
+        assert_eq!(backend.list_locks(ListRequest::new()).await?.locks.len(), 1);
+        assert_eq!(backend.list_counters(ListRequest::new()).await?.counters.len(), 1);
+        let counter = CounterRequest::new("k")?;
+        assert_eq!(backend.fence_counter(counter).await?, Some(Fence::new(1)?));
+        let raised = backend.raise_counter(RaiseRequest::new("k", Fence::new(9)?)?).await;
+        if role == "worker" {
+            assert_eq!(raised?, Fence::new(9)?);
+        } else {
+            assert_eq!(raised.unwrap_err().code(), ErrorCode::AuthFailed);
+        }
+    }
+    Ok(())
+}
+
+/// A counter that cannot be one is told of, and stays.
+#[tokio::test]
+async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
+    let tables = Tables::fresh();
+    let backend = tables.backend(1).await;
+    let client = connect(&shared().url()).await;
+    let sql =
+        format!("INSERT INTO {} VALUES ('fence:bad', -5, 'bad'), ('odd', 7, 'odd')", tables.fences);
+    client.batch_execute(&sql).await?;
+    let page = backend.list_counters(ListRequest::new()).await?;
+    assert_eq!((page.counters.len(), page.corrupt.len()), (0, 1));
+    let answers = [
+        backend.fence_counter(CounterRequest::new("bad")?).await.map(drop),
+        backend.raise_counter(RaiseRequest::new("bad", Fence::new(9)?)?).await.map(drop),
+    ];
+    for answer in answers {
+        assert_eq!(answer.unwrap_err().code(), ErrorCode::Internal);
+    }
+    assert_eq!(tables.counter(&client, "bad").await, -5);
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Looking over all locks of a server.
+
+use anyhow::Result;
+use syncguard_redis::{
+    CounterRequest, ErrorCode, Fence, ListRequest, LockBackend as _, LockInventory as _,
+    RaiseRequest, RedisBackend, RedisOptions,
+};
+use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::inventory::{key, shows_each_once};
+
+use crate::support::{Raw, backend, backend_with, fresh, request, shared, take};
+
+/// As many acquires would leave them.
+async fn fill(raw: &Raw, prefix: &str, count: usize) {
+    const SCRIPT: &str = "
+        local time = redis.call('TIME')[1] * 1000
+        for n = ARGV[2], ARGV[3] - 1 do
+            local key = ARGV[1] .. string.format('%06d', n)
+            local id = string.format('%022d', n)
+            redis.call('SET', 'syncguard:' .. key, cjson.encode({
+                lockId = id, key = key, fence = '000000000000001',
+                acquiredAtMs = time, expiresAtMs = time + 3600000,
+            }), 'PX', 3601000)
+            redis.call('SET', 'syncguard:id:' .. id, 'syncguard:' .. key, 'PX', 3601000)
+            redis.call('SET', 'syncguard:fence:syncguard:' .. key, '1')
+        end";
+    const AT_ONCE: usize = 5000;
+    for first in (0..count).step_by(AT_ONCE) {
+        let end = (first + AT_ONCE).min(count);
+        raw.send("EVAL", &[SCRIPT, "0", prefix, &first.to_string(), &end.to_string()]).await;
+    }
+}
+
+/// Beside them are 200 000 records of another kind, and other people's keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Result<()> {
+    const COUNT: usize = 100_000;
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    fill(&raw, "bulk:", COUNT).await;
+    let (backend, others) = (backend(&server).await, backend(&server).await);
+    let _ = take(&others, "another", 60_000).await;
+    let scans = raw.calls("scan").await;
+    shows_each_once(&backend, &others, "bulk:", COUNT).await?;
+    // More names than a cursor keeps take more than one sweep, and not one for each page.
+    let sweeps = (raw.calls("scan").await - scans) / 300;
+    assert!((1..=3).contains(&sweeps), "{sweeps}");
+    assert_eq!(key("bulk:", 7), "bulk:000007");
+    Ok(())
+}
+
+/// What Redis takes for a pattern is text, in both prefixes.
+#[tokio::test]
+async fn signs_of_patterns_in_the_key_prefix_are_text() -> Result<()> {
+    for sign in ["*", "?", "[ab]", "\\", "[^", "a-b"] {
+        let prefix = format!("{}{sign}", fresh("pattern"));
+        let options = RedisOptions::new().with_key_prefix(&prefix);
+        let backend = backend_with(shared(), options).await;
+        let _ = take(&backend, "k[1]", 60_000).await;
+        let _ = take(&backend, "k1", 60_000).await;
+        let listed = backend.list_locks(ListRequest::new().with_prefix("k[1]")?).await?;
+        assert_eq!(listed.locks.len(), 1, "{prefix}");
+        let all = backend.list_locks(ListRequest::new()).await?;
+        assert_eq!((all.locks.len(), all.corrupt.len()), (2, 0), "{prefix}");
+        assert_eq!(backend.list_counters(ListRequest::new()).await?.counters.len(), 2);
+    }
+    Ok(())
+}
+
+/// Under a prefix this long some names are hashed. Locks are told by their records; counters are not.
+#[tokio::test]
+async fn hashed_names_hide_no_lock_and_no_counter_in_silence() -> Result<()> {
+    for length in [300, 600, 940] {
+        let prefix = format!("{}{}", fresh("long"), "p".repeat(length));
+        let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+        let long = "k".repeat(500);
+        for key in ["job:1", "job:2", "other", &long] {
+            let _ = take(&backend, key, 60_000).await;
+        }
+        let jobs = backend.list_locks(ListRequest::new().with_prefix("job:")?).await?;
+        assert_eq!((jobs.locks.len(), jobs.corrupt.len()), (2, 0), "{length}");
+        let all = backend.list_locks(ListRequest::new()).await?;
+        assert_eq!((all.locks.len(), all.corrupt.len()), (4, 0), "{length}");
+        let refused = backend.list_counters(ListRequest::new()).await.unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::InvalidArgument);
+        assert!(refused.message().contains("227 bytes"));
+        // By its key each counter is found, and raised.
+        let counter = backend.fence_counter(CounterRequest::new(&long)?).await?;
+        assert_eq!(counter, Some(Fence::new(1)?));
+        let raised = backend.raise_counter(RaiseRequest::new(&long, Fence::new(8)?)?).await?;
+        assert_eq!(raised, Fence::new(8)?);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
+    let raw = Raw::connect(&shared().url()).await;
+    let prefix = fresh("corrupt");
+    let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
+    let name = |key: &str| format!("{prefix}:fence:{prefix}:{key}");
+    raw.send("SET", &[&name("text"), "seven"]).await;
+    raw.send("SET", &[&name("negative"), "-5"]).await;
+    raw.send("LPUSH", &[&name("list"), "7"]).await;
+    let page = backend.list_counters(ListRequest::new()).await?;
+    assert_eq!((page.counters.len(), page.corrupt.len()), (0, 3));
+    for key in ["text", "negative", "list"] {
+        let answers = [
+            backend.fence_counter(CounterRequest::new(key)?).await.map(drop),
+            backend.raise_counter(RaiseRequest::new(key, Fence::new(9)?)?).await.map(drop),
+        ];
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().code(), ErrorCode::Internal, "{key}");
+        }
+    }
+    assert_eq!(raw.text("GET", &[&name("negative")]).await.as_deref(), Some("-5"));
+    Ok(())
+}
+
+/// `SCAN` is all that listing needs beside the rule for locks; counters by their keys need nothing more.
+#[tokio::test]
+async fn the_documented_access_rule_is_enough() -> Result<()> {
+    const LOCKS: &str = "on >password resetkeys ~app:* resetchannels nocommands \
+                         +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping";
+    let documentation = include_str!("../../../crates/syncguard-redis/src/lib.rs");
+    assert!(documentation.contains("ACL SETUSER locks +scan"));
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let set_user = async |rule: &str| {
+        let words: Vec<&str> =
+            ["SETUSER", "locks"].into_iter().chain(rule.split_whitespace()).collect();
+        raw.send("ACL", &words).await;
+    };
+    set_user(LOCKS).await;
+    let url = format!("redis://locks:password@127.0.0.1:{}", server.port());
+    let options = RedisOptions::new().with_key_prefix("app");
+    let backend = RedisBackend::connect_with(&url, options).await?;
+    assert!(backend.acquire(request("k", 60_000)).await?.is_acquired());
+    let raised = backend.raise_counter(RaiseRequest::new("k", Fence::new(5)?)?).await?;
+    assert_eq!(backend.fence_counter(CounterRequest::new("k")?).await?, Some(raised));
+    let refused = backend.list_locks(ListRequest::new()).await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::AuthFailed);
+    set_user("+scan").await;
+    assert_eq!(backend.list_locks(ListRequest::new()).await?.locks.len(), 1);
+    assert_eq!(backend.list_counters(ListRequest::new()).await?.counters.len(), 1);
+    Ok(())
+}
