@@ -73,7 +73,6 @@ pub async fn shows_each_once<B: LockInventory>(
     ensure!(missed == 0, "{missed} of {count} locks are missing on {pages} pages");
     ensure!(listed.len() == count + passing, "keys of nobody are listed");
     ensure!(cycles > 0, "nothing came or went");
-    println!("{count} locks on {pages} pages, {passing} of {cycles} that came and went");
     Ok(())
 }
 

@@ -69,7 +69,7 @@ fn nobody_and_somebody_is_somebody() {
     let heard = Heard::default();
     assert!(!LockObserver::none().and(heard.observer()).is_none());
     assert!(!heard.observer().and(LockObserver::none()).is_none());
-    assert!(ClientState::default().observer.is_none());
+    assert!(ClientState::default().observer().is_none());
 }
 
 /// What begins also ends, whatever becomes of the one who wanted it.

@@ -288,6 +288,61 @@ async fn a_signal_needs_no_poll_and_counts_as_no_retry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_polls_seldom_waits_until_the_store_listens() {
+    let line = Line::new();
+    *line.behaviour.listens_after.lock().unwrap() = Some(ms(1_000));
+    let release = held_elsewhere(&line.store, LONG).await;
+    let waiting = waiter(&line, patient().with_acquisition(hardly_polling())).await;
+    sleep(ms(1_500)).await;
+    let released = Instant::now();
+    let _ = line.store.release(release).await.unwrap();
+    drop(waiting.await.unwrap());
+    // A look that takes as long as the first, and no poll.
+    assert!(released.elapsed() <= ms(1_010), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn signals_that_come_back_are_heard_before_the_next_poll() {
+    let line = Line::new();
+    let release = held_elsewhere(&line.store, LONG).await;
+    let waiting = waiter(&line, patient().with_acquisition(hardly_polling())).await;
+    line.behaviour.acquires.store(0, Ordering::Relaxed);
+    sleep(ms(10_500)).await;
+    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0, "only signals are asked for");
+    *line.behaviour.listens_after.lock().unwrap() = Some(Duration::ZERO);
+    sleep(ms(1_000)).await;
+    let released = Instant::now();
+    let _ = line.store.release(release).await.unwrap();
+    drop(waiting.await.unwrap());
+    assert!(released.elapsed() <= ms(5), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_comes_in_time_without_signals() {
+    let line = Line::new();
+    let release = held_elsewhere(&line.store, LONG).await;
+    let started = Instant::now();
+    let waiting = waiter(&line, patient().with_acquisition(hardly_polling())).await;
+    let _ = line.store.release(release).await.unwrap();
+    drop(waiting.await.unwrap());
+    assert_eq!(started.elapsed(), Duration::from_secs(300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn polls_do_not_wait_until_the_store_listens() {
+    let line = Line::new();
+    *line.behaviour.listens_after.lock().unwrap() = Some(LONG);
+    let release = held_elsewhere(&line.store, LONG).await;
+    let often = AcquisitionOptions::patient(LONG).with_retry_delay(ms(50));
+    let waiting = waiter(&line, patient().with_acquisition(often)).await;
+    sleep(ms(1_500)).await;
+    let released = Instant::now();
+    let _ = line.store.release(release).await.unwrap();
+    drop(waiting.await.unwrap());
+    assert!(released.elapsed() <= ms(1_000), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn pauses_grow_up_to_a_limit() {
     let line = Line::new();
     let _ = held_elsewhere(&line.store, LONG).await;

@@ -8,7 +8,7 @@ use syncguard_core::{
 
 use crate::backend::MemoryBackend;
 
-/// A page looks at every lock, or every counter, there is: some 3 ms for 100 000. Meanwhile others wait.
+/// A page looks at every lock, or every counter, there is. Meanwhile others wait.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for MemoryBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {

@@ -7,9 +7,9 @@ use syncguard_memory::{ErrorCode, LockBackend as _, MemoryBackend};
 #[tokio::test]
 async fn a_url_can_set_the_only_option() {
     let default = MemoryBackend::connect("memory:").await.unwrap();
-    assert_eq!(default.client_state().dispose_timeout, Duration::from_secs(5));
+    assert_eq!(default.client_state().dispose_timeout(), Duration::from_secs(5));
     let other = MemoryBackend::connect("memory:?dispose_timeout_ms=70").await.unwrap();
-    assert_eq!(other.client_state().dispose_timeout, Duration::from_millis(70));
+    assert_eq!(other.client_state().dispose_timeout(), Duration::from_millis(70));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Looking over a hundred thousand locks, while others come and go between the pages.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use syncguard_memory::{
     AcquireRequest, ListRequest, LockBackend as _, LockInventory as _, MemoryBackend,
@@ -20,7 +20,6 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() {
     for number in 0..COUNT {
         let _ = take(key(number)).await;
     }
-    let started = Instant::now();
     let mut request = ListRequest::new().with_prefix("bulk:").unwrap();
     request = request.with_page_size(ListRequest::MAX_PAGE_SIZE).unwrap();
     let (mut listed, mut passing, mut held) = (HashSet::new(), 0, Vec::new());
@@ -47,5 +46,4 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() {
     );
     assert_eq!(listed.len(), COUNT + passing);
     assert!(passing > 0);
-    println!("100 pages in {:?}", started.elapsed());
 }

@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use crate::backend::RedisBackend;
 use crate::client::{Bound, Call};
 use crate::inner::Inner;
-use crate::names::{Listed, Section, What};
+use crate::listed::{Listed, What};
+use crate::names::Section;
 use crate::sweep::page;
 use crate::words::Word;
 use crate::{reply, scripts};
@@ -89,7 +90,7 @@ async fn read<'n>(
     script: &'static Script,
     names: &'n [Listed],
 ) -> Result<Vec<(&'n Listed, Value)>, LockError> {
-    /// So that no other command waits for longer than a millisecond.
+    /// So that other commands have their turn in between.
     const AT_ONCE: usize = 200;
     // A script sees the records of one slot.
     let mut sections: BTreeMap<usize, Vec<(usize, &Listed)>> = BTreeMap::new();

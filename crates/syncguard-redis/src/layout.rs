@@ -5,7 +5,8 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use syncguard_core::{Key, KeyPrefix, LockError};
 
-use crate::names::{Listed, Section, What};
+use crate::listed::{Listed, What};
+use crate::names::Section;
 
 /// How the locks under a key prefix are spread: see [the crate's page](crate#cluster).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

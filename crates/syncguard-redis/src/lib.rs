@@ -183,7 +183,8 @@
 //! [listing](LockInventory) is a sweep: `SCAN` over all keys of the database, 1000 at a time, with other commands in
 //! between. The names it has found stay in the cursor, in the program, in the order of the keys: up to
 //! 100 000, and a listing of more sweeps again when those are used up. Each page then reads its records, 200
-//! in a script, with one script at least for each shard.
+//! in a script, with one at least for each shard. Each of these steps takes the [command timeout](RedisOptions::with_command_timeout) at most; the
+//! sweep as a whole has no limit but your cancellation token.
 //!
 //! Redis promises that a sweep shows each key that is there from its beginning to its end, and that is what
 //! a listing promises of locks. If another server has taken the place of the first one meanwhile, the sweep
@@ -238,6 +239,7 @@ mod inner;
 mod inventory;
 mod is_locked;
 mod layout;
+mod listed;
 mod lookup;
 mod names;
 mod release;

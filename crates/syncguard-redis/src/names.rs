@@ -1,13 +1,13 @@
 //! Where the records under one prefix are stored, and which keys and prefixes would get in their way.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
 use syncguard_core::{Key, KeyPrefix, LockError, LockId, LockInfo};
 
 use crate::client::At;
+use crate::listed::{Listed, What};
 use crate::words::Word;
 
 /// Of 1000 bytes, 26 are kept free for `:id:` and a lock id. TypeScript: `BACKEND_LIMITS.REDIS` and
@@ -35,49 +35,6 @@ pub(crate) struct Section {
 struct Leads {
     lock: String,
     fence: String,
-}
-
-/// What a sweep looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    Locks,
-    Counters,
-}
-
-/// The name of a record that a sweep has found. The order is that of the users' keys in them.
-#[derive(Clone)]
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    /// Which section it is in.
-    pub(crate) section: usize,
-    rest_at: usize,
-}
-
-impl Listed {
-    /// The user's key, or its hash where the name is hashed.
-    pub(crate) fn rest(&self) -> &str {
-        &self.name[self.rest_at..]
-    }
-}
-
-impl PartialEq for Listed {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Listed {}
-
-impl PartialOrd for Listed {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Listed {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rest().cmp(other.rest())
-    }
 }
 
 /// The names of one lock's records.
@@ -201,11 +158,7 @@ impl Section {
             } else {
                 self.is_reserved(rest)
             };
-        (!is_another).then(|| Listed {
-            name: name.to_owned(),
-            section: self.index,
-            rest_at: lead.len(),
-        })
+        (!is_another).then(|| Listed::new(name, self.index, lead.len()))
     }
 
     /// Whether the lock of a record that was listed begins so.

@@ -9,14 +9,14 @@ use syncguard_core::{Cursor, ErrorCode, KeyPrefix, ListRequest, LockError};
 
 use crate::client::At;
 use crate::inner::Inner;
-use crate::names::{Listed, What};
+use crate::listed::{Listed, What};
 use crate::reply;
 use crate::servers::{of_sections, one_section_each};
 
-/// How many names are kept at the most: of names with 40 bytes, they take some 8 MB.
+/// How many names are kept at the most.
 const KEPT: usize = 100_000;
 
-/// How many names a `SCAN` looks at: so many take about a third of a millisecond.
+/// How many names a `SCAN` looks at, before other commands have their turn.
 const COUNT: &str = "1000";
 
 /// What a sweep has found, in the order of the keys.

@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::store::Store;
 
 /// A page is one look at the file, along the primary key: it keeps nobody from writing, and other operations
-/// of this backend wait for the millisecond that a thousand entries take.
+/// of this backend wait for it.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for SqliteBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {

@@ -32,7 +32,7 @@ pub fn with_telemetry<B: LockBackend>(backend: B, options: TelemetryOptions) -> 
     let queue = Arc::new(Queue::new(backend.capabilities().backend, options));
     let mut defaults = backend.client_state().clone();
     if queue.has_listeners() {
-        let inner = defaults.observer.clone();
+        let inner = defaults.observer().clone();
         defaults = defaults.with_observer(observer(&queue).and(inner));
     }
     Telemetry { inner: backend, queue, defaults: Arc::new(defaults) }

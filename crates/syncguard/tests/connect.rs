@@ -107,7 +107,7 @@ mod with_every_store {
         }
         let url = "firestore://p?emulator=127.0.0.1:9&dispose_timeout_ms=70";
         let defaults = connect(url).await.unwrap();
-        let timeout = syncguard::LockBackend::client_state(&defaults).dispose_timeout;
+        let timeout = syncguard::LockBackend::client_state(&defaults).dispose_timeout();
         assert_eq!(timeout, std::time::Duration::from_millis(70));
     }
 

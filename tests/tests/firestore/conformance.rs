@@ -50,6 +50,7 @@ groups! {
     concurrency Concurrency
     cleanup Cleanup
     signals Signals
+    inventory Inventory
 }
 
 async fn group_passes(group: Group) {

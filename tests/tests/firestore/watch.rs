@@ -88,11 +88,13 @@ async fn a_watch_says_whether_the_lock_is_live_and_signals_its_end() -> Result<(
     let (here, there) = (backend(&url).await, backend(&url).await);
     let free = watch(&here, "k").await.expect("a watch");
     assert!(!free.is_locked());
+    drop(free);
     let lock = take(&there, "k", 600_000).await;
     let mut held = watch(&here, "k").await.expect("a watch");
+    assert!(held.is_locked());
+    let joined = watch(&here, "k").await.expect("a watch");
+    assert!(!joined.is_locked(), "nobody was asked for this one");
     let mut other = watch(&here, "other").await.expect("a watch");
-    eventually("told", async || watch(&here, "k").await.is_some_and(|watch| watch.is_locked()))
-        .await;
     let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;
     tokio::time::timeout(Duration::from_secs(20), held.changed()).await?;
     assert!(!held.is_over());

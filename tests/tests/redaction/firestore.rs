@@ -59,7 +59,8 @@ impl Harness for Firestore {
 
     async fn corrupt(&self, key: &Key) -> bool {
         let path = format!("locks/{}", key.expose());
-        self.raw.set(&path, [("fence", text("not a fence"))]).await;
+        let fields = [("fence", text("not a fence")), ("key", text(key.expose()))];
+        self.raw.set(&path, fields).await;
         true
     }
 }

@@ -10,3 +10,4 @@ mod late;
 mod model;
 mod support;
 mod torn;
+mod watch;

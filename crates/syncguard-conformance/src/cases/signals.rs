@@ -13,8 +13,9 @@ use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::other_process::OtherProcess;
 use crate::outcome::{Outcome, Stop, Unexpected, ensure};
 
-/// Within which a signal has to come, if the store is healthy.
-const HEARD: Duration = Duration::from_secs(10);
+/// Within which a signal has to come: longer than it takes to notice a connection for signals that is broken,
+/// and to make a new one; far shorter than the polls and locks here last.
+const HEARD: Duration = Duration::from_secs(30);
 
 /// A watch, or the end of the case where the backend has none.
 async fn watch<B: LockBackend>(client: &Client<B>, key: &Key) -> Result<KeyWatch, Stop> {

@@ -1,5 +1,6 @@
 //! What the clones of one backend share in this process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
@@ -9,57 +10,71 @@ use crate::locking::Lines;
 use crate::{LockError, LockObserver, ReleaseErrorHandler};
 
 /// What the clones of one backend share in this process: what guards do when they end, who hears of
-/// locks, the lines in which callers wait, and the background work.
+/// locks, the lines in which callers wait, and the background work. Cheap to clone.
 ///
 /// A [`LockConfig`](crate::LockConfig) can say otherwise for one lock.
+#[derive(Clone, Debug, Default)]
+pub struct ClientState(Arc<State>);
+
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ClientState {
-    /// Hears of releases that failed unheard.
-    pub on_release_error: ReleaseErrorHandler,
-    /// The longest a release may take before it is reported as failed. It goes on in the background.
-    pub dispose_timeout: Duration,
-    /// Hears of waiting, holding and losing; nobody by default.
-    pub observer: LockObserver,
+struct State {
+    on_release_error: ReleaseErrorHandler,
+    dispose_timeout: Duration,
+    observer: LockObserver,
     clean_up: CleanUp,
-    pub(crate) lines: Lines,
-    /// Of renewals that fail.
-    pub(crate) renewals: Episode,
-    /// Of releases that fail.
-    pub(crate) releases: Episode,
+    lines: Lines,
+    renewals: Episode,
+    releases: Episode,
 }
 
 impl ClientState {
     /// Five seconds.
     pub const DISPOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// This state, with lines of its own: for a decorator that changes keys, so that those who wait for
-    /// different locks do not wait for each other.
+    /// Hears of releases that failed unheard.
     #[must_use]
-    pub fn with_own_lines(mut self) -> Self {
-        self.lines = Lines::default();
-        self
+    pub fn on_release_error(&self) -> &ReleaseErrorHandler {
+        &self.0.on_release_error
     }
 
-    /// This state, with lines for a store that no other process can reach: a process that hands a lock on
-    /// to itself need not let others go first now and then. Not for decorators.
+    /// The longest a release may take before it is reported as failed. It goes on in the background.
     #[must_use]
-    pub fn with_lines_of_one_process(mut self) -> Self {
-        self.lines = Lines::of_one_process();
-        self
+    pub fn dispose_timeout(&self) -> Duration {
+        self.0.dispose_timeout
+    }
+
+    /// Hears of waiting, holding and losing; nobody by default.
+    #[must_use]
+    pub fn observer(&self) -> &LockObserver {
+        &self.0.observer
     }
 
     /// How many keys callers of this process have or wait for, as far as they use guards.
     #[must_use]
     pub fn keys_in_use(&self) -> usize {
-        self.lines.len()
+        self.0.lines.len()
     }
 
     /// The background work of the backend: locks that nobody holds any more and that are still to be
     /// given back. Clones share it.
     #[must_use]
     pub fn clean_up(&self) -> &CleanUp {
-        &self.clean_up
+        &self.0.clean_up
+    }
+
+    /// The lines in which callers wait.
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.0.lines
+    }
+
+    /// Of renewals that fail.
+    pub(crate) fn renewals(&self) -> &Episode {
+        &self.0.renewals
+    }
+
+    /// Of releases that fail.
+    pub(crate) fn releases(&self) -> &Episode {
+        &self.0.releases
     }
 
     /// This state where a lock does not say otherwise.
@@ -68,30 +83,44 @@ impl ClientState {
         on_release_error: Option<&ReleaseErrorHandler>,
         dispose_timeout: Option<Duration>,
     ) -> Self {
-        Self {
-            on_release_error: on_release_error.unwrap_or(&self.on_release_error).clone(),
-            dispose_timeout: dispose_timeout.unwrap_or(self.dispose_timeout),
-            observer: self.observer.clone(),
-            clean_up: self.clean_up.clone(),
-            lines: self.lines.clone(),
-            renewals: self.renewals.clone(),
-            releases: self.releases.clone(),
+        if on_release_error.is_none() && dispose_timeout.is_none() {
+            return self.clone();
         }
+        self.clone().with(|state| {
+            if let Some(handler) = on_release_error {
+                state.on_release_error = handler.clone();
+            }
+            if let Some(timeout) = dispose_timeout {
+                state.dispose_timeout = timeout;
+            }
+        })
+    }
+
+    /// This state, with lines of its own: for a decorator that changes keys, so that those who wait for
+    /// different locks do not wait for each other.
+    #[must_use]
+    pub fn with_own_lines(self) -> Self {
+        self.with(|state| state.lines = Lines::default())
+    }
+
+    /// This state, with lines for a store that no other process can reach: a process that hands a lock on
+    /// to itself need not let others go first now and then. Not for decorators.
+    #[must_use]
+    pub fn with_lines_of_one_process(self) -> Self {
+        self.with(|state| state.lines = Lines::of_one_process())
     }
 
     /// Sends release errors to this handler.
     #[must_use]
-    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
-        self.on_release_error = handler;
-        self
+    pub fn with_on_release_error(self, handler: ReleaseErrorHandler) -> Self {
+        self.with(|state| state.on_release_error = handler)
     }
 
     /// Tells this observer of waiting, holding and losing, instead of the one there was: a
     /// decorator passes its own [`and`](LockObserver::and) that of the backend inside.
     #[must_use]
-    pub fn with_observer(mut self, observer: LockObserver) -> Self {
-        self.observer = observer;
-        self
+    pub fn with_observer(self, observer: LockObserver) -> Self {
+        self.with(|state| state.observer = observer)
     }
 
     /// Bounds a release by this time.
@@ -99,17 +128,23 @@ impl ClientState {
     /// # Errors
     ///
     /// `InvalidArgument` below one millisecond or above 100 years.
-    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Result<Self, LockError> {
-        self.dispose_timeout = checked_timeout("dispose timeout", timeout)?;
-        Ok(self)
+    pub fn with_dispose_timeout(self, timeout: Duration) -> Result<Self, LockError> {
+        let timeout = checked_timeout("dispose timeout", timeout)?;
+        Ok(self.with(|state| state.dispose_timeout = timeout))
+    }
+
+    /// Other states keep what they have.
+    fn with(mut self, change: impl FnOnce(&mut State)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
     }
 }
 
-impl Default for ClientState {
+impl Default for State {
     fn default() -> Self {
         Self {
             on_release_error: ReleaseErrorHandler::default(),
-            dispose_timeout: Self::DISPOSE_TIMEOUT,
+            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
             observer: LockObserver::none(),
             clean_up: CleanUp::default(),
             lines: Lines::default(),

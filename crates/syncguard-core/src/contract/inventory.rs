@@ -106,6 +106,8 @@ pub trait LockInventory: LockBackend {
     /// it is then. It never lowers one, and makes one where there is none.
     ///
     /// Every acquisition that begins after the answer gets a higher fence. A lock that is held keeps its own.
+    /// An acquire at the same moment may be refused, as if another one had been faster.
+    ///
     /// Carried out late, or twice, it does no harm; so it may simply be repeated after any error.
     ///
     /// # Errors

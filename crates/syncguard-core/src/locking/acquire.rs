@@ -158,11 +158,11 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     pub(super) fn lines(&self) -> &'a Lines {
-        &self.defaults.lines
+        self.defaults.lines()
     }
 
     fn waiting(&self, lock_id: LockId) -> Waiting<'_> {
-        Waiting::start(&self.defaults.observer, &self.key, lock_id, self.policy().recipe)
+        Waiting::start(self.defaults.observer(), &self.key, lock_id, self.policy().recipe)
     }
 
     /// One attempt, unless others of this process are before it.

@@ -20,8 +20,10 @@ pub(super) struct Contender<'a, B> {
     pauses: Pauses<'a>,
     answers: Answers,
     place: Place,
-    /// Whether the store was asked for signals and has none, until the next poll.
+    /// Whether the store was asked for signals and has none, until it is asked again.
     is_deaf: bool,
+    /// When the store is to be asked, if a pause was cut short in order to listen.
+    poll_at: Option<Instant>,
     /// Whether the store had no signals when it was asked last.
     has_no_signals: bool,
     /// Whether the last watch was over as soon as it began.
@@ -48,6 +50,8 @@ enum Woken {
     Expiry,
     /// It is time to look.
     Poll,
+    /// The store had no signals, and may have some by now.
+    Deaf,
 }
 
 impl<'a, B: LockBackend> Contender<'a, B> {
@@ -67,6 +71,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             answers: Answers::default(),
             place,
             is_deaf: false,
+            poll_at: None,
             has_no_signals: false,
             was_over: false,
             woken: None,
@@ -175,6 +180,12 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                         self.is_deaf = false;
                         break;
                     }
+                    Woken::Deaf => {
+                        if !Box::pin(self.listens_to_a_held_lock()).await? {
+                            break;
+                        }
+                        Next::Wait(free_at)
+                    }
                 },
             };
         }
@@ -197,14 +208,18 @@ impl<'a, B: LockBackend> Contender<'a, B> {
 
     /// Waits as the first of its line.
     async fn sleep(&mut self, free_at: Option<Instant>) -> Result<Woken, LockError> {
+        // A connection that was lost may be back long before the next poll.
+        const LISTEN_AGAIN: Duration = Duration::from_secs(1);
         let now = Instant::now();
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
             return Err(self.gave_up());
         };
         // Twice in a row, the end of the holder's time is no news.
         let free_at = free_at.filter(|_| self.woken != Some(Woken::Expiry));
-        let poll_at = now + pause;
-        let wake_at = free_at.map_or(poll_at, |free_at| free_at.min(poll_at));
+        let poll_at = self.poll_at.take().unwrap_or(now + pause);
+        let listen_at = self.is_deaf.then(|| now + LISTEN_AGAIN).filter(|at| *at < poll_at);
+        let wake_at = listen_at.unwrap_or(poll_at);
+        let wake_at = free_at.map_or(wake_at, |free_at| free_at.min(wake_at));
         let Some((bell, has_others)) = self.place.waits(wake_at) else {
             self.pauses.was_not_taken();
             return Ok(Woken::Bell);
@@ -226,13 +241,23 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                 () = bell.notified() => Woken::Bell,
                 () = signal => Woken::Signal,
                 () = sleep_until(wake_at) => {
-                    if free_at == Some(wake_at) { Woken::Expiry } else { Woken::Poll }
+                    if free_at == Some(wake_at) {
+                        Woken::Expiry
+                    } else if listen_at == Some(wake_at) {
+                        Woken::Deaf
+                    } else {
+                        Woken::Poll
+                    }
                 }
             }
         };
         let woken = unless_cancelled(token, woken).await?;
         if woken != Woken::Poll || wake_at < poll_at {
             self.pauses.was_not_taken();
+        }
+        if woken == Woken::Deaf {
+            self.poll_at = Some(poll_at);
+            return Ok(woken);
         }
         self.woken = Some(woken);
         Ok(woken)
@@ -261,10 +286,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     /// signals.
     async fn listens_to_a_held_lock(&mut self) -> Result<bool, LockError> {
         // Polls must not wait for a connection that is being opened. It is asked for again.
-        const LONGEST: Duration = Duration::from_millis(200);
+        const SHORTEST: Duration = Duration::from_millis(200);
+        let longest = SHORTEST.max(self.attempt.policy().acquisition.retry_delay);
         let request = WatchRequest::new(self.attempt.key().clone());
         let watch = self.attempt.backend().watch(request);
-        let limit = self.deadline.min(rt::after(LONGEST));
+        let limit = self.deadline.min(rt::after(longest));
         let watch = unless_cancelled(self.token(), rt::until(limit, watch)).await?.flatten();
         self.has_no_signals = watch.is_none();
         let Some(watch) = watch else {

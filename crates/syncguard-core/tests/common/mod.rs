@@ -9,8 +9,9 @@ use std::time::Duration;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult,
+    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
+    LookupRequest, ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult,
+    WatchRequest,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
@@ -33,6 +34,8 @@ pub(crate) struct Behaviour {
     pub(crate) releases: AtomicU32,
     /// How many releases are on their way.
     pub(crate) releasing: AtomicU32,
+    /// How long it takes to listen for releases; without it the store has no signals.
+    pub(crate) listens_after: Mutex<Option<Duration>>,
 }
 
 /// What goes wrong with one kind of operation.
@@ -132,6 +135,12 @@ impl LockBackend for Line {
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
         self.store.lookup(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let listens_after = *self.behaviour.listens_after.lock().unwrap();
+        sleep(listens_after?).await;
+        self.store.watch(request).await
     }
 
     fn capabilities(&self) -> BackendCapabilities {

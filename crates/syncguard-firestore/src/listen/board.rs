@@ -25,6 +25,9 @@ struct Target {
     is_current: bool,
     /// When the lock in the document expires; `None` without a lock.
     expires_at: Option<Timestamp>,
+    /// Whether it was gone before it was current. What came after that may be older: the emulator
+    /// sends the first state of a document and what happens meanwhile in any order.
+    was_gone: bool,
     watchers: Vec<(Watcher, KeySignal)>,
     /// Whoever had it added. What the server says first is news for this one: it was asked after.
     first: Option<oneshot::Sender<Option<Timestamp>>>,
@@ -60,7 +63,15 @@ impl Board {
             new = Some(id);
             self.names.insert(id, name.to_owned());
             let (watchers, waiting) = (Vec::new(), Vec::new());
-            Target { id, is_current: false, expires_at: None, watchers, first: None, waiting }
+            Target {
+                id,
+                is_current: false,
+                expires_at: None,
+                was_gone: false,
+                watchers,
+                first: None,
+                waiting,
+            }
         });
         target.watchers.push((self.last_watcher, signal));
         if new.is_some() {
@@ -92,7 +103,7 @@ impl Board {
             if ids.is_empty() || ids.contains(&target.id) {
                 target.is_current = true;
                 if let Some(first) = target.first.take() {
-                    let _ = first.send(target.expires_at);
+                    let _ = first.send(target.expires_at.filter(|_| !target.was_gone));
                 }
                 for waiting in target.waiting.drain(..) {
                     let _ = waiting.send(None);
@@ -112,10 +123,12 @@ impl Board {
     pub(super) fn gone(&mut self, name: &str) {
         let Some(target) = self.targets.get_mut(name) else { return };
         target.expires_at = None;
-        if target.is_current {
-            for (_, signal) in &target.watchers {
-                signal.signal();
-            }
+        if !target.is_current {
+            target.was_gone = true;
+            return;
+        }
+        for (_, signal) in &target.watchers {
+            signal.signal();
         }
     }
 
@@ -166,6 +179,16 @@ mod tests {
         assert_eq!(board.leave("a", first.watcher), None);
         assert_eq!(board.leave("a", second.watcher), Some(1));
         assert!(board.is_empty() && board.names.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_first_state_that_comes_after_its_end_is_no_lock() {
+        let mut board = Board::default();
+        let (joined, _watch) = join(&mut board, "a");
+        board.gone("a");
+        board.changed("a", Some(Timestamp::from_millis(7).unwrap()));
+        board.current(&[1]);
+        assert_eq!(joined.current.await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -15,12 +15,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A limit is needed, and nothing happens at its end but that the next wait begins.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
-/// Waits until the lock is granted; `None` at shutdown.
+/// Waits until the lock is granted; `None` at shutdown. The guard is boxed: who waits on it keeps it several
+/// times over.
 pub(super) async fn win<B: LockBackend>(
     backend: &B,
     config: &LockConfig,
     shutdown: &CancellationToken,
-) -> Result<Option<LockGuard<B>>, LockError> {
+) -> Result<Option<Box<LockGuard<B>>>, LockError> {
     let config = config
         .clone()
         .with_acquisition(AcquisitionOptions::patient(PATIENCE))
@@ -29,7 +30,7 @@ pub(super) async fn win<B: LockBackend>(
     loop {
         // Boxed: a driver's future would be part of every caller's.
         match Box::pin(acquire(backend, config.clone())).await {
-            Ok(guard) => return Ok(Some(guard)),
+            Ok(guard) => return Ok(Some(Box::new(guard))),
             Err(error) if error.code() == ErrorCode::Aborted => return Ok(None),
             Err(error) if error.code() == ErrorCode::AcquisitionTimeout => {
                 pause = FIRST_PAUSE;

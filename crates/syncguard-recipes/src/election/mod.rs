@@ -126,34 +126,37 @@ impl<B: LockBackend> Election<B> {
     /// # Cancel safety
     ///
     /// Dropping the future drops the work where it is and gives the lock back in the background.
-    pub async fn run<W>(self, mut work: W) -> Result<(), LockError>
+    pub fn run<W>(self, mut work: W) -> impl Future<Output = Result<(), LockError>>
     where
         W: AsyncFnMut(Term<B::Fence>),
     {
-        let notice = self.checked_notice()?;
         // Boxed where it is not the term itself: most of the time a leader waits in there, or a candidate in
-        // the campaign, and what belongs to other moments would be part of it.
-        loop {
-            let won = Box::pin(campaign::win(&self.backend, &self.config, &self.shutdown)).await?;
-            let Some(guard) = won else { break };
-            let ending = Arc::new(Ending::new());
-            let term = Term::new(guard.held(), notice, Arc::clone(&ending));
-            let end = {
-                let _leading = self.leads.begin(&ending);
-                let work = pin!(work(term.clone()));
-                self.lead(work, &term, &ending).await
-            };
-            Box::pin(give_back(guard)).await;
-            if self.shutdown.is_cancelled() {
-                break;
+        // the campaign, and what belongs to other moments would be part of it. A block, since an async function
+        // keeps its arguments twice.
+        async move {
+            let notice = self.checked_notice()?;
+            while let Some(guard) =
+                Box::pin(campaign::win(&self.backend, &self.config, &self.shutdown)).await?
+            {
+                let ending = Arc::new(Ending::new());
+                let term = Term::new(guard.held(), notice, Arc::clone(&ending));
+                let end = {
+                    let _leading = self.leads.begin(&ending);
+                    let work = pin!(work(term.clone()));
+                    self.lead(work, &term, &ending).await
+                };
+                Box::pin(give_back(*guard)).await;
+                if self.shutdown.is_cancelled() {
+                    break;
+                }
+                if end == TermEnd::Resigned {
+                    let pause = STEP_BACK.min(self.config.ttl().as_duration());
+                    // An error says that the time is over, and the campaign goes on.
+                    let _ = Box::pin(timeout(pause, self.shutdown.cancelled())).await;
+                }
             }
-            if end == TermEnd::Resigned {
-                let pause = STEP_BACK.min(self.config.ttl().as_duration());
-                // An error says that the time is over, and the campaign goes on.
-                let _ = Box::pin(timeout(pause, self.shutdown.cancelled())).await;
-            }
+            Ok(())
         }
-        Ok(())
     }
 
     /// One term, until the work has ended or is to be dropped.

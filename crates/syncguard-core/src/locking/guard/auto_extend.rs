@@ -41,7 +41,7 @@ impl<B: LockBackend> Renewer<B> {
     ) -> Self {
         let (key, ttl) = (lease.key.clone(), lease.ttl);
         let next_renewal = sent + renewal_interval(ttl);
-        let episode = lease.disposal.renewals.clone();
+        let episode = lease.disposal.renewals().clone();
         Self {
             lease: Some(lease),
             key,

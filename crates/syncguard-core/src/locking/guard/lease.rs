@@ -155,8 +155,8 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn report(&self, error: &LockError) {
-        let ClientState { on_release_error, releases, .. } = &self.disposal;
-        on_release_error.report(error, &self.context, releases);
+        let handler = self.disposal.on_release_error();
+        handler.report(error, &self.context, self.disposal.releases());
     }
 }
 
@@ -197,7 +197,7 @@ impl<B: LockBackend> Release<B> {
     async fn send(&self) -> Result<ReleaseResult, LockError> {
         rt::check()?;
         let ReleaseErrorContext { key, lock_id, .. } = &self.reporter.context;
-        let timeout = self.reporter.disposal.dispose_timeout;
+        let timeout = self.reporter.disposal.dispose_timeout();
         let release = Box::pin(self.give_back(key, *lock_id));
         let answer = rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
             Err(LockError::new(
@@ -231,7 +231,7 @@ impl<B: LockBackend> Job for Release<B> {
             match self.send().await {
                 Ok(_) => {
                     if self.has_failed.swap(false, Ordering::Relaxed)
-                        && self.reporter.disposal.releases.ends()
+                        && self.reporter.disposal.releases().ends()
                     {
                         tracing::info!("locks are released again");
                     }

@@ -72,7 +72,7 @@ impl<B: LockBackend> LockGuard<B> {
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
         let holding =
-            Holding::start(&lease.disposal.observer, &lease.key, acquired.lock_id, recipe);
+            Holding::start(lease.disposal.observer(), &lease.key, acquired.lock_id, recipe);
         let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, holding));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
         let custody = match auto_extend {

@@ -1,0 +1,140 @@
+//! Waiting: whoever waits hears what another handle or process does to the file.
+//!
+//! Polls come after minutes here, so that a signal alone explains what comes sooner.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use syncguard_sqlite::{
+    AcquisitionOptions, ErrorCode, Key, KeyWatch, LockBackend as _, LockConfig, LockGuard,
+    ReleaseRequest, SqliteBackend, WatchRequest, acquire,
+};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::support::{File, HOUR, take};
+
+/// Much longer than a signal takes, much shorter than a poll.
+const HEARD: Duration = Duration::from_secs(10);
+
+fn patient(key: &str) -> LockConfig {
+    let options = AcquisitionOptions::patient(HOUR).with_retry_delay(HOUR);
+    LockConfig::new(key).with_ttl(HOUR).with_acquisition(options)
+}
+
+fn waiter(backend: &SqliteBackend, key: &str) -> JoinHandle<LockGuard<SqliteBackend>> {
+    let (backend, config) = (backend.clone(), patient(key));
+    tokio::spawn(async move { acquire(&backend, config).await.expect("a lock") })
+}
+
+async fn watch(backend: &SqliteBackend, key: &str) -> KeyWatch {
+    let request = WatchRequest::new(Key::new(key).expect("a key"));
+    backend.watch(request).await.expect("a watch")
+}
+
+/// Waits until this many callers stand in the lines of the backend.
+async fn until_in_line(backend: &SqliteBackend, keys: usize) {
+    while backend.client_state().keys_in_use() < keys {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_release_is_heard_whoever_makes_it() -> Result<()> {
+    let file = File::new();
+    let (here, there) = (file.open().await, file.open().await);
+    for round in 0..10 {
+        let lock = take(&there, "k").await;
+        let mut held = watch(&here, "k").await;
+        ensure!(held.is_locked());
+        let waiting = waiter(&here, "k");
+        until_in_line(&here, 1).await;
+        if round % 2 == 0 {
+            ensure!(there.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        } else {
+            // As a person does it.
+            ensure!(file.raw().execute("DELETE FROM locks WHERE key = 'k'", [])? == 1);
+        }
+        timeout(HEARD, held.changed()).await?;
+        let guard = timeout(HEARD, waiting).await??;
+        ensure!(guard.release().await?.is_released());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_wake_up_is_lost_in_many_hand_overs() -> Result<()> {
+    const ROUNDS: usize = 100;
+    let file = File::new();
+    let workers = [file.open().await, file.open().await].map(|backend| {
+        tokio::spawn(async move {
+            let mut longest = Duration::ZERO;
+            for _ in 0..ROUNDS {
+                let asked = Instant::now();
+                let guard = acquire(&backend, patient("k")).await.expect("a lock");
+                longest = longest.max(asked.elapsed());
+                guard.release().await.expect("a release");
+            }
+            longest
+        })
+    });
+    for worker in workers {
+        let longest = worker.await?;
+        ensure!(longest < HEARD, "{longest:?}");
+    }
+    Ok(())
+}
+
+/// A thousand keys: what changes one of them wakes nobody else.
+#[tokio::test]
+async fn a_thousand_keys_are_watched_by_one_thread() -> Result<()> {
+    const KEYS: usize = 1_000;
+    let file = File::new();
+    let (here, there) = (file.open().await, file.open().await);
+    let mut locks = Vec::new();
+    let mut watches = Vec::new();
+    for number in 0..KEYS {
+        let key = format!("k{number}");
+        locks.push(take(&there, &key).await);
+        watches.push(watch(&here, &key).await);
+    }
+    let middle = KEYS / 2;
+    ensure!(there.release(ReleaseRequest::new(locks[middle].lock_id)).await?.is_released());
+    timeout(HEARD, watches[middle].changed()).await?;
+    let others = watches.iter_mut().enumerate().filter(|(number, _)| *number != middle);
+    ensure!(others.into_iter().all(|(_, watch)| !watch.is_over()), "another one has ended");
+    Ok(())
+}
+
+/// Its polls look at the file, whatever was heard.
+#[tokio::test]
+async fn a_waiter_fails_when_the_file_is_deleted() -> Result<()> {
+    let file = File::new();
+    let (here, there) = (file.open().await, file.open().await);
+    let _ = take(&there, "k").await;
+    let options = AcquisitionOptions::patient(HOUR);
+    let config = patient("k").with_acquisition(options);
+    let waiting = tokio::spawn({
+        let here = here.clone();
+        async move { acquire(&here, config).await.map(drop) }
+    });
+    until_in_line(&here, 1).await;
+    fs::remove_file(file.path())?;
+    let answer = timeout(HEARD, waiting).await??;
+    ensure!(answer.is_err_and(|error| error.code() == ErrorCode::Internal));
+    Ok(())
+}
+
+/// The thread that looks at the file ends with its backend: whoever still has a watch hears of that.
+#[tokio::test]
+async fn a_watch_ends_with_its_backend() -> Result<()> {
+    let file = File::new();
+    let backend = file.open().await;
+    let _ = take(&backend, "k").await;
+    let mut held = watch(&backend, "k").await;
+    drop(backend);
+    timeout(HEARD, held.changed()).await?;
+    ensure!(held.is_over());
+    file.until_closed()
+}
