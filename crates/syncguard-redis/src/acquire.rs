@@ -3,7 +3,7 @@
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::{AcquireRequest, AcquireResult, LockError, TIME_TOLERANCE, Timestamp, Ttl};
 
-use crate::client::Call;
+use crate::driver::Call;
 use crate::inner::{Answer, Inner};
 use crate::names::Section;
 use crate::words::Word;

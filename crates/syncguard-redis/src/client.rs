@@ -1,10 +1,9 @@
 //! Calls to the server: bounded, each sent once, over any of fred's clients.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fred::clients::{Client, Pipeline, WithOptions};
+use fred::clients::{Client, WithOptions};
 use fred::error::{Error as DriverError, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::socket2::TcpKeepalive;
@@ -12,16 +11,15 @@ use fred::types::config::{
     Blocking, Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig,
 };
 use fred::types::scripts::Script;
-use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
-use syncguard_core::{ErrorCode, LockError};
-use tokio::time::error::Elapsed;
+use fred::types::{ConnectHandle, Value};
+use syncguard_core::LockError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
 use crate::config::{RedisOptions, WaitReplicas};
+use crate::driver::{At, Call, Replicated, custom, late, plain, transmit, within};
 use crate::early_timer::EarlyTimer;
 use crate::error::{self, Stage};
-use crate::words::Word;
 
 /// The connections of a backend.
 pub(crate) struct Connections {
@@ -45,22 +43,6 @@ struct Connection {
     cluster: Option<Cluster>,
 }
 
-/// Where a call goes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct At {
-    /// The section of the layout.
-    pub(crate) section: usize,
-    /// Its slot, on a cluster.
-    pub(crate) slot: Option<u16>,
-}
-
-/// A script with what it is given.
-pub(crate) struct Call<'a, const K: usize, const A: usize> {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: [Word<'a>; K],
-    pub(crate) arguments: [Word<'a>; A],
-}
-
 /// Until when an answer is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
@@ -78,15 +60,6 @@ pub(crate) struct Sent {
     /// Whether it may have been sent twice, so that it may run once more after this answer.
     pub(crate) may_run_again: bool,
 }
-
-/// What a script answered, and whether enough replicas have what it wrote.
-type Replicated = (Value, Result<(), LockError>);
-
-/// A script on its way.
-type Transmission<'a> = Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
-
-/// A command with what follows it.
-type Words = (&'static str, Vec<Value>);
 
 impl Connections {
     /// Over clients somebody else opened. `sections` is how many there are of the layout.
@@ -418,104 +391,6 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         Self::end(&self.0);
-    }
-}
-
-/// fred has methods for these commands, but those pass the options of a connection over
-/// (`WithOptions` has no `LuaInterface` and dereferences to the bare client), so a script would be
-/// sent up to three times and wait for ever.
-impl<const K: usize, const A: usize> Call<'_, K, A> {
-    fn by_hash(self) -> Words {
-        ("EVALSHA", Word::command(self.script.sha1(), &self.keys, &self.arguments))
-    }
-
-    fn in_full(self) -> Words {
-        let text = self.script.lua().map_or("", |text| text);
-        ("EVAL", Word::command(text, &self.keys, &self.arguments))
-    }
-}
-
-/// Sends a script; with replicas to wait for, WAIT in the same pipeline.
-///
-/// WAIT counts the writes of its own connection: on a new one, after a reconnection in between, it
-/// would find nothing to wait for.
-///
-/// Boxed, as [`custom`] is.
-fn transmit(
-    client: &WithOptions<Client>,
-    at: At,
-    (command, words): Words,
-    wait: Option<WaitReplicas>,
-) -> Transmission<'_> {
-    let Some(wait) = wait else {
-        return Box::pin(
-            async move { Ok((client.custom(plain(command, at), words).await?, Ok(()))) },
-        );
-    };
-    Box::pin(async move {
-        let pipeline = Pipeline::from(client.clone());
-        let _: Value = pipeline.custom(plain(command, at), words).await?;
-        let _: Value = pipeline.custom(plain("WAIT", at), wait_words(wait)).await?;
-        let mut results = pipeline.try_all::<Value>().await.into_iter();
-        let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
-        let value = next()?;
-        Ok((value, confirmed(next(), wait)))
-    })
-}
-
-fn wait_words(wait: WaitReplicas) -> Vec<Value> {
-    let millis = i64::try_from(wait.timeout.as_millis()).unwrap_or(i64::MAX);
-    vec![i64::from(wait.count).into(), millis.into()]
-}
-
-/// Sends a command.
-///
-/// Boxed, because fred's future takes 5 KB. Every future that it is in would be as large, also where it is
-/// hardly ever used, and would be copied from one into the next.
-fn custom<'a>(
-    client: &'a WithOptions<Client>,
-    command: CustomCommand,
-    words: Vec<Value>,
-) -> Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send + 'a>> {
-    Box::pin(async move { client.custom(command, words).await })
-}
-
-async fn within(
-    bound: Option<Instant>,
-    answer: Transmission<'_>,
-) -> Result<Replicated, DriverError> {
-    match bound {
-        None => answer.await,
-        Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(late),
-    }
-}
-
-/// A command for the node that has a slot.
-fn plain(command: &'static str, at: At) -> CustomCommand {
-    let node = at.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
-    CustomCommand::new_static(command, node, false)
-}
-
-fn late<T>(_: Elapsed) -> Result<T, DriverError> {
-    Err(DriverError::new(ErrorKind::Timeout, "no answer in time"))
-}
-
-fn no_answer() -> DriverError {
-    DriverError::new(ErrorKind::Protocol, "no answer")
-}
-
-fn confirmed(replicas: Result<Value, DriverError>, wait: WaitReplicas) -> Result<(), LockError> {
-    match replicas {
-        Ok(Value::Integer(count)) if count >= i64::from(wait.count) => Ok(()),
-        Ok(Value::Integer(count)) => Err(LockError::new(
-            ErrorCode::ServiceUnavailable,
-            format!(
-                "{count} of {} replicas confirmed the lock within {:?}",
-                wait.count, wait.timeout
-            ),
-        )),
-        Ok(_) => Err(error::from_driver(&no_answer(), Stage::Calling)),
-        Err(error) => Err(error::from_driver(&error, Stage::Calling)),
     }
 }
 

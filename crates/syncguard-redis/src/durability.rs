@@ -8,8 +8,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use syncguard_core::{ErrorCode, LockError, SignalStatus};
 
-use crate::client::{At, Connections};
+use crate::client::Connections;
 use crate::config::WaitReplicas;
+use crate::driver::At;
 use crate::layout::{KeyLayout, Layout};
 use crate::servers::one_section_each;
 

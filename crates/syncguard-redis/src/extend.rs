@@ -3,7 +3,7 @@
 use syncguard_core::{ExtendRequest, ExtendResult, LockError, NotHeld, Timestamp};
 
 use crate::acquire::lifetimes;
-use crate::client::Call;
+use crate::driver::Call;
 use crate::everywhere::{self, Found};
 use crate::inner::{Answer, Inner};
 use crate::names::Section;

@@ -10,8 +10,9 @@ use syncguard_core::{ClientState, ErrorCode, LockError, Timestamp, Ttl};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::client::{At, Bound, Call, Connections};
+use crate::client::{Bound, Connections};
 use crate::config::{RedisOptions, WaitReplicas};
+use crate::driver::{At, Call};
 use crate::layout::Layout;
 use crate::signals::Signals;
 use crate::{durability, reply};

@@ -15,7 +15,8 @@ use syncguard_core::{
 use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
-use crate::client::{Bound, Call};
+use crate::client::Bound;
+use crate::driver::Call;
 use crate::inner::Inner;
 use crate::listed::{Listed, What};
 use crate::names::Section;

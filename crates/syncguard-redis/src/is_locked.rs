@@ -4,7 +4,8 @@ use fred::types::Value;
 use syncguard_core::authoring::CLEAN_UP_GUARD;
 use syncguard_core::{Key, LockError};
 
-use crate::client::{At, Call, Connections};
+use crate::client::Connections;
+use crate::driver::{At, Call};
 use crate::inner::Inner;
 use crate::words::Word;
 use crate::{reply, scripts};

@@ -230,6 +230,7 @@ mod backend;
 mod client;
 mod cluster;
 mod config;
+mod driver;
 mod durability;
 mod early_timer;
 mod error;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
 use syncguard_core::{Key, KeyPrefix, LockError, LockId, LockInfo};
 
-use crate::client::At;
+use crate::driver::At;
 use crate::listed::{Listed, What};
 use crate::words::Word;
 

@@ -2,7 +2,7 @@
 
 use syncguard_core::{LockError, LockId, NotHeld, ReleaseRequest, ReleaseResult, Timestamp};
 
-use crate::client::Call;
+use crate::driver::Call;
 use crate::everywhere::{self, Found};
 use crate::inner::Inner;
 use crate::names::Section;

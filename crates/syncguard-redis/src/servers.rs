@@ -6,7 +6,8 @@ use fred::clients::Client;
 use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
 
-use crate::client::{At, Connections};
+use crate::client::Connections;
+use crate::driver::At;
 use crate::layout::Layout;
 
 /// The node of each section, as far as the client knows. Without a cluster there is none to tell.

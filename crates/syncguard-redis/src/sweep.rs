@@ -7,7 +7,7 @@ use fred::types::Value;
 use fred::types::config::Server;
 use syncguard_core::{Cursor, ErrorCode, KeyPrefix, ListRequest, LockError};
 
-use crate::client::At;
+use crate::driver::At;
 use crate::inner::Inner;
 use crate::listed::{Listed, What};
 use crate::reply;

@@ -17,7 +17,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::board::{Board, Watcher};
 use super::source::{Ending, Limits, Shared};
-use crate::client::{At, Connections};
+use crate::client::Connections;
+use crate::driver::At;
 use crate::error::{self, Stage};
 use crate::{is_locked, reply};
 
