@@ -126,8 +126,8 @@ fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
 }
 
 const FORBIDDEN: &str = "the server's access rules forbid a command or a key that locks need";
-const NEEDS_TAG: &str =
-    "the records of a lock are in several slots: the key prefix needs a hash tag";
+const NEEDS_TAG: &str = "the records of a lock are in several slots: use redis-cluster:// or a cluster client, or a key prefix \
+     with a hash tag";
 const NEEDS_CLUSTER: &str =
     "the server is a node of a cluster; use redis-cluster:// or a cluster client";
 const LOST: &str = "the connection was lost";
