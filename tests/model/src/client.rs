@@ -141,7 +141,7 @@ impl<S: Store> Client<S> {
     /// It stops waiting for a reply. What is on its way stays on its way.
     pub(crate) fn give_up(&mut self, rules: &Rules) -> bool {
         let Some(request) = self.waits.take() else { return false };
-        if request.answer.is_none() && S::is_on_its_way(&request.at) {
+        if request.answer.is_none() && S::is_on_its_way(&request) {
             self.let_go(request);
         }
         match (request.asks, self.phase) {
@@ -168,8 +168,8 @@ impl<S: Store> Client<S> {
     /// The acquisition is over, and maybe something of it has to be given back.
     fn over(&mut self, rules: &Rules, in_doubt: bool, sent: Ticks) {
         if in_doubt && !self.is_typescript && !rules.has(Flaw::NoCleanUp) {
+            let at = S::cleaning(self);
             let place = self.jobs.iter_mut().find(|job| job.is_none());
-            let at = S::Cleaning::default();
             let job = Job { is_acquire: true, number: self.left, sent, at };
             *place.expect("a model with room for clean-ups") = Some(job);
         }
@@ -182,7 +182,7 @@ impl<S: Store> Client<S> {
         S::crashed(self);
         if let Some(request) = self.waits.take()
             && request.answer.is_none()
-            && S::is_on_its_way(&request.at)
+            && S::is_on_its_way(&request)
         {
             self.let_go(request);
         }
@@ -198,7 +198,7 @@ impl<S: Store> Client<S> {
     /// arrive, or have been carried out.
     pub(crate) fn send_again(&mut self) -> bool {
         let Some(first) = self.waits else { return false };
-        if first.answer.is_none() && S::is_on_its_way(&first.at) {
+        if first.answer.is_none() && S::is_on_its_way(&first) {
             self.let_go(first);
         }
         let (at, answer) = (S::At::default(), None);

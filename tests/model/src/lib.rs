@@ -15,6 +15,7 @@
 
 mod checker;
 mod client;
+mod firestore;
 mod postgres;
 mod protocol;
 mod redis;
@@ -22,6 +23,7 @@ mod rules;
 mod world;
 
 pub use checker::{Report, check, check_within, find};
+pub use firestore::Firestore;
 pub use postgres::Postgres;
 pub use redis::Redis;
 pub use rules::{Budget, Flaw, Rules, Ticks};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use syncguard_model::{Budget, Postgres, Redis, Rules, Ticks, check_within};
+use syncguard_model::{Budget, Firestore, Postgres, Redis, Rules, Ticks, check_within};
 
 #[derive(Parser)]
 struct Options {
@@ -43,6 +43,7 @@ struct Options {
 enum Which {
     Redis,
     Postgres,
+    Firestore,
 }
 
 #[allow(clippy::print_stdout, reason = "a command-line tool talks to its user")]
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     let time = Duration::from_secs(options.seconds);
     let report = match options.store {
         Which::Redis => check_within::<Redis>(rules, time),
+        Which::Firestore => check_within::<Firestore>(rules, time),
         Which::Postgres => check_within::<Postgres>(rules, time),
     };
     println!("{report}");

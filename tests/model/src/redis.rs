@@ -9,7 +9,7 @@
 //! clearing here may delete.
 
 use crate::rules::{Flaw, Rules, Ticks};
-use crate::world::{Again, Answer, Asks, Broken, CLIENTS, Owner, Store, Which, World};
+use crate::world::{Again, Answer, Asks, Broken, CLIENTS, Owner, Request, Store, Which, World};
 
 /// What is stored under one key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -197,7 +197,7 @@ impl Store for Redis {
         NOTHING
     }
 
-    fn is_on_its_way((): &()) -> bool {
+    fn is_on_its_way(_: &Request<Self>) -> bool {
         true
     }
 }

@@ -68,8 +68,12 @@ pub trait Store: Plain {
     fn for_release(known: Self::Known) -> Self::Known;
     /// A client has ended: what the store does about its connection.
     fn crashed(_client: &mut Client<Self>) {}
+    /// How the clean-up begins of the acquire that a client has just given up.
+    fn cleaning(_client: &Client<Self>) -> Self::Cleaning {
+        Self::Cleaning::default()
+    }
     /// Whether a request that is given up here can still do something.
-    fn is_on_its_way(at: &Self::At) -> bool;
+    fn is_on_its_way(request: &Request<Self>) -> bool;
 }
 
 /// What the answer to an acquire is worth that was sent twice.

@@ -19,7 +19,7 @@ mod typescript;
 use crate::redis::NOTHING;
 use crate::rules::{Flaw, Rules, Ticks};
 use crate::world::{
-    Again, Answer, Asks, Broken, CLIENTS, Client, Owner, Phase, Request, Store, Which, World,
+    Again, Answer, Asks, Broken, CLIENTS, Client, Owner, Request, Store, Which, World,
 };
 
 /// What is committed.
@@ -237,7 +237,7 @@ impl Store for Postgres {
         }
     }
 
-    fn is_on_its_way(_: &At) -> bool {
+    fn is_on_its_way(_: &Request<Self>) -> bool {
         true
     }
 }

@@ -36,3 +36,20 @@ pub(crate) fn is_found<S: Store>(flawed: &Flawed) {
     println!("{flaw:?}: {found:?} after {report}");
     assert!(found.contains(breaks), "{flaw:?} does not break: {breaks}");
 }
+
+/// Visits all worlds: none is broken. For sizes in which not everything can happen that matters.
+#[allow(dead_code, reason = "not every model needs it")]
+pub(crate) fn never_breaks<S: Store>(name: &str, rules: Rules) {
+    let report = check::<S>(rules);
+    println!("{name}: {report}");
+    assert!(report.broken.is_empty(), "{}: {}", report.broken[0].0, report.broken[0].1);
+    assert!(report.is_complete);
+}
+
+/// Visits worlds until one is broken by no fault of this library's.
+#[allow(dead_code, reason = "not every model needs it")]
+pub(crate) fn is_broken<S: Store>(rules: Rules, breaks: &'static str) {
+    let report = find::<S>(rules, breaks);
+    println!("{breaks}: {report}");
+    assert!(report.broken.iter().any(|(name, _)| *name == breaks));
+}
