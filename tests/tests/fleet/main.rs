@@ -9,6 +9,5 @@ mod min_hold;
 mod processes;
 mod recipes;
 mod semaphore;
-mod shaky;
 mod stores;
 mod tasks;
