@@ -42,7 +42,8 @@ pub fn limits() -> Limits {
 /// Where nothing runs at all.
 #[must_use]
 pub fn run(seed: u64, flaw: Option<Flaw>, fenced: bool, seconds: u64) -> History {
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+    let runtime =
+        Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     runtime.block_on(async {
         let recorder = Recorder::in_memory(Clock::tokio());
         let mut random = Random::new(seed);
@@ -94,7 +95,8 @@ impl Fleet {
     async fn strike(&mut self, members: &mut [JoinHandle<()>]) {
         tokio::time::sleep(self.random.millis(150, 500)).await;
         if self.random.percent(50) {
-            let member = usize::try_from(self.random.below(members.len() as u64)).unwrap_or_default();
+            let member =
+                usize::try_from(self.random.below(members.len() as u64)).unwrap_or_default();
             members[member].abort();
             self.recorder.note(Entry::Fault(Fault::Killed));
             members[member] = self.start();

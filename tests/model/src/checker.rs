@@ -60,12 +60,15 @@ fn visit<S: Store>(rules: Rules, until: HasDiscoveries, time: Option<Duration>) 
     let properties = checker.model().properties();
     let (musts, somewheres): (Vec<_>, Vec<_>) =
         properties.iter().partition(|property| property.expectation.discovery_is_failure());
-    let broken: Vec<_> = musts.iter().filter_map(|property| {
-        let path = discoveries.get(property.name)?;
-        let steps = path.clone().into_actions();
-        let last = path.last_state();
-        Some((property.name, format!("{steps:#?}\n{last:#?}")))
-    }).collect();
+    let broken: Vec<_> = musts
+        .iter()
+        .filter_map(|property| {
+            let path = discoveries.get(property.name)?;
+            let steps = path.clone().into_actions();
+            let last = path.last_state();
+            Some((property.name, format!("{steps:#?}\n{last:#?}")))
+        })
+        .collect();
     let missing = somewheres.iter().map(|property| property.name);
     Report {
         worlds: checker.unique_state_count(),

@@ -30,7 +30,8 @@ impl<S: Store> Client<S> {
     /// Whether it sees to the end of the acquisition with this number, sooner or later.
     pub(crate) fn sees_to(&self, number: u8) -> bool {
         let is_at_it = !matches!(self.phase, Phase::Idle | Phase::Ended { .. });
-        is_at_it && self.left == number || self.jobs.iter().flatten().any(|job| job.number == number)
+        is_at_it && self.left == number
+            || self.jobs.iter().flatten().any(|job| job.number == number)
     }
 
     fn send(&mut self, asks: Asks<S>) {
@@ -113,7 +114,8 @@ impl<S: Store> Client<S> {
             (Asks::Extend { ttl, .. }, Answer::Extended(told)) => {
                 if let Phase::Holds { until, known, .. } = &mut self.phase {
                     *known = told;
-                    if *until > 0 {
+                    // Theirs relies on whatever answer comes.
+                    if *until > 0 || self.is_typescript {
                         *until = (asked + ttl).max(0);
                     }
                 }
@@ -150,7 +152,8 @@ impl<S: Store> Client<S> {
                 // Both are one job here: the clean-up of an acquire releases as well.
                 self.over(rules, true, doubt.unwrap_or(request.sent));
                 if doubt.is_none() {
-                    let this = self.jobs.iter_mut().flatten().find(|job| job.number == request.number);
+                    let this =
+                        self.jobs.iter_mut().flatten().find(|job| job.number == request.number);
                     this.into_iter().for_each(|job| job.is_acquire = false);
                 }
             }

@@ -94,7 +94,7 @@ fn outdate(world: &mut World<Firestore>, lock: bool, counter: bool) {
             *version = OLD;
         }
     };
-    for known in &mut world.cleaner {
+    if let Some(known) = &mut world.cleaner {
         old(&mut known.version, lock);
     }
     for client in &mut world.clients {
@@ -105,8 +105,9 @@ fn outdate(world: &mut World<Firestore>, lock: bool, counter: bool) {
             if let Asks::Extend { known, .. } | Asks::Release { known } = &mut request.asks {
                 old(&mut known.version, lock);
             }
-            if let Some(Answer::Granted(known) | Answer::Extended(known) | Answer::Mismatch(known)) =
-                &mut request.answer
+            if let Some(
+                Answer::Granted(known) | Answer::Extended(known) | Answer::Mismatch(known),
+            ) = &mut request.answer
             {
                 old(&mut known.version, lock);
             }
@@ -188,7 +189,8 @@ fn extend(
     };
     match (at, world.store.lock) {
         (At::Begins, _) => commit(known.version, known.expires),
-        (At::Reads, found) => match found.filter(|it| it.owner == owner && is_live(it, rules, now)) {
+        (At::Reads, found) => match found.filter(|it| it.owner == owner && is_live(it, rules, now))
+        {
             None => Next::Answer(Answer::NotHeld),
             Some(found) if found.expires != known.expires && !rules.has(Flaw::BlindExtend) => {
                 let known = Known { version: NEWEST, expires: found.expires };
@@ -398,8 +400,8 @@ impl Store for Firestore {
 
     fn is_on_its_way(request: &Request<Self>) -> bool {
         match request.asks {
-            Asks::Acquire => matches!(request.at, At::Commits { .. }),
-            _ => request.at != At::Reads,
+            Asks::Release { .. } => request.at != At::Reads,
+            _ => matches!(request.at, At::Commits { .. }),
         }
     }
 }

@@ -166,7 +166,9 @@ impl<S: Store> Model for Protocol<S> {
                 world.clients.iter().filter(|client| client.relies()).count() <= 1
             }),
             Property::always(FENCES_GROW, |_, world: &World<S>| world.broken.is_none()),
-            Property::always(NO_ORPHAN, |model: &Self, world: &World<S>| no_orphan(world, &model.rules)),
+            Property::always(NO_ORPHAN, |model: &Self, world: &World<S>| {
+                no_orphan(world, &model.rules)
+            }),
             Property::sometimes("a lock is extended", |_, world: &World<S>| {
                 answers(world).any(|answer| matches!(answer, Answer::Extended(_)))
             }),
@@ -181,11 +183,14 @@ impl<S: Store> Model for Protocol<S> {
                 let holds = |client: &Client<S>| matches!(client.phase, Phase::Holds { .. });
                 world.clients.iter().filter(|client| holds(client)).count() == 2
             }),
-            Property::sometimes("a request is on its way when its acquisition is over", |_, world: &World<S>| {
-                world.clients.iter().any(|client| {
-                    client.late.iter().flatten().any(|late| late.number != client.left)
-                })
-            }),
+            Property::sometimes(
+                "a request is on its way when its acquisition is over",
+                |_, world: &World<S>| {
+                    world.clients.iter().any(|client| {
+                        client.late.iter().flatten().any(|late| late.number != client.left)
+                    })
+                },
+            ),
         ]
     }
 }

@@ -139,7 +139,7 @@ impl Store for Redis {
     }
 
     fn tick(&mut self, rules: &Rules) {
-        for lock in &mut self.lock {
+        if let Some(lock) = &mut self.lock {
             lock.expires = (lock.expires - 1).max(rules.expired());
         }
     }
@@ -157,7 +157,7 @@ impl Store for Redis {
     }
 
     fn rename(&mut self, new: &[u8; CLIENTS]) {
-        for lock in &mut self.lock {
+        if let Some(lock) = &mut self.lock {
             lock.owner.client = new[usize::from(lock.owner.client)];
         }
     }

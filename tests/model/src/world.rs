@@ -213,7 +213,9 @@ impl<S: Store> World<S> {
     }
 
     pub(crate) fn requests(&self) -> impl Iterator<Item = &Request<S>> {
-        self.clients.iter().flat_map(|client| client.waits.iter().chain(client.late.iter().flatten()))
+        self.clients
+            .iter()
+            .flat_map(|client| client.waits.iter().chain(client.late.iter().flatten()))
     }
 
     /// Time passes by one tick.
@@ -222,7 +224,7 @@ impl<S: Store> World<S> {
         // Once a deadline is over, and a promise, it is over for good.
         let (deadline, promise) = (rules.bound + 1, rules.ttl.max(rules.bound + 1));
         self.store.tick(rules);
-        for known in &mut self.cleaner {
+        if let Some(known) = &mut self.cleaner {
             S::tick_known(known, rules);
         }
         for client in &mut self.clients {
@@ -232,7 +234,9 @@ impl<S: Store> World<S> {
                     S::tick_known(known, rules);
                     doubt.iter_mut().for_each(|doubt| pass(doubt, deadline));
                 }
-                Phase::Releases { doubt } => doubt.iter_mut().for_each(|doubt| pass(doubt, deadline)),
+                Phase::Releases { doubt } => {
+                    doubt.iter_mut().for_each(|doubt| pass(doubt, deadline))
+                }
                 Phase::Ended { at } => pass(at, rules.longest()),
                 Phase::Idle | Phase::Acquires => {}
             }

@@ -12,7 +12,8 @@ use syncguard_tests::random::Random;
 use syncguard_tests::simulation::{Soak, limits, run};
 
 fn main() -> Result<ExitCode> {
-    let arguments: Vec<u64> = std::env::args().skip(1).map(|it| it.parse()).collect::<Result<_, _>>()?;
+    let arguments: Vec<u64> =
+        std::env::args().skip(1).map(|it| it.parse()).collect::<Result<_, _>>()?;
     let seed = arguments.get(1).copied().unwrap_or_else(Random::seed);
     if let Some(seconds) = arguments.get(2) {
         let violations = check(&run(seed, None, true, *seconds), &limits());

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use crate::history::{Entry, Fault, Recorder};
+use crate::random::Random;
 use syncguard::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
@@ -12,8 +14,6 @@ use syncguard::{
     ExtendRequest, ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId,
     LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl, WatchRequest,
 };
-use crate::history::{Entry, Fault, Recorder};
-use crate::random::Random;
 use tokio::time::Instant;
 
 /// What a backend can do wrong.

@@ -70,8 +70,9 @@ impl Soak {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
                         let history = run(seed, self.flaw, true, self.seconds);
                         let violations = check(&history, &limits());
-                        let failure = (!violations.is_empty())
-                            .then(|| self.shortened(Failure { seed, seconds: self.seconds, violations }));
+                        let failure = (!violations.is_empty()).then(|| {
+                            self.shortened(Failure { seed, seconds: self.seconds, violations })
+                        });
                         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                         all.runs += 1;
                         all.counts.add(&history.counts());

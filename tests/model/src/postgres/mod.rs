@@ -75,7 +75,10 @@ pub struct Written {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Write {
-    Insert { row: Row, fence: u8 },
+    Insert {
+        row: Row,
+        fence: u8,
+    },
     /// The fence is used up, and the lock was not taken.
     OnlyCounter,
     Expiry(Ticks),
@@ -178,7 +181,7 @@ impl Store for Postgres {
     }
 
     fn tick(&mut self, rules: &Rules) {
-        for row in &mut self.row {
+        if let Some(row) = &mut self.row {
             row.expires = (row.expires - 1).max(rules.expired());
         }
     }
@@ -207,7 +210,7 @@ impl Store for Postgres {
     }
 
     fn rename(&mut self, new: &[u8; CLIENTS]) {
-        for row in &mut self.row {
+        if let Some(row) = &mut self.row {
             row.owner.client = new[usize::from(row.owner.client)];
         }
     }
@@ -251,12 +254,7 @@ fn to(world: &mut World<Postgres>, who: usize, which: Which, at: At) -> bool {
 }
 
 /// The answer to a request, whose transaction is over.
-fn done(
-    world: &mut World<Postgres>,
-    who: usize,
-    which: Which,
-    answer: Answer<Postgres>,
-) -> bool {
+fn done(world: &mut World<Postgres>, who: usize, which: Which, answer: Answer<Postgres>) -> bool {
     if let Some(request) = world.request(who, which) {
         request.at = At::Sent;
         request.answer = Some(answer);
