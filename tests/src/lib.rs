@@ -1,6 +1,6 @@
 //! What the tests share: histories and the rules they are checked against, a backend that records
-//! itself, the fleet that increments counters, sequences of operations to compare backends by, a
-//! simulation of it all, and futures that are dropped on the way.
+//! itself, the fleet that increments counters, sequences of operations to compare backends by, and
+//! futures that are dropped on the way.
 
 pub mod differential;
 pub mod fleet;
@@ -9,4 +9,3 @@ pub mod polling;
 pub mod random;
 pub mod recording;
 pub mod register;
-pub mod simulation;

@@ -97,8 +97,6 @@ pub enum Fault {
     Severed,
     /// A request was carried out, or tried to be, after its sender had been told of a failure.
     Late,
-    /// A request was carried out twice, or tried to be.
-    Doubled,
     /// The server was stopped, for longer than anybody waits for it.
     ServerStopped,
 }

@@ -71,26 +71,6 @@ impl History {
     }
 }
 
-impl Counts {
-    /// Adds what another run has done. Its processes are others.
-    pub fn add(&mut self, other: &Self) {
-        self.answered += other.answered;
-        self.unknown += other.unknown;
-        self.granted += other.granted;
-        self.contended += other.contended;
-        self.released += other.released;
-        self.extended += other.extended;
-        self.mismatched += other.mismatched;
-        self.too_late += other.too_late;
-        self.written += other.written;
-        self.rejected += other.rejected;
-        self.processes += other.processes;
-        for (fault, count) in &other.faults {
-            *self.faults.entry(*fault).or_default() += count;
-        }
-    }
-}
-
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { answered, unknown, granted, contended, released, extended, .. } = self;

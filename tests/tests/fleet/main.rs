@@ -9,5 +9,6 @@ mod min_hold;
 mod processes;
 mod recipes;
 mod semaphore;
+mod shaky;
 mod stores;
 mod tasks;

@@ -1,11 +1,29 @@
 //! The embedded backend is for one process, so its fleet are tasks: on a paused clock, with the same
 //! work, the same record and the same invariants. And with flaws, each of which must be found.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use syncguard_tests::history::{Fault, Floors, History, Invariant, check};
+use syncguard::{CancellationToken, DynBackend, IsLockedRequest, LockBackend as _, TIME_TOLERANCE};
+use syncguard_tests::fleet::{Plan, key, longest_ttl, work};
+use syncguard_tests::history::{
+    Clock, Entry, Fault, Floors, History, Invariant, Limits, Recorder, check,
+};
 use syncguard_tests::random::Random;
-use syncguard_tests::simulation::{Flaw, Soak, limits, run};
+use syncguard_tests::recording::Recording;
+use syncguard_tests::register::{Memory, Registers};
+use tokio::runtime::{Builder, Handle};
+use tokio::task::JoinHandle;
+
+use crate::shaky::{BOUND, Flaw, LATEST, Shaky};
+
+const MEMBERS: u32 = 8;
+const KEYS: u64 = 4;
+const TTL: Duration = Duration::from_millis(600);
+
+/// An acquire is carried out within its bound, and nobody may take longer to see to its lock.
+fn limits() -> Limits {
+    Limits { in_flight: BOUND + Duration::from_millis(200), ..Limits::new() }
+}
 
 #[test]
 fn a_fleet_of_tasks_breaks_no_invariant() {
@@ -16,8 +34,8 @@ fn a_fleet_of_tasks_breaks_no_invariant() {
     println!("memory, {:.1?}: {counts}", started.elapsed());
     let violations = check(&history, &limits());
     assert!(violations.is_empty(), "seed {seed}: {}", violations[0]);
-    let kinds = [Fault::Killed, Fault::Cut, Fault::Severed, Fault::Late, Fault::Doubled];
-    let faults = kinds.map(|kind| (kind, 50)).to_vec();
+    let faults =
+        [(Fault::Killed, 50), (Fault::Cut, 50), (Fault::Severed, 50), (Fault::Late, 50)].to_vec();
     let floors = Floors { answered: 8000, granted: 600, written: 500, rejected: 10, faults };
     assert_eq!(floors.missing(&counts), [""; 0], "seed {seed}");
 }
@@ -76,27 +94,84 @@ fn finds(invariant: Invariant, what: &str, seed: u64, run: impl Fn(u64) -> Histo
     panic!("{what}: {invariant:?} was not found in {RUNS} runs from seed {seed} on");
 }
 
-/// Many runs, each checked and forgotten: memory stays as it is, however many there are.
-#[test]
-fn a_soak_checks_run_after_run() {
-    let soak = Soak { seed: Random::seed(), operations: 30_000, threads: 2, ..Soak::default() };
-    let soaked = soak.go(|_| {});
-    println!("{soaked}");
-    assert!(soaked.failure.is_none(), "{soaked}");
-    assert!(soaked.operations() >= 30_000 && soaked.runs >= 3, "{soaked}");
-    let kinds = [Fault::Killed, Fault::Cut, Fault::Severed, Fault::Late, Fault::Doubled];
-    assert!(kinds.iter().all(|kind| soaked.counts.faults.contains_key(kind)), "{soaked}");
+/// A run of so many seconds, which pass in no time.
+fn run(seed: u64, flaw: Option<Flaw>, fenced: bool, seconds: u64) -> History {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let recorder = Recorder::in_memory(Clock::tokio());
+        let mut random = Random::new(seed);
+        let shaky = Shaky::new(flaw, recorder.clone(), Random::new(random.number()));
+        let registers = Registers::in_memory(Memory::new(fenced), recorder.clone());
+        let mut fleet = Fleet {
+            shaky: shaky.clone(),
+            registers: registers.clone(),
+            recorder: recorder.clone(),
+            random,
+            stop: CancellationToken::new(),
+            started: 0,
+        };
+        let mut members: Vec<_> = (0..MEMBERS).map(|_| fleet.start()).collect();
+        let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
+        while tokio::time::Instant::now() < end {
+            fleet.strike(&mut members).await;
+        }
+        fleet.stop.cancel();
+        for member in members {
+            member.await.unwrap();
+        }
+        settle(&shaky, &registers, &recorder).await;
+        recorder.history()
+    })
 }
 
-/// What a soak finds, it finds again from the seed, in as short a run as it could.
-#[test]
-fn a_soak_finds_a_flaw_and_says_how_to_see_it_again() {
-    let flaw = Some(Flaw::RepeatedFence);
-    let soak = Soak { seed: Random::seed(), operations: 1_000_000, flaw, ..Soak::default() };
-    let soaked = soak.go(|_| {});
-    let failure = soaked.failure.expect("a flaw that shows");
-    assert_eq!(failure.violations[0].invariant, Invariant::FencesGrow);
-    assert!(failure.seconds <= soak.seconds);
-    let again = check(&run(failure.seed, flaw, true, failure.seconds), &limits());
-    assert!(again.iter().any(|it| it.invariant == Invariant::FencesGrow));
+struct Fleet {
+    shaky: Shaky,
+    registers: Registers,
+    recorder: Recorder,
+    random: Random,
+    stop: CancellationToken,
+    started: u32,
+}
+
+impl Fleet {
+    fn start(&mut self) -> JoinHandle<()> {
+        let recorder = self.recorder.named(&format!("task-{}", self.started));
+        self.started += 1;
+        let registers = self.registers.recorded_by(recorder.clone());
+        let backend = Recording::new(DynBackend::new(self.shaky.clone()), recorder);
+        let plan = Plan { keys: KEYS, ttl: TTL, seed: self.random.number() };
+        let stop = self.stop.clone();
+        tokio::spawn(async move { work(&backend, &registers, &plan, &stop).await })
+    }
+
+    /// Ends somebody in the middle of something, or the service for a while.
+    async fn strike(&mut self, members: &mut [JoinHandle<()>]) {
+        tokio::time::sleep(self.random.millis(150, 500)).await;
+        if self.random.percent(50) {
+            let member = usize::try_from(self.random.below(members.len() as u64)).unwrap();
+            members[member].abort();
+            self.recorder.note(Entry::Fault(Fault::Killed));
+            members[member] = self.start();
+        } else {
+            let lasts = self.random.millis(50, 300);
+            self.shaky.take_down(lasts);
+            self.recorder.note(Entry::Fault(Fault::Severed));
+            tokio::time::sleep(lasts).await;
+            self.recorder.note(Entry::Healed);
+        }
+    }
+}
+
+async fn settle(shaky: &Shaky, registers: &Registers, recorder: &Recorder) {
+    // What was begun in the background ends with the locks it is about; what was held up, when it comes.
+    let locks = longest_ttl(TTL) + TIME_TOLERANCE;
+    tokio::time::sleep(LATEST.max(locks) + Duration::from_secs(4)).await;
+    let tasks = Handle::current().metrics().num_alive_tasks() as u64;
+    let mut live = 0;
+    for number in 0..KEYS {
+        registers.note(&key(number)).await.unwrap();
+        let request = IsLockedRequest::new(key(number)).unwrap();
+        live += u64::from(shaky.store().is_locked(request).await.unwrap());
+    }
+    recorder.note(Entry::Quiet { live, tasks, borrowed: 0 });
 }

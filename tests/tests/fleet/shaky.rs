@@ -1,12 +1,10 @@
-//! The embedded backend behind a way that loses replies, holds requests up, and carries some of them out
-//! twice; and with a flaw if one is wanted.
+//! The embedded backend behind a way that loses replies and holds requests up, and with a flaw if one
+//! is wanted.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crate::history::{Entry, Fault, Recorder};
-use crate::random::Random;
 use syncguard::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
@@ -14,11 +12,13 @@ use syncguard::{
     ExtendRequest, ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId,
     LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl, WatchRequest,
 };
+use syncguard_tests::history::{Entry, Fault, Recorder};
+use syncguard_tests::random::Random;
 use tokio::time::Instant;
 
 /// What a backend can do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub(crate) enum Flaw {
     /// Now and then it grants a lock that somebody else holds.
     SecondHolder,
     /// It grants a lock as soon as the last one has expired.
@@ -44,16 +44,13 @@ pub enum Flaw {
 }
 
 /// How long after it was sent a request is carried out at the most.
-pub const BOUND: Duration = Duration::from_millis(300);
-
-/// How many requests of a hundred whose sender was told of a failure are carried out twice.
-const DOUBLED: u64 = 30;
+pub(crate) const BOUND: Duration = Duration::from_millis(300);
 
 /// How many requests of a hundred are held up.
 const LATE: u64 = 3;
 
 /// How long a request is held up at the most.
-pub const LATEST: Duration = Duration::from_secs(8);
+pub(crate) const LATEST: Duration = Duration::from_secs(8);
 
 #[derive(Clone)]
 pub(crate) struct Shaky {
@@ -120,58 +117,29 @@ impl Shaky {
     }
 
     /// A request and its answer. Now and then it is held up: its sender is told of a failure and goes
-    /// on, and the request arrives later, maybe after its deadline. Or the reply is lost. Both may leave a
-    /// second copy on the way. So requests overtake each other.
-    async fn send<T: Send + 'static, F>(
+    /// on, and the request arrives later, maybe after its deadline.
+    async fn send<T: Send + 'static>(
         self,
         deadline: Timestamp,
         chance: u64,
-        request: impl Fn() -> F,
-    ) -> Result<T, LockError>
-    where
-        F: Future<Output = Result<T, LockError>> + Send + 'static,
-    {
-        self.there().await?;
-        if self.percent(chance) {
-            self.recorder.note(Entry::Fault(Fault::Late));
-            self.arrives_later(deadline, request());
-            self.may_double(deadline, &request);
-            return Err(unavailable().with_unknown_outcome());
-        }
-        let result = request().await;
-        let result = self.back(result).await;
-        if result.as_ref().is_err_and(LockError::is_outcome_unknown) {
-            self.may_double(deadline, &request);
-        }
-        result
-    }
-
-    fn may_double<T: Send + 'static, F>(&self, deadline: Timestamp, request: &impl Fn() -> F)
-    where
-        F: Future<Output = Result<T, LockError>> + Send + 'static,
-    {
-        if self.percent(DOUBLED) {
-            self.recorder.note(Entry::Fault(Fault::Doubled));
-            self.arrives_later(deadline, request());
-        }
-    }
-
-    /// Half of such requests arrive in time.
-    fn arrives_later<T: Send + 'static>(
-        &self,
-        deadline: Timestamp,
         request: impl Future<Output = Result<T, LockError>> + Send + 'static,
-    ) {
+    ) -> Result<T, LockError> {
+        self.there().await?;
+        if !self.percent(chance) {
+            let result = request.await;
+            return self.back(result).await;
+        }
+        self.recorder.note(Entry::Fault(Fault::Late));
         let within = if self.percent(50) { BOUND } else { LATEST };
-        let latest = u64::try_from(within.as_millis()).unwrap_or_default();
-        let (late, shaky) = (self.state().random.millis(20, latest), self.clone());
+        let late = self.state().random.millis(20, u64::try_from(within.as_millis()).unwrap());
         tokio::spawn(async move {
             tokio::time::sleep(late).await;
-            let is_refused = shaky.now().is_ok_and(|now| now > deadline);
-            if !is_refused || shaky.is(Flaw::LateRequests) {
+            let is_refused = self.now().is_ok_and(|now| now > deadline);
+            if !is_refused || self.is(Flaw::LateRequests) {
                 let _ = request.await;
             }
         });
+        Err(unavailable().with_unknown_outcome())
     }
 
     fn deadline(&self) -> Result<Timestamp, LockError> {
@@ -275,11 +243,7 @@ impl LockBackend for Shaky {
             let deadline = shaky.deadline()?;
             caller.sends(deadline, BOUND);
             let store = shaky.clone();
-            let grant = move || {
-                let (store, asked) = (store.clone(), asked.repeat());
-                async move { store.grant(asked).await }
-            };
-            shaky.send(deadline, LATE, grant).await
+            shaky.send(deadline, LATE, async move { store.grant(asked).await }).await
         })
         .await
     }
@@ -288,11 +252,7 @@ impl LockBackend for Shaky {
         let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
         cancel::finish(cancellation.as_ref(), async move {
             let (deadline, store) = (shaky.deadline()?, shaky.clone());
-            let free = move || {
-                let (store, request) = (store.clone(), request.clone());
-                async move { store.free(request).await }
-            };
-            shaky.send(deadline, LATE, free).await
+            shaky.send(deadline, LATE, async move { store.free(request).await }).await
         })
         .await
     }
@@ -303,11 +263,7 @@ impl LockBackend for Shaky {
             let (deadline, store) = (shaky.deadline()?, shaky.clone());
             // That flaw shows only where the first of two extends is the one that is late.
             let chance = if shaky.is(Flaw::BlindExtends) { 40 } else { LATE };
-            let prolong = move || {
-                let (store, request) = (store.clone(), request.clone());
-                async move { store.prolong(request).await }
-            };
-            shaky.send(deadline, chance, prolong).await
+            shaky.send(deadline, chance, async move { store.prolong(request).await }).await
         })
         .await
     }
