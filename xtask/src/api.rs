@@ -30,7 +30,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.bless {
-        for package in metadata::published()? {
+        for package in libraries()? {
             fs::write(snapshot(&package), items(&package)?)?;
         }
     } else {
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 pub(crate) fn check() -> Result<()> {
     let mut changed = String::new();
-    for package in metadata::published()? {
+    for package in libraries()? {
         let file = snapshot(&package);
         let before = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
         changed += &difference(&before, &items(&package)?);
@@ -50,6 +50,10 @@ pub(crate) fn check() -> Result<()> {
         bail!("{changed}If that is meant, write it down: cargo xtask api --bless");
     }
     Ok(())
+}
+
+fn libraries() -> Result<Vec<Package>> {
+    Ok(metadata::published()?.into_iter().filter(|package| package.is_library).collect())
 }
 
 fn snapshot(package: &Package) -> PathBuf {

@@ -15,7 +15,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cargo::{cargo, output};
-use crate::{api, fresh};
+use crate::{api, dist, fresh};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -40,6 +40,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     report.check("doc", doc::check);
     report.check("api", api::check);
+    report.check("dist", dist::check);
     report.check("package", package::check);
     report.check("test without features", without_features);
     report.check("fresh projects", fresh::check_small);

@@ -12,6 +12,8 @@ pub(crate) struct Package {
     /// Each feature with what it turns on.
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) examples: Vec<String>,
+    /// Whether there is something that others can use in their code.
+    pub(crate) is_library: bool,
     /// All that `cargo metadata` says of it.
     pub(crate) manifest: Value,
 }
@@ -38,14 +40,15 @@ impl Package {
     fn parse(package: &Value) -> Result<Self> {
         let name = package["name"].as_str().context("a package without a name")?.to_owned();
         let features = package["features"].as_object().into_iter().flatten();
-        let targets = package["targets"].as_array().into_iter().flatten();
+        let targets = || package["targets"].as_array().into_iter().flatten();
         Ok(Self {
             name,
             features: features.map(|(name, on)| (name.clone(), strings(on))).collect(),
-            examples: targets
+            examples: targets()
                 .filter(|target| strings(&target["kind"]) == ["example"])
                 .filter_map(|target| Some(target["name"].as_str()?.to_owned()))
                 .collect(),
+            is_library: targets().any(|target| strings(&target["kind"]) == ["lib"]),
             manifest: package.clone(),
         })
     }

@@ -10,6 +10,13 @@ macro_rules! shown {
     };
 }
 
+/// A file of another language as a block of the page. Tests of the package `syncguard-cli` run it.
+macro_rules! quoted {
+    ($title:literal, $language:literal, $path:literal) => {
+        concat!("\n", $title, "\n\n```", $language, "\n", include_str!($path), "```\n")
+    };
+}
+
 // So that the pages can call things by the names that a program uses.
 #[allow(unused_imports, reason = "for links in the text alone")]
 use crate::{authoring::*, *};
@@ -62,6 +69,15 @@ pub mod production {}
 
 #[doc = include_str!("guide/inventory.md")]
 pub mod inventory {}
+
+#[doc = include_str!("guide/shell.md")]
+#[doc = quoted!("## A write that refuses an old fence: SQLite", "sh", "guide/shell/fenced_sqlite.sh")]
+#[doc = quoted!("## A write that refuses an old fence: PostgreSQL", "sh", "guide/shell/fenced_psql.sh")]
+#[doc = quoted!("## systemd", "ini", "guide/shell/nightly.service")]
+#[doc = quoted!("## cron", "text", "guide/shell/nightly.cron")]
+#[doc = quoted!("## GitHub Actions", "yaml", "guide/shell/deploy.yml")]
+#[doc = quoted!("## Kubernetes", "yaml", "guide/shell/cronjob.yaml")]
+pub mod shell {}
 
 // Its snippets need the conformance suite: they are doc tests of the package `syncguard-examples`.
 #[cfg_attr(not(doctest), doc = include_str!("guide/custom_backend.md"))]

@@ -78,6 +78,7 @@ mod tests {
             name: "p".to_owned(),
             features: features.iter().map(|(name, list)| ((*name).to_owned(), on(list))).collect(),
             examples: Vec::new(),
+            is_library: true,
             manifest: serde_json::Value::Null,
         })
     }

@@ -19,6 +19,7 @@ pub(super) fn check() -> Result<()> {
     command.env("RUSTDOC", unstable_rustdoc()).env("RUSTDOCFLAGS", "-D warnings --cfg docsrs");
     output(&mut command)?;
 
-    let names = metadata::published()?.into_iter().map(|package| package.name).collect();
+    let libraries = metadata::published()?.into_iter().filter(|package| package.is_library);
+    let names = libraries.map(|package| package.name).collect();
     links::check(root(), docs, names)
 }

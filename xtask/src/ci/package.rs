@@ -12,7 +12,8 @@ use crate::metadata::{self, Package};
 
 /// They need a driver, which takes minutes to build: their packed tests are only compiled, as the
 /// same tests have run from the repository.
-const ONLY_COMPILED: &[&str] = &["syncguard-firestore", "syncguard-postgres", "syncguard-redis"];
+const ONLY_COMPILED: &[&str] =
+    &["syncguard-cli", "syncguard-firestore", "syncguard-postgres", "syncguard-redis"];
 
 /// What every package has, with where it is copied from.
 const FILES: &[(&str, &str)] = &[

@@ -210,6 +210,15 @@ pub(super) const RULES: &[Rule] = &[
         banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
         ..RULE
     },
+    // The command with one store. On Linux it is 60 packages, four of them ours; the others are for other systems.
+    Rule {
+        package: "syncguard-cli",
+        features: Features::Only("sqlite"),
+        needed: &["clap", "rusqlite"],
+        banned: &[REDIS, POSTGRES, GOOGLE, NETWORK_BUT_MIO, TLS],
+        most: Some(66),
+        ..RULE
+    },
     // All of it: one TLS library with one provider, each once. With a second provider rustls panics
     // at first use.
     Rule {
@@ -235,6 +244,9 @@ const SQLITE: &[&str] = &["syncguard-sqlite", "rusqlite*", "libsqlite3*"];
 const EXPORTERS: &[&str] = &["opentelemetry_sdk", "opentelemetry-*", "tracing-subscriber"];
 
 const NETWORK: &[&str] = &["hyper*", "reqwest*", "socket2", "mio"];
+
+/// Of a program that waits for signals and processes, which tokio does with mio.
+const NETWORK_BUT_MIO: &[&str] = &["hyper*", "reqwest*", "socket2"];
 
 /// TLS of any kind.
 const TLS: &[&str] =

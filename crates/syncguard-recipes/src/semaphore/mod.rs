@@ -9,6 +9,7 @@ mod slots;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, Key, LockBackend, LockConfig, LockError, Ttl,
@@ -113,6 +114,14 @@ impl<B: LockBackend> Semaphore<B> {
     #[must_use]
     pub fn with_auto_extend(mut self, plan: AutoExtend) -> Self {
         self.config = self.config.with_auto_extend(plan);
+        self
+    }
+
+    /// Keeps a permit for at least this long after it was granted, 1 ms to 100 years, also where it is given back
+    /// earlier: see [`LockConfig::with_min_hold`]. Default: off.
+    #[must_use]
+    pub fn with_min_hold(mut self, min_hold: Duration) -> Self {
+        self.config = self.config.with_min_hold(min_hold);
         self
     }
 

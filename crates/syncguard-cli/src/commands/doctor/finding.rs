@@ -1,0 +1,65 @@
+//! One thing that was found out.
+
+use crate::exit::Failure;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Green,
+    Yellow,
+    Red,
+}
+
+impl Level {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Green => "green",
+            Self::Yellow => "yellow",
+            Self::Red => "red",
+        }
+    }
+}
+
+pub(super) struct Finding {
+    pub(super) level: Level,
+    /// What was looked at: one word, stable.
+    pub(super) about: &'static str,
+    pub(super) says: String,
+    /// What to type to mend it.
+    pub(super) mend: Option<String>,
+    /// Whether the store does not let this user do something.
+    pub(super) is_refusal: bool,
+}
+
+impl Finding {
+    pub(super) fn green(about: &'static str, says: impl Into<String>) -> Self {
+        Self { level: Level::Green, about, says: says.into(), mend: None, is_refusal: false }
+    }
+
+    pub(super) fn yellow(
+        about: &'static str,
+        says: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        let mend = Some(mend.into());
+        Self { level: Level::Yellow, about, says: says.into(), mend, is_refusal: false }
+    }
+
+    pub(super) fn red(
+        about: &'static str,
+        says: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { level: Level::Red, ..Self::yellow(about, says, mend) }
+    }
+
+    /// The store or the library refuses.
+    pub(super) fn refusal(about: &'static str, failure: &Failure) -> Self {
+        let says = failure.to_string();
+        Self { level: Level::Red, about, says, mend: None, is_refusal: true }
+    }
+
+    pub(super) fn with_mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}

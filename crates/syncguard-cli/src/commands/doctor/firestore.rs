@@ -1,0 +1,51 @@
+//! Firestore.
+
+use syncguard::firestore::{ClockDrift, DriftLevel, FirestoreBackend};
+use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
+
+use super::Examined;
+use super::finding::Finding;
+use super::probe::KEY;
+use crate::exit::Failure;
+
+pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+    let backend = FirestoreBackend::connect(url).await?;
+    // Every answer tells the server's time; the first one pays for the connection, and so tells less.
+    for _ in 0..3 {
+        let _ = backend.is_locked(IsLockedRequest::new(KEY)?).await;
+    }
+    let findings = backend.clock_drift().map(clock).into_iter().collect();
+    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (2, 2) })
+}
+
+fn clock(drift: ClockDrift) -> Finding {
+    told(drift.level(), drift.millis())
+}
+
+fn told(level: DriftLevel, millis: i64) -> Finding {
+    let says = format!("this machine's clock is {millis} ms ahead of Firestore's");
+    let mend = "sudo timedatectl set-ntp true (or: sudo chronyc makestep)";
+    match level {
+        DriftLevel::Fine => Finding::green("clock", says),
+        DriftLevel::Warn => Finding::yellow("clock", says, mend),
+        _ => Finding::red("clock", format!("{says}: locks may end early or late"), mend),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_off_is_named() {
+        for (level, shown) in [
+            (DriftLevel::Fine, Level::Green),
+            (DriftLevel::Warn, Level::Yellow),
+            (DriftLevel::Block, Level::Red),
+        ] {
+            let finding = told(level, 700);
+            assert!(finding.level == shown && finding.says.contains("700 ms"));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `syncguard doctor`: whether a store is safe for locks, and what to do if it is not.
+
+mod cost;
+#[cfg_attr(
+    not(any(feature = "firestore", feature = "postgres", feature = "redis", feature = "sqlite")),
+    expect(dead_code, reason = "it is the stores that have something to be found")
+)]
+mod finding;
+#[cfg(feature = "firestore")]
+mod firestore;
+#[cfg(feature = "postgres")]
+mod pooler;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod probe;
+#[cfg(feature = "redis")]
+mod redis;
+mod show;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use clap::Args;
+use syncguard::{DynBackend, LockBackend as _};
+
+use self::cost::Cost;
+use self::finding::{Finding, Level};
+use crate::exit::{Failure, Status};
+use crate::output::{print, print_json};
+use crate::store::Store;
+
+/// Says whether a store is safe for locks, whether this user may do what is needed, and what it costs
+///
+/// It takes and releases the lock `syncguard-doctor` some times, and changes nothing else. Red findings end it with
+/// status 78, yellow ones with 0: so it can be a readiness check.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The store [default: as for the other commands]
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Yellow findings end it with status 78 too
+    #[arg(long)]
+    strict: bool,
+    /// How often the lock is taken and released to measure the cost
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+}
+
+/// What was found out.
+#[derive(Default)]
+struct Report {
+    backend: &'static str,
+    findings: Vec<Finding>,
+    cost: Option<Cost>,
+}
+
+/// A store with what its own questions have brought up.
+struct Examined {
+    backend: DynBackend,
+    findings: Vec<Finding>,
+    /// Round trips to the store: of an acquire, and of a release.
+    round_trips: (u32, u32),
+}
+
+pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
+    let mut report = Report::default();
+    match examine(store).await {
+        Ok(examined) => {
+            report.backend = examined.backend.capabilities().backend;
+            report.findings = examined.findings;
+            report.findings.extend(probe::permissions(&examined.backend).await);
+            // Measuring what does not work says nothing.
+            if !report.findings.iter().any(|finding| finding.is_refusal) {
+                let cost = cost::measure(&examined.backend, options.rounds, examined.round_trips);
+                report.cost = Some(cost.await?);
+            }
+        }
+        // A store that is away is no finding: somebody who waits for it wants the usual status.
+        Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
+        Err(failure) => report.findings.push(Finding::refusal("connect", &failure)),
+    }
+    let printed = if options.json {
+        print_json(&show::as_json(&report))
+    } else {
+        print(show::as_text(&report))
+    };
+    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
+    let is_bad = worst == Level::Red || (options.strict && worst == Level::Yellow);
+    Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
+}
+
+async fn examine(store: &Store) -> Result<Examined, Failure> {
+    let url = store.expose();
+    match url.split(':').next().unwrap_or_default() {
+        #[cfg(feature = "firestore")]
+        "firestore" => firestore::examine(url).await,
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => postgres::examine(url).await,
+        #[cfg(feature = "sqlite")]
+        "sqlite" => sqlite::examine(url).await,
+        #[cfg(feature = "redis")]
+        scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => {
+            redis::examine(url).await
+        }
+        // It says what is wrong with the URL.
+        _ => {
+            let backend = store.connect().await?;
+            Ok(Examined { backend, findings: Vec::new(), round_trips: (1, 1) })
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Whether something between here and PostgreSQL gives a session's statements to different servers.
+
+use syncguard::postgres::PostgresBackend;
+
+use super::finding::Finding;
+
+/// Prepares a statement in one session, lets another one take the server that has it, and asks for it: behind a
+/// pooler in transaction mode it is gone.
+pub(super) async fn examine(backend: &PostgresBackend) -> Option<Finding> {
+    // What cannot be asked is not said: whether locks work at all is tried next.
+    let pool = backend.pool();
+    if pool.status().max_size < 2 {
+        return None;
+    }
+    let (first, second) = (pool.get().await.ok()?, pool.get().await.ok()?);
+    let statement = first.prepare("SELECT 1").await.ok()?;
+    second.batch_execute("BEGIN").await.ok()?;
+    // A statement, so that the pooler gives it a server.
+    let kept = second.batch_execute("SELECT 1").await.is_ok();
+    let answer = first.query(&statement, &[]).await;
+    second.batch_execute("ROLLBACK").await.ok()?;
+    if !kept || answer.is_ok() {
+        return None;
+    }
+    let says = "a pooler gives the statements of a session to different servers, and prepared ones are gone there";
+    Some(Finding::red("pooler", says, "add unprepared_statements=true to the URL"))
+}

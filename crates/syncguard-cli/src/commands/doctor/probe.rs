@@ -1,0 +1,101 @@
+//! Whether this user may do what locks need, tried once each.
+
+use std::time::Duration;
+
+use syncguard::{
+    AcquireRequest, AcquireResult, Acquired, DynBackend, ErrorCode, ExtendRequest, ExtendResult,
+    IsLockedRequest, LockBackend as _, LockError, LookupRequest, ReleaseRequest,
+};
+use tokio::time::sleep;
+
+use super::finding::Finding;
+use crate::exit::Failure;
+
+/// The one key that the doctor takes.
+pub(super) const KEY: &str = "syncguard-doctor";
+
+pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match each(backend).await {
+        Ok(()) => {
+            findings.push(Finding::green(
+                "permissions",
+                "locks can be taken, extended, seen and released",
+            ));
+        }
+        Err((operation, error)) => {
+            let mend = mend(backend.capabilities().backend, &error);
+            let finding = Finding::refusal("permissions", &Failure::from(error));
+            let says = format!("{operation}: {}", finding.says);
+            let finding = Finding { says, ..finding };
+            findings.push(match mend {
+                Some(mend) => finding.with_mend(mend),
+                None => finding,
+            });
+        }
+    }
+    findings
+}
+
+/// The operation that failed, and how.
+type Refused = (&'static str, LockError);
+
+async fn each(backend: &DynBackend) -> Result<(), Refused> {
+    let named = |name| move |error| (name, error);
+    let acquired = take(backend).await.map_err(named("acquire"))?;
+    let lock_id = acquired.lock_id;
+    let extend = ExtendRequest::new(lock_id, Duration::from_secs(5)).map_err(named("extend"))?;
+    let extended = backend.extend(extend).await.map_err(named("extend"))?;
+    let look = LookupRequest::by_key(KEY).map_err(named("lookup"))?;
+    let by_key = backend.lookup(look).await.map_err(named("lookup by key"))?;
+    let by_id = backend.lookup(LookupRequest::by_lock_id(lock_id)).await;
+    let by_id = by_id.map_err(named("lookup by lock id"))?;
+    let is_locked = IsLockedRequest::new(KEY).map_err(named("is_locked"))?;
+    let is_locked = backend.is_locked(is_locked).await.map_err(named("is_locked"))?;
+    let released = backend.release(ReleaseRequest::new(lock_id)).await.map_err(named("release"))?;
+    let agree = matches!(extended, ExtendResult::Extended { .. })
+        && by_key.is_some()
+        && by_id.is_some()
+        && is_locked
+        && released.is_released();
+    if agree {
+        return Ok(());
+    }
+    Err(("all", LockError::internal("the store does not find a lock that it has just granted")))
+}
+
+/// Takes the lock, after another doctor if there is one.
+pub(super) async fn take(backend: &DynBackend) -> Result<Acquired, LockError> {
+    for _ in 0..50 {
+        let request = AcquireRequest::new(KEY, Duration::from_secs(5))?;
+        if let AcquireResult::Acquired(acquired) = backend.acquire(request).await? {
+            return Ok(acquired);
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    let message =
+        "the lock `syncguard-doctor` is held by somebody else; nobody but the doctor takes it";
+    Err(LockError::new(ErrorCode::AcquisitionTimeout, message))
+}
+
+fn mend(backend: &str, error: &LockError) -> Option<String> {
+    let text = match (backend, error.code()) {
+        ("redis", ErrorCode::AuthFailed) => {
+            "ACL SETUSER name +@read +@write +@scripting +@pubsub +@connection +time ~syncguard:* &syncguard:*"
+        }
+        ("postgres", ErrorCode::AuthFailed) => {
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON syncguard_locks, syncguard_fence_counters TO name"
+        }
+        ("firestore", ErrorCode::AuthFailed) => {
+            "gcloud projects add-iam-policy-binding PROJECT --member=MEMBER --role=roles/datastore.user"
+        }
+        ("postgres", ErrorCode::InvalidArgument) if error.message().contains("unprepared") => {
+            "add unprepared_statements=true to the URL"
+        }
+        ("postgres", _) if error.message().contains("setup_schema") => {
+            "add setup_schema=true to the URL, once, as a user who may create tables"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}

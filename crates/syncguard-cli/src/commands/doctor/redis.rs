@@ -1,0 +1,64 @@
+//! Redis and Valkey.
+
+use syncguard::authoring::backend_url::BackendUrl;
+use syncguard::redis::{DurabilityRisk, RedisBackend, WaitReplicas};
+use syncguard::{DynBackend, Key, LockBackend as _, SignalStatus, WatchRequest};
+
+use super::Examined;
+use super::finding::Finding;
+use super::probe::KEY;
+use crate::exit::Failure;
+
+pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+    let parsed = BackendUrl::parse(url)?;
+    let wait = parsed.number::<u8>("wait_replicas", 1..=u8::MAX)?.map(WaitReplicas::new);
+    let backend = RedisBackend::connect(url).await?;
+    // Signals are tried when somebody waits.
+    let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
+    let report = backend.durability_report().await?;
+    let mut findings: Vec<Finding> = report.risks(wait).iter().map(finding).collect();
+    if findings.is_empty() {
+        findings
+            .push(Finding::green("durability", "locks and fences survive a crash of the server"));
+    }
+    if report.signals == SignalStatus::Failing {
+        let says = "those who wait do not hear of releases, and look from time to time";
+        findings.push(Finding::yellow(
+            "signals",
+            says,
+            "ACL SETUSER name +client|tracking +@pubsub",
+        ));
+    }
+    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
+}
+
+fn finding(risk: &DurabilityRisk) -> Finding {
+    // "What is wrong: what to do", as the library says it.
+    let text = risk.to_string();
+    let (says, todo) = text.split_once(": ").unwrap_or((&text, ""));
+    let (about, mend) = match risk {
+        DurabilityRisk::NotPersistent => (
+            "persistence",
+            "redis-cli CONFIG SET appendonly yes && redis-cli CONFIG SET appendfsync everysec && redis-cli CONFIG REWRITE",
+        ),
+        DurabilityRisk::NotSynced => {
+            ("persistence", "redis-cli CONFIG SET appendfsync everysec && redis-cli CONFIG REWRITE")
+        }
+        DurabilityRisk::Evicts(_) => (
+            "eviction",
+            "redis-cli CONFIG SET maxmemory-policy noeviction && redis-cli CONFIG REWRITE",
+        ),
+        DurabilityRisk::IsReplica => ("role", "use the URL of the master, or redis-sentinel://"),
+        DurabilityRisk::FailoverLosesWrites => {
+            return Finding::yellow("replication", says, "add wait_replicas=1 to the URL");
+        }
+        DurabilityRisk::TooFewReplicas => {
+            ("replication", "connect the replicas, or lower wait_replicas in the URL")
+        }
+        DurabilityRisk::Unverified => {
+            return Finding::yellow("durability", says, "ACL SETUSER name +info +config|get");
+        }
+        _ => ("durability", todo),
+    };
+    Finding::red(about, says, mend)
+}

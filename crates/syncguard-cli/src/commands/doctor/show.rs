@@ -1,0 +1,77 @@
+//! The report, printed.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Report;
+use super::cost::Times;
+use super::finding::{Finding, Level};
+use crate::output::painted;
+
+pub(super) fn as_text(report: &Report) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        let _ = writeln!(text, "{} {}: {}", mark(finding.level), finding.about, finding.says);
+        if let Some(mend) = &finding.mend {
+            let _ = writeln!(text, "         {mend}");
+        }
+    }
+    if let Some(cost) = &report.cost {
+        for (name, times) in [("acquire", &cost.acquire), ("release", &cost.release)] {
+            let trips = match times.round_trips {
+                0 => "no network".to_owned(),
+                1 => "1 round trip".to_owned(),
+                more => format!("{more} round trips"),
+            };
+            let (p50, p99) = (millis(times.p50), millis(times.p99));
+            let _ = writeln!(text, "{name}: p50 {p50} ms, p99 {p99} ms, {trips}");
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+fn mark(level: Level) -> String {
+    use anstyle::AnsiColor;
+
+    // The word is there as well, for those who see no colours.
+    match level {
+        Level::Green => painted("[green ]", AnsiColor::Green),
+        Level::Yellow => painted("[yellow]", AnsiColor::Yellow),
+        Level::Red => painted("[red   ]", AnsiColor::Red),
+    }
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.2}", time.as_secs_f64() * 1000.0)
+}
+
+pub(super) fn as_json(report: &Report) -> Value {
+    let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
+    let times = |times: &Times| {
+        json!({
+            "p50Micros": u64::try_from(times.p50.as_micros()).unwrap_or(u64::MAX),
+            "p99Micros": u64::try_from(times.p99.as_micros()).unwrap_or(u64::MAX),
+            "roundTrips": times.round_trips,
+        })
+    };
+    json!({
+        "backend": report.backend,
+        "level": worst.as_str(),
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "cost": report.cost.as_ref().map(|cost| json!({
+            "acquire": times(&cost.acquire),
+            "release": times(&cost.release),
+        })),
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    json!({
+        "level": finding.level.as_str(),
+        "about": finding.about,
+        "says": finding.says,
+        "mend": finding.mend,
+    })
+}

@@ -1,0 +1,45 @@
+//! A file.
+
+use syncguard::DynBackend;
+use syncguard::sqlite::{DurabilityRisk, SqliteBackend};
+
+use super::Examined;
+use super::finding::Finding;
+use crate::exit::Failure;
+
+pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+    let backend = SqliteBackend::connect(url).await?;
+    let mut findings: Vec<Finding> =
+        backend.durability_report().risks.iter().map(|risk| finding(*risk)).collect();
+    if findings.is_empty() {
+        findings
+            .push(Finding::green("durability", "locks and fences survive a crash and a power cut"));
+    }
+    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (0, 0) })
+}
+
+fn finding(risk: DurabilityRisk) -> Finding {
+    let says = risk.to_string();
+    match risk {
+        DurabilityRisk::NotSynchronous => {
+            Finding::yellow("synchronous", says, "take synchronous=normal out of the URL")
+        }
+        DurabilityRisk::MemoryFileSystem => {
+            let says = format!("{says}: after a restart of the machine fences start anew");
+            Finding::red(
+                "file-system",
+                says,
+                "use a path on a disk, such as sqlite:///var/lib/NAME/locks.db",
+            )
+        }
+        DurabilityRisk::ContainerLayer => {
+            let says =
+                format!("{says}: it goes with the container, and no other container sees it");
+            Finding::red("file-system", says, "use a path on a volume")
+        }
+        DurabilityRisk::OpenToOthers => {
+            Finding::yellow("mode", says, "chmod o= FILE FILE-wal FILE-shm")
+        }
+        _ => Finding::yellow("durability", says, "see the documentation of syncguard-sqlite"),
+    }
+}

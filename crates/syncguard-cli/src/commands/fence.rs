@@ -1,0 +1,74 @@
+//! `syncguard fence`: the counter of a key.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use syncguard::{CounterRequest, Fence, Key, LockInventory as _, RaiseRequest};
+
+use crate::exit::{Failure, Status};
+use crate::output::{print, print_json};
+use crate::store::Store;
+
+/// Shows or raises the fence counter of a key
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows the last fence of a key; it may be held or not
+    Show(Show),
+    /// Raises the counter of a key, for instance after a backup was put back; never lowers it
+    Raise(Raise),
+}
+
+#[derive(Args)]
+struct Show {
+    /// The key of the lock
+    key: String,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Raise {
+    /// The key of the lock
+    key: String,
+    /// What the counter holds afterwards at the least, such as the highest fence that was seen anywhere
+    #[arg(value_parser = parse_fence)]
+    at_least: Fence,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
+    let (key, json, fence) = match &options.command {
+        Command::Show(show) => {
+            let request = CounterRequest::new(show.key.as_str())?;
+            (&show.key, show.json, store.connect().await?.fence_counter(request).await?)
+        }
+        Command::Raise(raise) => {
+            let request = RaiseRequest::new(Key::new(raise.key.as_str())?, raise.at_least)?;
+            (&raise.key, raise.json, Some(store.connect().await?.raise_counter(request).await?))
+        }
+    };
+    let printed = match fence {
+        _ if json => {
+            let fence = fence.map(|fence| fence.to_string());
+            print_json(&json!({ "key": key, "fence": fence }))
+        }
+        Some(fence) => print(fence),
+        None => print("none: the key was never locked"),
+    };
+    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    Ok(Status::SUCCESS)
+}
+
+/// With or without its leading zeros.
+fn parse_fence(text: &str) -> Result<Fence, String> {
+    let number = text.parse::<u64>().map_err(|_| "a fence is a number of at most 15 digits")?;
+    Fence::new(number).map_err(|error| error.message().to_owned())
+}

@@ -1,0 +1,79 @@
+//! All live locks of a store, page by page.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use syncguard::{DynBackend, HashId, ListRequest, LockInfo, LockInventory as _};
+
+use crate::exit::Failure;
+use crate::time::{human, since, until};
+
+/// What was found.
+pub(super) struct Listing {
+    /// In the order of the keys.
+    pub(super) locks: Vec<LockInfo>,
+    /// Records that make no sense.
+    pub(super) corrupt: Vec<HashId>,
+}
+
+/// Reads all pages.
+pub(super) async fn read(backend: &DynBackend, prefix: &str) -> Result<Listing, Failure> {
+    let mut request =
+        ListRequest::new().with_prefix(prefix)?.with_page_size(ListRequest::MAX_PAGE_SIZE)?;
+    let (mut locks, mut corrupt) = (BTreeMap::new(), Vec::new());
+    loop {
+        let page = backend.list_locks(request.clone()).await?;
+        for info in page.locks {
+            locks.insert(key_of(&info), info);
+        }
+        corrupt.extend(page.corrupt);
+        let Some(next) = page.next else { break };
+        request = request.with_cursor(next);
+    }
+    Ok(Listing { locks: locks.into_values().collect(), corrupt })
+}
+
+/// The key as it was given. It is what the user has asked to see.
+pub(super) fn key_of(info: &LockInfo) -> String {
+    info.clone().expose().key.expose().to_owned()
+}
+
+/// A key for a line of a terminal: without control characters, which could do anything there.
+pub(super) fn shown_key(info: &LockInfo) -> String {
+    key_of(info).chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}
+
+/// What programs read of a lock, without its lock id.
+pub(super) fn as_json(info: &LockInfo) -> Value {
+    json!({
+        "key": key_of(info),
+        "keyHash": info.key_hash().to_string(),
+        "lockIdHash": info.lock_id_hash().to_string(),
+        "fence": info.fence.to_string(),
+        "acquiredAtMs": info.acquired_at.as_millis(),
+        "expiresAtMs": info.expires_at.as_millis(),
+    })
+}
+
+/// What a table says of a lock.
+pub(super) fn row(info: &LockInfo) -> [String; 5] {
+    [
+        shown_key(info),
+        // Enough to tell holders apart, and a line of 80 columns has room for the key.
+        info.lock_id_hash().to_string().chars().take(12).collect(),
+        info.fence.to_string(),
+        human(since(info.acquired_at)),
+        human(until(info.expires_at)),
+    ]
+}
+
+pub(super) const HEADER: [&str; 5] = ["KEY", "HOLDER", "FENCE", "AGE", "LEFT"];
+
+/// What is to be said of records that make no sense.
+pub(super) fn complaint(corrupt: &[HashId]) -> Option<String> {
+    let first = corrupt.first()?;
+    Some(format!(
+        "{} records make no sense, the first with the hash {first}; such a lock never gets free",
+        corrupt.len()
+    ))
+}

@@ -1,0 +1,12 @@
+//! All subcommands but `run`.
+
+pub(crate) mod copy_fences;
+pub(crate) mod doctor;
+pub(crate) mod fence;
+#[cfg(feature = "generate")]
+pub(crate) mod generate;
+mod listing;
+pub(crate) mod ls;
+pub(crate) mod release;
+pub(crate) mod status;
+pub(crate) mod watch;

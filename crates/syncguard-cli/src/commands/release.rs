@@ -1,0 +1,118 @@
+//! `syncguard release --force`: a lock is taken away from its holder.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use syncguard::{
+    AcquireRequest, AcquireResult, DynBackend, Fence, Key, LockBackend as _, LockInfo,
+    ReleaseRequest, ReleaseResult, get_by_key,
+};
+
+use crate::exit::{Failure, Status};
+use crate::output::{Output, print, print_json};
+use crate::store::Store;
+use crate::time::human;
+
+/// Takes a lock away from its holder
+///
+/// The holder may still be at work. So the fence of the key grows as well: whatever checks fences refuses what the
+/// old holder writes from now on. What does not check them cannot know.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The key of the lock
+    key: String,
+    /// Says that the holder may lose its lock; there is no other release from a shell
+    #[arg(long, required = true)]
+    force: bool,
+    /// Does not ask, also on a terminal
+    #[arg(long, short)]
+    yes: bool,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(
+    options: &Options,
+    store: &Store,
+    output: Output,
+) -> Result<Status, Failure> {
+    let key = Key::new(options.key.as_str())?;
+    let backend = store.connect().await?;
+    let Some(info) = get_by_key(&backend, key.clone()).await? else {
+        return tell(options, None, None);
+    };
+    if !options.yes && io::stdin().is_terminal() && !is_confirmed(&info).await? {
+        output.note("nothing was changed");
+        return Ok(Status::SUCCESS);
+    }
+    let lock_id = info.clone().expose().lock_id;
+    let released = backend.release(ReleaseRequest::new(lock_id)).await?;
+    if !matches!(released, ReleaseResult::Released) {
+        // Over in the meantime, and perhaps somebody else's now, who is not meant.
+        return tell(options, None, None);
+    }
+    let fence = bump(&backend, key).await?;
+    tell(options, Some(&info), fence)
+}
+
+/// Makes the fence grow. `None` if somebody else has the lock by now: then it has grown.
+async fn bump(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> {
+    let request = AcquireRequest::new(key, Duration::from_secs(5))?;
+    match backend.acquire(request).await? {
+        AcquireResult::Acquired(acquired) => {
+            let _ = backend.release(ReleaseRequest::new(acquired.lock_id)).await?;
+            Ok(Some(acquired.fence))
+        }
+        AcquireResult::Locked(_) => Ok(None),
+    }
+}
+
+fn tell(
+    options: &Options,
+    taken_from: Option<&LockInfo>,
+    fence: Option<Fence>,
+) -> Result<Status, Failure> {
+    let printed = match (taken_from, fence) {
+        _ if options.json => print_json(&json!({
+            "key": options.key,
+            "released": taken_from.is_some(),
+            "lockIdHash": taken_from.map(|info| info.lock_id_hash().to_string()),
+            "oldFence": taken_from.map(|info| info.fence.to_string()),
+            "newFence": fence.map(|fence| fence.to_string()),
+        })),
+        (None, _) => print("the lock was free"),
+        (Some(info), Some(fence)) => print(format!(
+            "released; fences up to {} are refused now, the counter is at {fence}",
+            info.fence
+        )),
+        (Some(_), None) => {
+            print("released; somebody else has the lock already, with a higher fence")
+        }
+    };
+    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    Ok(Status::SUCCESS)
+}
+
+/// Asks on the terminal. The answer is read on a thread of its own, so that nothing else waits for it.
+async fn is_confirmed(info: &LockInfo) -> Result<bool, Failure> {
+    let question = format!(
+        "{} has held the lock for {}. Take it away? [y/N] ",
+        info.lock_id_hash(),
+        human(crate::time::since(info.acquired_at))
+    );
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut terminal = io::stderr().lock();
+        write!(terminal, "{question}")?;
+        terminal.flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+    });
+    asked
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(|error: io::Error| Failure::system("the terminal cannot be read", &error))
+}

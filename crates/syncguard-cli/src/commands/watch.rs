@@ -1,0 +1,128 @@
+//! `syncguard watch`: the locks that are held, as they come and go.
+
+mod screen;
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::json;
+use syncguard::DynBackend;
+use tokio::time::{MissedTickBehavior, interval};
+
+use self::screen::Screen;
+use super::listing::{self, HEADER, Listing};
+use crate::exit::{Failure, Status};
+use crate::output::print_json;
+use crate::signals::{Event, Signals, ends};
+use crate::store::Store;
+use crate::table::table;
+use crate::time::{human, parse_duration};
+
+/// Shows the locks that are held, again and again, until Ctrl-C
+///
+/// On Redis each look goes through all keys of the database, a bit at a time.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What the keys begin with [default: all keys]
+    #[arg(default_value = "", hide_default_value = true)]
+    prefix: String,
+    /// The time between two looks
+    #[arg(long, short = 'i', value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    interval: Duration,
+    /// Prints a line of JSON for each look; needs no terminal
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
+    if !options.json && !io::stdout().is_terminal() {
+        return Err(Failure::usage("watch needs a terminal: use watch --json, or ls"));
+    }
+    if options.interval < Duration::from_millis(100) {
+        return Err(Failure::usage("the interval is below 100ms; 100ms or more is allowed"));
+    }
+    let backend = store.connect().await?;
+    // A bad prefix and a store that cannot list are said before the screen is taken.
+    let mut seen = Ok(listing::read(&backend, &options.prefix).await?);
+    let mut signals = Signals::listen()?;
+    let mut screen = if options.json { None } else { Some(Screen::enter().map_err(unwritable)?) };
+    let mut look = interval(options.interval);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    look.tick().await;
+    loop {
+        show(options, &seen, screen.as_mut()).map_err(unwritable)?;
+        tokio::select! {
+            biased;
+            event = signals.event() => match event {
+                // Whoever watches has seen enough.
+                Event::Signal(Signal::INT) => return Ok(Status::SUCCESS),
+                Event::Signal(signal) if ends(signal) => return Ok(Status::of_signal(signal.as_raw())),
+                Event::Signal(Signal::TSTP) => rest(&mut screen).map_err(unwritable)?,
+                // Another size, perhaps: it is drawn anew.
+                Event::Signal(_) | Event::Child => {}
+            },
+            next = next(&backend, options, &mut look) => seen = next,
+        }
+    }
+}
+
+/// The next look, when it is time.
+async fn next(
+    backend: &DynBackend,
+    options: &Options,
+    look: &mut tokio::time::Interval,
+) -> Result<Listing, Failure> {
+    look.tick().await;
+    listing::read(backend, &options.prefix).await
+}
+
+fn show(
+    options: &Options,
+    seen: &Result<Listing, Failure>,
+    screen: Option<&mut Screen>,
+) -> io::Result<()> {
+    let Some(screen) = screen else { return print_json(&as_json(seen)) };
+    let lines = match seen {
+        Ok(listing) => {
+            let mut lines = vec![format!(
+                "{} locks, looked at every {}; Ctrl-C ends",
+                listing.locks.len(),
+                human(options.interval)
+            )];
+            lines.extend(listing::complaint(&listing.corrupt));
+            let rows = listing.locks.iter().map(listing::row);
+            lines.extend(table(&HEADER, rows).lines().map(str::to_owned));
+            lines
+        }
+        // It may be back in a moment.
+        Err(failure) => {
+            vec![format!("no look: {failure}"), "it is tried again; Ctrl-C ends".to_owned()]
+        }
+    };
+    screen.draw(&lines)
+}
+
+fn as_json(seen: &Result<Listing, Failure>) -> serde_json::Value {
+    match seen {
+        Ok(listing) => json!({
+            "locks": listing.locks.iter().map(listing::as_json).collect::<Vec<_>>(),
+            "corrupt": listing.corrupt.len(),
+        }),
+        Err(failure) => json!({ "error": failure.to_string() }),
+    }
+}
+
+/// Ctrl-Z: the screen is given back, and taken again when the shell lets this program go on.
+fn rest(screen: &mut Option<Screen>) -> io::Result<()> {
+    if screen.take().is_some() {
+        let _ = kill_process(getpid(), Signal::STOP);
+        *screen = Some(Screen::enter()?);
+    }
+    Ok(())
+}
+
+fn unwritable(error: io::Error) -> Failure {
+    Failure::system("the output cannot be written", &error)
+}

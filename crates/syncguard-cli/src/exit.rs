@@ -1,0 +1,108 @@
+//! How the program ends, and why.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+use syncguard::{ErrorCode, LockError};
+
+/// An exit status. Those of failures are from sysexits, and stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Status(u8);
+
+impl Status {
+    pub(crate) const SUCCESS: Self = Self(0);
+    /// `EX_USAGE`
+    pub(crate) const USAGE: Self = Self(64);
+    /// `EX_UNAVAILABLE`: the store is away.
+    pub(crate) const UNAVAILABLE: Self = Self(69);
+    /// `EX_SOFTWARE`
+    pub(crate) const INTERNAL: Self = Self(70);
+    /// `EX_OSERR`
+    pub(crate) const SYSTEM: Self = Self(71);
+    /// `EX_TEMPFAIL`: somebody else holds the lock.
+    pub(crate) const CONFLICT: Self = Self(75);
+    /// `EX_PROTOCOL`: the lock was lost while the command ran.
+    pub(crate) const LOST: Self = Self(76);
+    /// `EX_NOPERM`
+    pub(crate) const NO_PERMISSION: Self = Self(77);
+    /// `EX_CONFIG`: the store is not safe for locks.
+    pub(crate) const CONFIGURATION: Self = Self(78);
+    pub(crate) const NOT_EXECUTABLE: Self = Self(126);
+    pub(crate) const NOT_FOUND: Self = Self(127);
+
+    pub(crate) const fn new(status: u8) -> Self {
+        Self(status)
+    }
+
+    /// What a shell says of a process that a signal has ended.
+    pub(crate) fn of_signal(signal: i32) -> Self {
+        Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(status.0)
+    }
+}
+
+/// Why something was not done. `Display` is what the user reads.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: Status,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Status::USAGE, message)
+    }
+
+    /// The system refused something.
+    pub(crate) fn system(what: &str, error: &dyn Error) -> Self {
+        Self::new(Status::SYSTEM, format!("{what}: {error}"))
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<LockError> for Failure {
+    /// With what lies behind it: the library has seen to it that none of it shows a key or a password.
+    fn from(error: LockError) -> Self {
+        let mut message = error.message().to_owned();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = error.source();
+        }
+        Self::new(status_of(error.code()), message)
+    }
+}
+
+fn status_of(code: ErrorCode) -> Status {
+    match code {
+        ErrorCode::ServiceUnavailable | ErrorCode::NetworkTimeout | ErrorCode::RateLimited => {
+            Status::UNAVAILABLE
+        }
+        ErrorCode::AuthFailed => Status::NO_PERMISSION,
+        ErrorCode::InvalidArgument => Status::USAGE,
+        ErrorCode::AcquisitionTimeout => Status::CONFLICT,
+        _ => Status::INTERNAL,
+    }
+}

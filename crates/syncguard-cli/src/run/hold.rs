@@ -1,0 +1,114 @@
+//! Taking the lock, or one of the permits.
+
+use rustix::process::Signal;
+use syncguard::{DynBackend, Held, LockError, LockGuard, ReleaseResult, acquire};
+
+use super::options::Wish;
+use super::waiting::Waiting;
+use crate::exit::{Failure, Status};
+use crate::output::Output;
+use crate::signals::Signals;
+
+/// What is held while the command runs.
+pub(super) enum Hold {
+    Lock(LockGuard<DynBackend>),
+    #[cfg(feature = "permits")]
+    Permit(syncguard::recipes::Permit<DynBackend>),
+}
+
+impl Hold {
+    pub(super) fn held(&self) -> Held {
+        match self {
+            Self::Lock(guard) => guard.held(),
+            #[cfg(feature = "permits")]
+            Self::Permit(permit) => permit.held(),
+        }
+    }
+
+    /// Which of the permits it is.
+    pub(super) fn slot(&self) -> Option<u32> {
+        match self {
+            Self::Lock(_) => None,
+            #[cfg(feature = "permits")]
+            Self::Permit(permit) => Some(permit.slot()),
+        }
+    }
+
+    pub(super) async fn release(self) -> Result<ReleaseResult, LockError> {
+        match self {
+            Self::Lock(guard) => guard.release().await,
+            #[cfg(feature = "permits")]
+            Self::Permit(permit) => permit.release().await,
+        }
+    }
+}
+
+/// What came of asking.
+#[expect(clippy::large_enum_variant, reason = "it is on its way to the caller")]
+pub(super) enum Asked {
+    Held(Hold),
+    /// Nothing is held.
+    Interrupted(Signal),
+}
+
+/// Waits for the lock, unless the wish is not to.
+pub(super) async fn ask(
+    backend: &DynBackend,
+    wish: &Wish,
+    signals: &mut Signals,
+    output: Output,
+) -> Result<Asked, Failure> {
+    let waiting = Waiting::new(backend, wish, output);
+    let asked = tokio::select! {
+        biased;
+        signal = signals.ending() => return Ok(Asked::Interrupted(signal)),
+        asked = take(backend, wish) => asked,
+        // Never ends: it only shows who is waited for.
+        () = waiting.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
+    };
+    Ok(Asked::Held(asked?))
+}
+
+#[cfg(feature = "permits")]
+async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
+    use syncguard::recipes::Semaphore;
+
+    let Some(permits) = wish.permits else { return take_lock(backend, wish).await };
+    let mut semaphore = Semaphore::new(backend.clone(), wish.config.key()?.clone(), permits)?
+        .with_ttl(wish.config.ttl())
+        .with_acquisition(wish.wait)
+        .with_auto_extend(wish.plan);
+    if let Some(at_least) = wish.at_least {
+        semaphore = semaphore.with_min_hold(at_least);
+    }
+    let permit = if wish.waits() {
+        semaphore.acquire().await?
+    } else {
+        semaphore.try_acquire().await?.ok_or_else(|| {
+            conflict(format!(
+                "all {permits} permits are held by others; --wait DURATION waits for one"
+            ))
+        })?
+    };
+    Ok(Hold::Permit(permit))
+}
+
+#[cfg(not(feature = "permits"))]
+async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
+    let _ = (wish.permits, wish.plan, wish.at_least);
+    take_lock(backend, wish).await
+}
+
+async fn take_lock(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
+    if wish.waits() {
+        return Ok(Hold::Lock(acquire(backend, wish.config.clone()).await?));
+    }
+    match syncguard::try_lock(backend, wish.config.clone()).await? {
+        Some(guard) => Ok(Hold::Lock(guard)),
+        None => Err(conflict("somebody else holds the lock; --wait DURATION waits for it")),
+    }
+}
+
+fn conflict(message: impl Into<String>) -> Failure {
+    Failure::new(Status::CONFLICT, message)
+}

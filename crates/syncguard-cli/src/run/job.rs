@@ -1,0 +1,102 @@
+//! The command, started.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use tokio::process::{Child, Command};
+
+use super::keeper::Keeper;
+use super::launch;
+use super::program::Program;
+use super::terminal::Terminal;
+use crate::exit::Failure;
+use crate::signals;
+
+/// A running command in a process group of its own.
+pub(super) struct Job {
+    child: Child,
+    group: Pid,
+    pub(super) keeper: Keeper,
+    pub(super) terminal: Option<Terminal>,
+}
+
+impl Job {
+    /// Starts the command. Called on the main thread, whose end is that of this process.
+    pub(super) async fn start(
+        program: &Program,
+        arguments: &[OsString],
+        environment: &[(&str, String)],
+    ) -> Result<Self, Failure> {
+        let mut keeper = Keeper::start()?;
+        let mut command = Command::new(this_program()?);
+        let may_lend = Terminal::is_ours();
+        command
+            .arg0("syncguard")
+            .arg(launch::NAME)
+            .arg(std::process::id().to_string())
+            .arg(launch::waits(may_lend));
+        command.arg(&program.path).arg(&program.name).args(arguments);
+        command.env_remove("SYNCGUARD_SLOT");
+        command.envs(environment.iter().map(|(name, value)| (name, value))).process_group(0);
+        let refused = |error: io::Error| Failure::system("the command cannot be started", &error);
+        let child = command.spawn().map_err(refused)?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let group = group.ok_or_else(|| refused(io::Error::other("it has no process id")))?;
+        let terminal = Terminal::lend(group);
+        keeper.watch(group).await;
+        Ok(Self { child, group, keeper, terminal })
+    }
+
+    /// Waits for the end of the command itself; others of its group may still be there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Hands a signal on: to all of the group if it asks to end, stop or go on, as a terminal would, and else to
+    /// the command alone, as others may not know it and would die of it.
+    pub(super) fn signal(&self, signal: Signal) {
+        // There may be nobody left.
+        let _ = if signals::ends(signal)
+            || [Signal::KILL, Signal::TSTP, Signal::CONT].contains(&signal)
+        {
+            kill_process_group(self.group, signal)
+        } else {
+            kill_process(self.group, signal)
+        };
+    }
+
+    /// Whether anybody of the group is left.
+    pub(super) fn is_alive(&self) -> bool {
+        test_kill_process_group(self.group).is_ok()
+    }
+
+    /// Whether the command is stopped, as after Ctrl-Z.
+    pub(super) fn is_stopped(&self) -> bool {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        waitid(WaitId::Pid(self.group), options)
+            .is_ok_and(|status| status.is_some_and(|status| status.stopped()))
+    }
+
+    /// Lends the terminal to the command again, after this process got it back.
+    pub(super) fn lend_terminal(&mut self) {
+        self.terminal = Terminal::lend(self.group);
+    }
+}
+
+/// Where this program is.
+pub(super) fn this_program() -> Result<PathBuf, Failure> {
+    // Also if the file was replaced by a newer version meanwhile.
+    let own = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && own.exists() {
+        return Ok(own);
+    }
+    std::env::current_exe().map_err(|error| Failure::system("this program is not found", &error))
+}

@@ -1,0 +1,103 @@
+//! `syncguard run`: a command under a lock.
+
+mod hold;
+mod job;
+pub(crate) mod keeper;
+pub(crate) mod launch;
+mod options;
+mod program;
+mod supervise;
+mod terminal;
+mod waiting;
+
+pub(crate) use self::options::Options;
+
+use syncguard::{DynBackend, LockBackend as _};
+
+use self::hold::Asked;
+use self::job::Job;
+use self::supervise::{Ended, supervise};
+use crate::exit::{Failure, Status};
+use crate::output::Output;
+use crate::signals::Signals;
+use crate::store::{Store, without_password};
+use crate::time::human;
+
+pub(crate) async fn run(
+    options: &Options,
+    store: &Store,
+    output: Output,
+) -> Result<Status, Failure> {
+    let wish = options.wish()?;
+    // A command that cannot be started is not worth a lock.
+    let program = program::find(options.program())?;
+    let mut signals = Signals::listen()?;
+    let backend = tokio::select! {
+        biased;
+        signal = signals.ending() => return Ok(Status::of_signal(signal.as_raw())),
+        connected = store.connect() => connected?,
+    };
+
+    let asked = hold::ask(&backend, &wish, &mut signals, output).await;
+    let hold = match asked {
+        Ok(Asked::Held(hold)) => hold,
+        Ok(Asked::Interrupted(signal)) => {
+            drain(&backend).await;
+            return Ok(Status::of_signal(signal.as_raw()));
+        }
+        Err(failure) => {
+            drain(&backend).await;
+            if failure.status() != Status::CONFLICT {
+                return Err(failure);
+            }
+            // An answer, and not an error: `--quiet` is for this one too.
+            output.note(&failure);
+            return Ok(options.conflict_exit_code.map_or(Status::CONFLICT, Status::new));
+        }
+    };
+
+    let mut environment = vec![
+        ("SYNCGUARD_KEY", options.key.clone()),
+        ("SYNCGUARD_FENCE", hold.held().fence().to_string()),
+        ("SYNCGUARD_STORE", without_password(store.expose())),
+    ];
+    environment.extend(hold.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string())));
+    let ended = match Job::start(&program, options.arguments(), &environment).await {
+        Ok(job) => supervise(job, &hold.held(), &options.on_loss(), &mut signals, output).await,
+        Err(failure) => Err(failure),
+    };
+    let released = hold.release().await;
+    drain(&backend).await;
+    let Ended { status, was_lost } = ended?;
+    match released {
+        _ if was_lost => Ok(Status::LOST),
+        Ok(released) if released.is_released() => Ok(status),
+        Ok(_) => Err(Failure::new(
+            Status::LOST,
+            "the lock was not held any more when the command had ended: somebody has taken it away, and others \
+             may have run meanwhile",
+        )),
+        Err(error) => {
+            let ttl = human(options.ttl);
+            output.error(format!(
+                "the lock could not be given back and ends by itself within {ttl}: {}",
+                Failure::from(error)
+            ));
+            Ok(status)
+        }
+    }
+}
+
+/// Lets the library give back what was granted and is not wanted any more. What it cannot give back in this time
+/// ends by its TTL.
+async fn drain(backend: &DynBackend) {
+    const LONGEST: std::time::Duration = std::time::Duration::from_secs(5);
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+    let clean_up = backend.client_state().clean_up();
+    let empty = async {
+        while clean_up.waiting() > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let _ = tokio::time::timeout(LONGEST, empty).await;
+}

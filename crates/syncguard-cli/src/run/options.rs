@@ -1,0 +1,153 @@
+//! What `syncguard run` takes.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use syncguard::{AcquisitionOptions, AutoExtend, LockConfig};
+
+use crate::exit::Failure;
+use crate::time::parse_duration;
+
+/// Runs a command while holding a lock
+///
+/// Waits for the lock, runs the command, keeps the lock alive meanwhile, and gives it back. The command
+/// gets `SYNCGUARD_KEY`, `SYNCGUARD_FENCE` (15 digits, to send along with writes) and `SYNCGUARD_STORE`
+/// (without its password) in its environment, and `SYNCGUARD_SLOT` with --permits. Signals go on to it.
+///
+/// It runs in a process group of its own. That ends when the lock is lost, and when syncguard itself is
+/// killed or stopped for so long that its lock is over.
+#[derive(Args)]
+#[command(after_help = "Example: syncguard run --no-wait nightly-report -- ./report.sh --all")]
+pub(crate) struct Options {
+    /// What is locked: whoever uses the same key on the same store waits
+    pub(super) key: String,
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+    /// The longest to wait for the lock, such as 30s or 5m [default: as long as it takes]
+    #[arg(long, short, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(conflicts_with = "no_wait")]
+    wait: Option<Duration>,
+    /// Does not wait: ends with status 75 if somebody else holds the lock
+    #[arg(long, short)]
+    no_wait: bool,
+    /// How long the lock outlives a crash of this machine; it is renewed three times as often
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub(super) ttl: Duration,
+    /// The longest the lock may be held: after that it counts as lost
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    max_hold: Option<Duration>,
+    /// Keeps the lock at least so long, also if the command is quicker: for jobs of several machines
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    at_least: Option<Duration>,
+    /// Lets so many run at once, instead of one; all callers give the same number
+    ///
+    /// Callers with different numbers are safe: together they are never more than the largest of them. A
+    /// key with permits has nothing to do with the same key without.
+    #[cfg(feature = "permits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    permits: Option<u32>,
+    /// What happens to the command when the lock is lost; the exit status is 76 in any case
+    #[arg(long, value_name = "WHAT", default_value = "term")]
+    on_lost: OnLost,
+    /// The time between SIGTERM and SIGKILL when the lock is lost
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    grace: Duration,
+    /// The exit status if somebody else holds the lock
+    #[arg(long, short = 'E', value_name = "STATUS", default_value = None)]
+    pub(super) conflict_exit_code: Option<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnLost {
+    /// SIGTERM, and SIGKILL after the grace
+    Term,
+    /// SIGKILL at once
+    Kill,
+    /// The command goes on: only for work that checks the fence itself
+    Ignore,
+}
+
+/// What becomes of the command when the lock is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnLoss {
+    /// It gets this long to end by itself.
+    End(Duration),
+    Ignore,
+}
+
+/// The lock that is wanted.
+pub(super) struct Wish {
+    pub(super) config: LockConfig,
+    pub(super) plan: AutoExtend,
+    pub(super) wait: AcquisitionOptions,
+    pub(super) at_least: Option<Duration>,
+    pub(super) permits: Option<u32>,
+}
+
+impl Wish {
+    pub(super) fn waits(&self) -> bool {
+        self.wait.max_retries > 0
+    }
+}
+
+impl Options {
+    /// The longest there is: 100 years.
+    const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+    /// # Errors
+    ///
+    /// Whatever is wrong with it, before anything is sent.
+    pub(super) fn wish(&self) -> Result<Wish, Failure> {
+        let wait = match (self.no_wait, self.wait) {
+            (true, _) | (_, Some(Duration::ZERO)) => AcquisitionOptions::new().with_max_retries(0),
+            (_, wait) => AcquisitionOptions::patient(wait.unwrap_or(Self::FOR_EVER)),
+        };
+        let mut plan = AutoExtend::new();
+        if let Some(max_hold) = self.max_hold {
+            plan = plan.with_max_hold(max_hold);
+        }
+        let mut config = LockConfig::new(self.key.as_str())
+            .with_ttl(self.ttl)
+            .with_acquisition(wait)
+            .with_auto_extend(plan);
+        if let Some(at_least) = self.at_least {
+            config = config.with_min_hold(at_least);
+        }
+        config.check()?;
+        Ok(Wish { config, plan, wait, at_least: self.at_least, permits: self.permits() })
+    }
+
+    #[cfg(feature = "permits")]
+    fn permits(&self) -> Option<u32> {
+        self.permits
+    }
+
+    #[cfg(not(feature = "permits"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is an option")]
+    fn permits(&self) -> Option<u32> {
+        None
+    }
+
+    pub(super) fn on_loss(&self) -> OnLoss {
+        match self.on_lost {
+            OnLost::Term => OnLoss::End(self.grace),
+            OnLost::Kill => OnLoss::End(Duration::ZERO),
+            OnLost::Ignore => OnLoss::Ignore,
+        }
+    }
+
+    pub(super) fn program(&self) -> &OsStr {
+        self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    pub(super) fn arguments(&self) -> &[OsString] {
+        self.command.get(1..).unwrap_or_default()
+    }
+}

@@ -1,0 +1,197 @@
+//! The time in which the command runs.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use syncguard::{Held, LossReason};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+
+use super::job::Job;
+use super::options::OnLoss;
+use crate::exit::{Failure, Status};
+use crate::output::Output;
+use crate::signals::{Event, Signals, ends};
+use crate::time::human;
+
+/// How the command has ended.
+pub(super) struct Ended {
+    pub(super) status: Status,
+    /// Whether the lock was lost while it ran.
+    pub(super) was_lost: bool,
+}
+
+/// A store frees a lock one second after its expiry. A command whose `syncguard` says nothing ends before that.
+const SLACK: Duration = Duration::from_millis(500);
+
+/// Waits for the end of the command, hands signals on, and ends the command when the lock is lost.
+pub(super) async fn supervise(
+    mut job: Job,
+    held: &Held,
+    on_loss: &OnLoss,
+    signals: &mut Signals,
+    output: Output,
+) -> Result<Ended, Failure> {
+    let mut watch = Watch { held, on_loss: *on_loss, output, started: Instant::now(), end: None };
+    let mut lost = std::pin::pin!(held.lost());
+    // Several times while a renewal is good.
+    let mut news =
+        interval((held.valid_for() / 8).clamp(Duration::from_millis(20), Duration::from_secs(5)));
+    news.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let status = loop {
+        tokio::select! {
+            biased;
+            status = job.wait() => break status,
+            reason = &mut lost, if !watch.was_lost() => watch.lose(reason, &mut job).await,
+            event = signals.event() => watch.hear(&event, &mut job),
+            () = sleep_until(watch.deadline()), if watch.kills() => watch.kill(&job),
+            _ = news.tick() => watch.tell(&mut job).await,
+        }
+    };
+    if watch.was_lost() {
+        watch.clear(&job).await;
+    }
+    // The terminal is ours again before anything is said on it.
+    job.terminal = None;
+    job.keeper.dismiss().await;
+    let status =
+        status.map_err(|error| Failure::system("the command cannot be waited for", &error))?;
+    Ok(Ended { status: status_of(status), was_lost: watch.was_lost() })
+}
+
+struct Watch<'a> {
+    held: &'a Held,
+    on_loss: OnLoss,
+    output: Output,
+    started: Instant,
+    /// Once the lock is lost.
+    end: Option<End>,
+}
+
+/// What happens to a command whose lock is lost.
+enum End {
+    /// Nothing.
+    Never,
+    /// It is killed then.
+    KillAt(Instant),
+    /// It was.
+    Killed,
+}
+
+impl Watch<'_> {
+    fn was_lost(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn kills(&self) -> bool {
+        matches!(self.end, Some(End::KillAt(_)))
+    }
+
+    fn deadline(&self) -> Instant {
+        match self.end {
+            Some(End::KillAt(at)) => at,
+            _ => Instant::now(),
+        }
+    }
+
+    fn kill(&mut self, job: &Job) {
+        job.signal(Signal::KILL);
+        self.end = Some(End::Killed);
+    }
+
+    async fn lose(&mut self, reason: LossReason, job: &mut Job) {
+        let after = human(self.started.elapsed());
+        let why = why(reason);
+        match self.on_loss {
+            OnLoss::Ignore => {
+                self.output.error(format!(
+                    "the lock was lost after {after} ({why}); the command goes on without it"
+                ));
+                self.end = Some(End::Never);
+            }
+            OnLoss::End(grace) => {
+                self.output.error(format!(
+                    "the lock was lost after {after} ({why}); the command is ended"
+                ));
+                self.end = Some(End::KillAt(Instant::now() + grace));
+                // If this process is gone before the grace is over, the keeper ends it.
+                job.keeper.allow(grace + SLACK).await;
+                if !grace.is_zero() {
+                    job.signal(Signal::TERM);
+                    // One that is stopped does not hear it.
+                    job.signal(Signal::CONT);
+                }
+            }
+        }
+    }
+
+    /// Tells the keeper how long the lock is good.
+    async fn tell(&self, job: &mut Job) {
+        if self.end.is_none() && self.on_loss != OnLoss::Ignore {
+            job.keeper.allow(self.held.valid_for() + SLACK).await;
+        }
+    }
+
+    fn hear(&self, event: &Event, job: &mut Job) {
+        match event {
+            // It is not to go on without its lock: the loss is dealt with next.
+            Event::Signal(Signal::CONT) if self.held.is_lost() && self.end.is_none() => {}
+            Event::Signal(Signal::CONT) => {
+                job.lend_terminal();
+                job.signal(Signal::CONT);
+            }
+            Event::Signal(signal) => {
+                job.signal(*signal);
+                if ends(*signal) {
+                    // One that is stopped does not hear it.
+                    job.signal(Signal::CONT);
+                }
+            }
+            Event::Child if job.is_stopped() => self.stop_too(job),
+            Event::Child => {}
+        }
+    }
+
+    /// The command was stopped from the terminal: so this program stops too, and the shell goes on. Its lock goes on
+    /// as well, for as long as it lives without being renewed.
+    fn stop_too(&self, job: &mut Job) {
+        if self.was_lost() {
+            job.signal(Signal::CONT);
+            return;
+        }
+        job.terminal = None;
+        let _ = kill_process(getpid(), Signal::STOP);
+        // Somebody has let this program go on. It hears of the SIGCONT as of any signal, and hands it on.
+    }
+
+    /// Ends all that is left of the group.
+    async fn clear(&self, job: &Job) {
+        let at = match self.end {
+            Some(End::KillAt(at)) => at,
+            Some(End::Killed) => Instant::now(),
+            Some(End::Never) | None => return,
+        };
+        while job.is_alive() && Instant::now() < at {
+            sleep(Duration::from_millis(10)).await;
+        }
+        job.signal(Signal::KILL);
+    }
+}
+
+fn why(reason: LossReason) -> &'static str {
+    match reason {
+        LossReason::Expired => "it could not be renewed in time",
+        LossReason::NotHeld => "the store says that somebody has taken it away",
+        LossReason::MaxHold => "--max-hold is over",
+        _ => "nobody renews it any more",
+    }
+}
+
+fn status_of(status: ExitStatus) -> Status {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Status::new(code.to_le_bytes()[0]),
+        (None, Some(signal)) => Status::of_signal(signal),
+        (None, None) => Status::INTERNAL,
+    }
+}

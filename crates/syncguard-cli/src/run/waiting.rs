@@ -1,0 +1,66 @@
+//! Who is waited for, on a terminal.
+
+use std::future::pending;
+use std::time::Duration;
+
+use syncguard::{DynBackend, LockInfo, get_by_key};
+use tokio::time::{Instant, sleep};
+
+use super::options::Wish;
+use crate::output::{Line, Output};
+use crate::time::{human, since};
+
+/// What is shown while the lock is waited for.
+pub(super) struct Waiting<'a> {
+    backend: &'a DynBackend,
+    wish: &'a Wish,
+    output: Output,
+}
+
+impl<'a> Waiting<'a> {
+    /// Most locks are free: nothing is shown before this time is over.
+    const QUIET: Duration = Duration::from_millis(300);
+
+    /// How many seconds lie between two looks at the holder, which cost the store something.
+    const LOOK: u32 = 5;
+
+    pub(super) fn new(backend: &'a DynBackend, wish: &'a Wish, output: Output) -> Self {
+        Self { backend, wish, output }
+    }
+
+    /// Never ends. Dropped, it leaves nothing on the screen.
+    pub(super) async fn show(&self) {
+        let began = Instant::now();
+        sleep(Self::QUIET).await;
+        let line = self.output.line().filter(|_| self.wish.waits());
+        let Some(line) = line else { return pending().await };
+        let mut holder = None;
+        for second in 0_u32.. {
+            if second % Self::LOOK == 0 {
+                holder = self.holder().await;
+            }
+            self.draw(&line, holder.as_ref(), began);
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn holder(&self) -> Option<LockInfo> {
+        // Each of the permits has a holder of its own.
+        let key = self.wish.config.key().ok().filter(|_| self.wish.permits.is_none())?;
+        get_by_key(self.backend, key.clone()).await.ok().flatten()
+    }
+
+    /// In few words: a line that is wrapped could not be taken back.
+    fn draw(&self, line: &Line, holder: Option<&LockInfo>, began: Instant) {
+        let waited = human(Duration::from_secs(began.elapsed().as_secs()));
+        line.show(&match holder {
+            Some(info) => format!(
+                "waiting for {:.12}, who has had the lock for {} ({waited})",
+                info.lock_id_hash().to_string(),
+                human(since(info.acquired_at))
+            ),
+            None if self.wish.permits.is_some() => format!("waiting for a permit ({waited})"),
+            None => format!("waiting for the lock ({waited})"),
+        });
+    }
+}

@@ -1,0 +1,86 @@
+//! Passwords in URLs.
+
+/// What is between `//` and the path, and where it starts.
+fn authority(url: &str) -> Option<(usize, &str)> {
+    // A path, which may have anything in it.
+    if url.starts_with("sqlite:") {
+        return None;
+    }
+    let start = url.find("//")? + 2;
+    let rest = url.get(start..)?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    // A password that is not percent-encoded may hold any of these: the last `@` ends it for sure.
+    let end = rest.rfind('@').map_or(end, |at| end.max(at));
+    Some((start, rest.get(..end)?))
+}
+
+/// Where the password of the user is, with its colon.
+fn password(url: &str) -> Option<(usize, usize)> {
+    let (start, authority) = authority(url)?;
+    let at = authority.rfind('@')?;
+    let colon = authority.get(..at)?.find(':')?;
+    Some((start + colon, start + at))
+}
+
+fn is_secret(parameter: &str) -> bool {
+    let name = parameter.split('=').next().unwrap_or_default();
+    name.to_ascii_lowercase().contains("pass")
+}
+
+pub(super) fn has_password(url: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    password(url).is_some() || query.split('&').any(is_secret)
+}
+
+/// The URL for others to see, and for the environment of a command.
+pub(crate) fn without_password(url: &str) -> String {
+    let mut url = url.to_owned();
+    if let Some((start, end)) = password(&url) {
+        url.replace_range(start..end, "");
+    }
+    let Some((base, query)) = url.split_once('?') else { return url };
+    let rest: Vec<&str> = query.split('&').filter(|parameter| !is_secret(parameter)).collect();
+    if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) }
+}
+
+/// A path as a URL spells it.
+#[cfg(feature = "sqlite")]
+pub(super) fn encoded(path: &str) -> String {
+    use std::fmt::Write as _;
+
+    let mut encoded = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            encoded.push(byte.into());
+        } else {
+            // Writing to a text never fails.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_left_out() {
+        for (url, shown) in [
+            ("redis://host:6379/1", "redis://host:6379/1"),
+            ("redis://:hunter2@host", "redis://@host"),
+            ("redis://me:hunter2@host/0?a=1", "redis://me@host/0?a=1"),
+            ("postgres://me:hunter2/3?#@host/db", "postgres://me@host/db"),
+            (
+                "postgres://me@host/db?password=hunter2&sslmode=require",
+                "postgres://me@host/db?sslmode=require",
+            ),
+            ("redis-sentinel://h?sentinelPassword=hunter2", "redis-sentinel://h"),
+            ("sqlite:///var/lib/a:b@c.db", "sqlite:///var/lib/a:b@c.db"),
+            ("sqlite:locks.db", "sqlite:locks.db"),
+        ] {
+            assert_eq!(without_password(url), shown);
+            assert_eq!(has_password(url), url.contains("hunter2"), "{url}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Tables for people.
+
+/// A table with a line of heads. No borders: each line can be cut at its spaces.
+#[cfg(feature = "terminal")]
+pub(crate) fn table<const N: usize>(
+    header: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    use comfy_table::{Table, presets::NOTHING};
+
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header.to_vec());
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+/// Without the feature `terminal`: columns between tabs.
+#[cfg(not(feature = "terminal"))]
+pub(crate) fn table<const N: usize>(
+    header: &[&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let lines = std::iter::once(header.join("\t")).chain(rows.map(|row| row.join("\t")));
+    lines.collect::<Vec<_>>().join("\n")
+}

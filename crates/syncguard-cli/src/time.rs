@@ -1,0 +1,81 @@
+//! Durations and times, as people write and read them.
+
+use std::time::{Duration, SystemTime};
+
+use syncguard::Timestamp;
+
+/// Reads "90s", "1m 30s" or "500ms".
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    if !text.is_empty() && text != "0" && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("a duration has a unit: {text}s, {text}m or {text}h"));
+    }
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; durations look like 500ms, 90s, 5m or 1h 30m"))
+}
+
+/// At most two units, since nobody needs the milliseconds of an hour.
+pub(crate) fn human(duration: Duration) -> String {
+    let rounded = match duration.as_millis() {
+        ..1000 => Duration::from_millis(duration.as_millis().try_into().unwrap_or(u64::MAX)),
+        1000..10_000 => {
+            Duration::from_millis(u64::from(duration.subsec_millis()) / 100 * 100)
+                + Duration::from_secs(duration.as_secs())
+        }
+        10_000..3_600_000 => Duration::from_secs(duration.as_secs()),
+        3_600_000..86_400_000 => Duration::from_secs(duration.as_secs() / 60 * 60),
+        _ => Duration::from_secs(duration.as_secs() / 3600 * 3600),
+    };
+    humantime::format_duration(rounded).to_string()
+}
+
+/// From this machine's clock to a time of the store; zero if it is past.
+pub(crate) fn until(time: Timestamp) -> Duration {
+    Duration::from_millis(time.as_millis()).saturating_sub(now())
+}
+
+/// From a time of the store to this machine's clock.
+pub(crate) fn since(time: Timestamp) -> Duration {
+    now().saturating_sub(Duration::from_millis(time.as_millis()))
+}
+
+/// "2026-11-22T09:33:07Z"
+pub(crate) fn utc(time: Timestamp) -> String {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(time.as_millis());
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_a_unit() {
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration("5").unwrap_err(), "a duration has a unit: 5s, 5m or 5h");
+        for bad in ["", "s", "5x", "-1s", "1.5"] {
+            assert!(parse_duration(bad).unwrap_err().contains("look like 500ms"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn people_read_two_units() {
+        for (millis, text) in [
+            (0, "0s"),
+            (7, "7ms"),
+            (1_234, "1s 200ms"),
+            (59_999, "59s"),
+            (61_001, "1m 1s"),
+            (3_661_000, "1h 1m"),
+            (90_061_000, "1day 1h"),
+        ] {
+            assert_eq!(human(Duration::from_millis(millis)), text);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What is wrong is said, with the mend, and nothing is locked.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+
+use crate::bench::Bench;
+
+/// Arguments, the exit status, and what has to be said.
+type Row<'a> = (&'a [&'a str], i32, &'a str);
+
+#[test]
+fn bad_input_is_named_and_locks_nothing() -> Result<()> {
+    let bench = Bench::file()?;
+    let long = "k".repeat(600);
+    let rows: &[Row] = &[
+        (&["run", "", "--", "true"], 64, "key"),
+        (&["run", &long, "--", "true"], 64, "512"),
+        (&["run", "k", "--wait", "5", "--", "true"], 64, "5s, 5m or 5h"),
+        (&["run", "--wait", "5", "k", "--", "true"], 64, "5s, 5m or 5h"),
+        (&["run", "--ttl", "1x", "k", "--", "true"], 64, "500ms, 90s"),
+        (&["run", "--ttl", "0s", "k", "--", "true"], 64, "TTL"),
+        (&["run", "--at-least", "0s", "k", "--", "true"], 64, "minimum hold"),
+        (&["run", "--max-hold", "0s", "k", "--", "true"], 64, "cap on the hold"),
+        (&["run", "--permits", "0", "k", "--", "true"], 64, "1..=1024"),
+        (&["run", "--permits", "1025", "k", "--", "true"], 64, "1..=1024"),
+        (&["run", "--on-lost", "cry", "k", "--", "true"], 64, "term, kill, ignore"),
+        (&["run", "-n", "--wait", "1s", "k", "--", "true"], 64, "cannot be used with"),
+        (&["run", "-E", "256", "k", "--", "true"], 64, "0..=255"),
+        (&["run", "k"], 64, "<COMMAND>"),
+        (&["run", "k", "--", "no-such-command-7"], 127, "there is no such command"),
+        (&["run", "k", "--", "/no/such/command"], 127, "there is no such command"),
+        (&["run", "k", "--", "/etc/passwd"], 126, "not executable"),
+        (&["run", "k", "--", "/etc"], 126, "not executable"),
+        (&["release", "k"], 64, "--force"),
+        (&["status", "k", "--store", "hunter2:"], 64, "starts with"),
+        (&["status", "k", "--store", "redis:/hunter2"], 64, "redis://"),
+        (&["status", "k", "--store", "memory:"], 64, "sqlite:///path"),
+        (&["status", "k", "--store", "sqlite:///no/such/folder/locks.db"], 64, "folder"),
+        (&["status", "k", "--store-file", "/no/such/file"], 64, "/no/such/file"),
+        (&["status", "k", "--store", "sqlite:a", "--store-file", "b"], 64, "cannot be used with"),
+        (&["status", "k", "--store", "redis://127.0.0.1:1"], 69, "no connection"),
+        (&["frobnicate"], 64, "frobnicate"),
+        (&[], 64, "Usage"),
+    ];
+    for (arguments, status, says) in rows {
+        let done = bench.done(arguments)?;
+        ensure!(
+            done.status == *status && done.stderr.contains(says),
+            "{arguments:?} {says}: {done:?}"
+        );
+        ensure!(done.stdout.is_empty(), "{arguments:?}: {done:?}");
+        // What it was given is not repeated where it could be a secret.
+        ensure!(!done.stderr.contains("hunter2"), "{done:?}");
+    }
+    // Not even the file was made.
+    let path = bench.url.trim_start_matches("sqlite://");
+    ensure!(fs::metadata(path).is_err());
+    Ok(())
+}
+
+#[test]
+fn help_and_version_are_no_errors() -> Result<()> {
+    let bench = Bench::file()?;
+    for arguments in [&["--help"][..], &["-h"], &["run", "--help"], &["--version"]] {
+        let done = bench.done(arguments)?.expect(0)?;
+        ensure!(done.stdout.contains("syncguard") && done.stderr.is_empty(), "{done:?}");
+        ensure!(!done.stdout.contains(&bench.url), "the help shows no URL: {done:?}");
+    }
+    Ok(())
+}
+
+/// The store that is used if none is named is a file of the user's, for nobody else to read.
+#[test]
+fn the_default_store_is_a_file_of_the_user() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let home = tempfile::tempdir()?;
+    let bench = Bench::file()?;
+    for (name, value, folder) in [
+        ("HOME", home.path().to_owned(), home.path().join(".local/state")),
+        ("XDG_STATE_HOME", home.path().join("state #1?"), home.path().join("state #1?")),
+    ] {
+        let mut command = bench.command(&["run", "k", "--", "true"]);
+        command.env_remove("SYNCGUARD_STORE").env_remove("XDG_STATE_HOME").env(name, value);
+        let output = command.output()?;
+        ensure!(output.status.success(), "{output:?}");
+        let path = folder.join("syncguard/locks.db");
+        ensure!(fs::metadata(&path)?.permissions().mode() & 0o777 == 0o600);
+        ensure!(fs::metadata(folder.join("syncguard"))?.permissions().mode() & 0o777 == 0o700);
+    }
+    Ok(())
+}
+
+/// A URL in a file wins over one in the environment, and is not shown.
+#[test]
+fn a_store_can_be_in_a_file() -> Result<()> {
+    let bench = Bench::file()?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("store");
+    fs::write(&path, format!("{}\n", bench.url))?;
+    let path = path.display().to_string();
+    let elsewhere = Bench::at("redis://me:hunter2@127.0.0.1:1".to_owned(), Some("hunter2"));
+    elsewhere.done(&["run", "k", "--", "true"])?.expect(69)?;
+    elsewhere.done(&["run", "--store-file", &path, "k", "--", "true"])?.expect(0)?;
+    let output = elsewhere.command(&["status", "k"]).env("SYNCGUARD_STORE_FILE", &path).output()?;
+    ensure!(output.status.success(), "{output:?}");
+
+    // A password on the command line is warned of.
+    let done = bench.done(&["status", "k", "--store", &elsewhere.url])?.expect(69)?;
+    ensure!(done.stderr.contains("visible to every user"), "{done:?}");
+    ensure!(!done.stderr.contains("hunter2"), "{done:?}");
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! A store and the command on it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use syncguard_test_services::wait;
+use tempfile::TempDir;
+
+use crate::processes::is_running;
+
+/// Far longer than anything takes.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Something that must hold on every store, with its name.
+pub(crate) type Holds = (&'static str, fn(&Bench) -> Result<()>);
+
+/// A store. Keys are told apart by the tests.
+pub(crate) struct Bench {
+    pub(crate) url: String,
+    /// What must be seen nowhere.
+    pub(crate) password: Option<String>,
+    _folder: Option<TempDir>,
+}
+
+impl Bench {
+    /// A file in a folder of its own.
+    pub(crate) fn file() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let url = format!("sqlite://{}", folder.path().join("locks.db").display());
+        Ok(Self { url, password: None, _folder: Some(folder) })
+    }
+
+    pub(crate) fn at(url: String, password: Option<&str>) -> Self {
+        Self { url, password: password.map(str::to_owned), _folder: None }
+    }
+
+    /// The command, not started.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_syncguard"));
+        command.env("SYNCGUARD_STORE", &self.url).env_remove("SYNCGUARD_STORE_FILE");
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the command to its end.
+    pub(crate) fn done(&self, arguments: &[&str]) -> Result<Done> {
+        let output = self.command(arguments).output()?;
+        Ok(self.checked(&output))
+    }
+
+    /// The same, with something on its standard input.
+    pub(crate) fn done_with(&self, arguments: &[&str], input: &str) -> Result<Done> {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        child.stdin.take().context("a pipe")?.write_all(input.as_bytes())?;
+        Ok(self.checked(&child.wait_with_output()?))
+    }
+
+    fn checked(&self, output: &Output) -> Done {
+        let done = Done {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        if let Some(password) = &self.password {
+            assert!(!done.stdout.contains(password) && !done.stderr.contains(password), "{done:?}");
+        }
+        done
+    }
+
+    /// Starts the command, and reads the first line that it prints.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Result<Running> {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
+        Ok(Running { child: Some(child), stdout })
+    }
+
+    /// Starts a command that holds the lock until its standard input is closed.
+    pub(crate) fn holder(&self, key: &str, options: &[&str]) -> Result<Running> {
+        let mut arguments = vec!["run"];
+        arguments.extend(options);
+        arguments.extend([key, "--", "sh", "-c", "echo held; read -r end; exit 0"]);
+        let mut running = self.start(&arguments)?;
+        ensure!(running.line()? == "held");
+        Ok(running)
+    }
+
+    /// Whether the lock is free, as a command sees it that does not wait.
+    pub(crate) fn is_free(&self, key: &str) -> Result<bool> {
+        let done = self.done(&["run", "--no-wait", key, "--", "true"])?;
+        match done.status {
+            0 => Ok(true),
+            75 => Ok(false),
+            _ => bail!("{done:?}"),
+        }
+    }
+}
+
+/// What a command has left.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Done {
+    /// # Errors
+    ///
+    /// If it has ended otherwise.
+    pub(crate) fn expect(self, status: i32) -> Result<Self> {
+        ensure!(self.status == status, "not {status}: {self:?}");
+        Ok(self)
+    }
+}
+
+/// A running command. Dropping it kills it.
+pub(crate) struct Running {
+    child: Option<Child>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// The next line of its output.
+    pub(crate) fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        if line.is_empty() {
+            bail!("it says nothing more: {:?}", self.take_end()?);
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// The numbers in the next line.
+    pub(crate) fn numbers(&mut self) -> Result<Vec<u32>> {
+        self.line()?.split(' ').map(|word| word.parse().context("a number")).collect()
+    }
+
+    pub(crate) fn pid(&self) -> Result<u32> {
+        Ok(self.child.as_ref().context("it runs")?.id())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.pid()?.cast_signed()).context("a process")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Closes its standard input, and waits for its end.
+    pub(crate) fn end(mut self) -> Result<Done> {
+        self.take_end()
+    }
+
+    fn take_end(&mut self) -> Result<Done> {
+        let mut child = self.child.take().context("it runs")?;
+        drop(child.stdin.take());
+        let mut stdout = String::new();
+        std::io::Read::read_to_string(&mut self.stdout, &mut stdout)?;
+        let output = child.wait_with_output()?;
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(Done { status: output.status.code().unwrap_or(-1), stdout, stderr })
+    }
+
+    /// Waits for its end, without closing its standard input.
+    pub(crate) fn ended(mut self) -> Result<Done> {
+        let mut child = self.child.take().context("it runs")?;
+        let input = child.stdin.take();
+        wait::until("the end", LONG, || Ok(child.try_wait()?.is_some()))?;
+        drop(input);
+        self.child = Some(child);
+        self.take_end()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits until none of these processes runs.
+pub(crate) fn until_gone(pids: &[u32]) -> Result<()> {
+    wait::until("the processes", LONG, || Ok(!pids.iter().any(|pid| is_running(*pid))))
+}

@@ -1,0 +1,117 @@
+//! `syncguard doctor`, on servers that are set up wrongly on purpose.
+
+use anyhow::{Result, ensure};
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
+use syncguard_test_services::redis::{AppendOnly, RedisServer};
+
+use crate::bench::Bench;
+use crate::stores::emulator_url;
+
+/// What the doctor has to say: the level and the word of a finding, and a part of its mend.
+type Expected<'a> = (&'a str, &'a str, &'a str);
+
+fn finds(url: &str, status: i32, expected: &[Expected]) -> Result<()> {
+    let bench = Bench::at(url.to_owned(), None);
+    let json = bench.done(&["doctor", "--json", "--rounds", "3"])?.expect(status)?.stdout;
+    let text = bench.done(&["doctor", "--rounds", "3"])?.expect(status)?.stdout;
+    for (level, about, mend) in expected {
+        let words = format!("\"about\":\"{about}\",\"level\":\"{level}\"");
+        ensure!(json.contains(&words), "{words}: {json}");
+        ensure!(json.contains(mend), "{mend}: {json}");
+        ensure!(text.contains(&format!("[{level:6}] {about}: ")), "{text}");
+        ensure!(text.contains(mend), "{mend}: {text}");
+    }
+    ensure!(!text.contains('\u{1b}'), "no colours in a pipe");
+    Ok(())
+}
+
+#[test]
+fn redis() -> Result<()> {
+    let safe = RedisServer::builder().append_only(AppendOnly::EverySecond).start()?;
+    finds(&safe.url(), 0, &[("green", "durability", ""), ("green", "permissions", "")])?;
+
+    let server =
+        RedisServer::builder().snapshots(true).max_memory("50mb", "allkeys-lru").start()?;
+    let persistence = ("red", "persistence", "CONFIG SET appendonly yes");
+    let eviction = ("red", "eviction", "maxmemory-policy noeviction");
+    finds(&server.url(), 78, &[persistence, eviction])?;
+
+    let replica = RedisServer::builder().replica_of(&safe).start()?;
+    finds(&replica.url(), 78, &[("red", "role", "the master")])?;
+
+    safe.cli(&[
+        "ACL",
+        "SETUSER",
+        "weak",
+        "on",
+        ">pass",
+        "~*",
+        "&*",
+        "+@connection",
+        "+info",
+        "+config|get",
+    ])?;
+    let weak = format!("redis://weak:pass@127.0.0.1:{}", safe.port());
+    finds(&weak, 78, &[("red", "permissions", "ACL SETUSER")])
+}
+
+#[test]
+fn postgres() -> Result<()> {
+    let server = PostgresServer::builder().config("fsync = off").start()?;
+    let missing = ("red", "permissions", "setup_schema=true");
+    finds(&server.url(), 78, &[("red", "fsync", "ALTER SYSTEM SET fsync = on"), missing])?;
+
+    let server = PostgresServer::start()?;
+    let with_schema = format!("{}?setup_schema=true", server.url());
+    finds(&with_schema, 0, &[("green", "durability", ""), ("green", "permissions", "")])?;
+
+    server.psql("CREATE ROLE weak LOGIN")?;
+    server.psql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO weak")?;
+    let weak = server.url().replace("postgres:", "weak:").replace("weak://", "postgres://");
+    finds(&weak, 78, &[("red", "permissions", "GRANT SELECT, INSERT, UPDATE, DELETE")])?;
+
+    let pooler = PgBouncer::start(&server, PoolMode::Transaction)?;
+    finds(&pooler.url(), 78, &[("red", "pooler", "unprepared_statements=true")])?;
+
+    let indexes = "SELECT indexname FROM pg_indexes WHERE tablename = 'syncguard_locks' AND indexdef LIKE '%(lock_id)'";
+    server.psql(&format!("DROP INDEX {}", server.psql(indexes)?.trim()))?;
+    server.psql("ALTER TABLE syncguard_fence_counters SET UNLOGGED")?;
+    let index = ("red", "index", "CREATE UNIQUE INDEX ON syncguard_locks (lock_id)");
+    let table = ("red", "tables", "ALTER TABLE syncguard_fence_counters SET LOGGED");
+    finds(&server.url(), 78, &[index, table])
+}
+
+#[test]
+fn firestore() -> Result<()> {
+    let server = FirestoreEmulator::start()?;
+    let url = emulator_url(&server)?;
+    finds(&url, 0, &[("green", "clock", ""), ("green", "permissions", "")])
+}
+
+#[test]
+fn sqlite() -> Result<()> {
+    let bench = Bench::file()?;
+    let status = bench.done(&["doctor", "--rounds", "3"])?.status;
+    // Where the tests run may be a container.
+    ensure!([0, 78].contains(&status));
+    let url = format!("{}?synchronous=normal", bench.url);
+    let synchronous = ("yellow", "synchronous", "synchronous=normal");
+    finds(&url, status, &[synchronous, ("green", "permissions", "")])?;
+    Bench::at(url, None).done(&["doctor", "--strict"])?.expect(78)?;
+    // A file in memory is gone after a restart.
+    finds("sqlite:///dev/shm/syncguard-doctor-test.db", 78, &[("red", "file-system", "/var/lib")])?;
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("/dev/shm/syncguard-doctor-test.db{end}"));
+    }
+    Ok(())
+}
+
+/// A store that is away has the status of all commands, for whoever waits until it is there.
+#[test]
+fn a_store_that_is_away() -> Result<()> {
+    let bench = Bench::at("redis://127.0.0.1:1".to_owned(), None);
+    bench.done(&["doctor"])?.expect(69)?;
+    bench.done(&["doctor", "hunter2://x"])?.expect(78)?;
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `syncguard run` in a terminal: Ctrl-C, Ctrl-Z, input, and who is waited for.
+
+use anyhow::{Result, ensure};
+
+use crate::bench::Bench;
+use crate::terminal::Terminal;
+
+#[test]
+fn a_command_reads_from_the_terminal() -> Result<()> {
+    let bench = Bench::file()?;
+    let script =
+        "$SYNCGUARD run k -- sh -c 'echo ready; read -r line; echo got $line'; echo status $?";
+    let terminal = Terminal::start(&bench, script)?;
+    terminal.until("the command", |screen| screen.contains("ready"))?;
+    terminal.keys("hello")?;
+    terminal.keys("Enter")?;
+    terminal.until("its line", |screen| screen.contains("got hello") && screen.contains("status 0"))
+}
+
+#[test]
+fn ctrl_c_is_for_the_command() -> Result<()> {
+    let bench = Bench::file()?;
+    let script = "$SYNCGUARD run k -- sh -c 'trap \"echo caught; exit 4\" INT; echo ready; while :; do sleep 0.1; done'; \
+                  echo status $?";
+    let terminal = Terminal::start(&bench, script)?;
+    terminal.until("the command", |screen| screen.contains("ready"))?;
+    terminal.keys("C-c")?;
+    terminal.until("its end", |screen| screen.contains("caught") && screen.contains("status 4"))?;
+    ensure!(bench.is_free("k")?);
+    Ok(())
+}
+
+/// Ctrl-Z stops both, the shell goes on, and `fg` lets both go on.
+#[test]
+fn ctrl_z_stops_and_fg_goes_on() -> Result<()> {
+    let bench = Bench::file()?;
+    let script = "set -m; $SYNCGUARD run k -- sh -c 'echo ready; read -r line; echo got $line'; \
+                  echo shell $?; fg; echo status $?";
+    let terminal = Terminal::start(&bench, script)?;
+    terminal.until("the command", |screen| screen.contains("ready"))?;
+    terminal.keys("C-z")?;
+    // 128 and SIGSTOP.
+    terminal.until("the shell", |screen| screen.contains("shell 147"))?;
+    terminal.keys("again")?;
+    terminal.keys("Enter")?;
+    terminal.until("its line", |screen| screen.contains("got again") && screen.contains("status 0"))
+}
+
+#[test]
+fn who_waits_sees_for_whom_and_ctrl_c_ends_it() -> Result<()> {
+    let bench = Bench::file()?;
+    let holder = bench.holder("k", &[])?;
+    let terminal = Terminal::start(&bench, "$SYNCGUARD run k -- echo ran; echo status $?")?;
+    terminal.until("the spinner", |screen| screen.contains("who has had the lock"))?;
+    terminal.keys("C-c")?;
+    terminal.until("its end", |screen| {
+        screen.contains("status 130") && !screen.contains("who has had")
+    })?;
+    holder.end()?.expect(0)?;
+    ensure!(bench.is_free("k")?);
+    Ok(())
+}
+
+/// A question on a terminal before a lock is taken away.
+#[test]
+fn release_asks_on_a_terminal() -> Result<()> {
+    let bench = Bench::file()?;
+    let holder = bench.holder("k", &[])?;
+    let release = "$SYNCGUARD release --force k";
+    let terminal = Terminal::start(&bench, &format!("{release}; {release}; echo done"))?;
+    terminal.until("the question", |screen| screen.contains("Take it away? [y/N]"))?;
+    terminal.keys("n")?;
+    terminal.keys("Enter")?;
+    terminal.until("the second", |screen| screen.contains("nothing was changed"))?;
+    ensure!(!bench.is_free("k")?);
+    terminal.keys("y")?;
+    terminal.keys("Enter")?;
+    terminal.until("the end", |screen| screen.contains("released; fences up to"))?;
+    drop(holder);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! `ls`, `watch`, `fence` and `copy-fences`.
+
+use anyhow::{Result, ensure};
+use rustix::process::Signal;
+
+use crate::bench::{Bench, Holds};
+use crate::terminal::Terminal;
+
+/// All that must hold on every store.
+pub(crate) const EVERYWHERE: &[Holds] = &[("ls", ls), ("fence", fence), ("watch", watch)];
+
+fn ls(bench: &Bench) -> Result<()> {
+    let first = bench.holder("ls:a", &[])?;
+    let second = bench.holder("ls:b\u{1b}[2J", &[])?;
+    let other = bench.holder("other", &[])?;
+    let done = bench.done(&["ls", "ls:"])?.expect(0)?;
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    ensure!(lines.len() == 3 && lines[0].starts_with("KEY"), "{done:?}");
+    ensure!(lines[1].starts_with("ls:a ") && lines[2].starts_with("ls:b\u{fffd}[2J "), "{done:?}");
+    ensure!(lines.iter().all(|line| line.chars().count() < 80), "{done:?}");
+    let done = bench.done(&["ls", "--json"])?.expect(0)?;
+    ensure!(done.stdout.lines().count() == 3 && !done.stdout.contains("lockId\""), "{done:?}");
+    ensure!(done.stdout.contains("\"key\":\"other\""), "{done:?}");
+    let done = bench.done(&["ls", "--json", "--reveal", "ls:"])?.expect(0)?;
+    ensure!(done.stdout.matches("\"lockId\":\"").count() == 2, "{done:?}");
+    for holder in [first, second, other] {
+        holder.end()?.expect(0)?;
+    }
+    let done = bench.done(&["ls"])?.expect(0)?;
+    ensure!(done.stdout.is_empty() && done.stderr == "syncguard: no lock is held\n", "{done:?}");
+    Ok(())
+}
+
+fn fence(bench: &Bench) -> Result<()> {
+    let done = bench.done(&["fence", "show", "fence"])?.expect(0)?;
+    ensure!(done.stdout.starts_with("none"), "{done:?}");
+    let done = bench.done(&["fence", "raise", "fence", "41"])?.expect(0)?;
+    ensure!(done.stdout == "000000000000041\n", "{done:?}");
+    // Never down.
+    let done = bench.done(&["fence", "raise", "fence", "000000000000007"])?.expect(0)?;
+    ensure!(done.stdout == "000000000000041\n", "{done:?}");
+    let show = ["run", "fence", "--", "sh", "-c", "echo $SYNCGUARD_FENCE"];
+    ensure!(bench.done(&show)?.expect(0)?.stdout == "000000000000042\n");
+    let done = bench.done(&["fence", "show", "fence", "--json"])?.expect(0)?;
+    ensure!(done.stdout == "{\"fence\":\"000000000000042\",\"key\":\"fence\"}\n", "{done:?}");
+    for bad in ["-1", "x", "9999999999999999"] {
+        bench.done(&["fence", "raise", "fence", "--", bad])?.expect(64)?;
+    }
+    Ok(())
+}
+
+/// In a terminal: it draws in place, follows the size, and gives the screen back.
+fn watch(bench: &Bench) -> Result<()> {
+    let no_terminal = bench.done(&["watch"])?.expect(64)?;
+    ensure!(no_terminal.stderr.contains("watch --json"), "{no_terminal:?}");
+
+    let terminal = Terminal::start(bench, "echo before; $SYNCGUARD watch -i 100ms; echo after $?")?;
+    terminal.until("0 locks", |screen| screen.contains("0 locks, looked at every 100ms"))?;
+    let holder = bench.holder("watch:this", &[])?;
+    terminal
+        .until("the lock", |screen| screen.contains("1 locks") && screen.contains("watch:this"))?;
+    ensure!(!terminal.screen()?.contains("before"), "it has a screen of its own");
+    terminal.resize(60, 2)?;
+    terminal.until("less room", |screen| screen.contains("… and 2 more"))?;
+    terminal.resize(80, 24)?;
+    terminal.until("more room", |screen| screen.contains("watch:this"))?;
+    holder.end()?.expect(0)?;
+    terminal
+        .until("no lock", |screen| screen.contains("0 locks") && !screen.contains("watch:this"))?;
+    terminal.keys("C-c")?;
+    terminal.until("the old screen", |screen| {
+        screen.contains("before") && screen.contains("after 0") && !screen.contains("locks")
+    })?;
+
+    let mut lines = bench.start(&["watch", "--json", "-i", "100ms"])?;
+    ensure!(lines.line()? == "{\"corrupt\":0,\"locks\":[]}");
+    lines.signal(Signal::TERM)?;
+    lines.ended()?.expect(143)?;
+    Ok(())
+}
+
+/// From one store to another, held or not, and again.
+pub(crate) fn copy(from: &Bench, to: &Bench) -> Result<()> {
+    for number in 0..3_u32 {
+        let key = format!("copied:{number}");
+        from.done(&["fence", "raise", &key, &(1000 + number).to_string()])?.expect(0)?;
+    }
+    // One that is ahead stays ahead.
+    to.done(&["fence", "raise", "copied:0", "5000"])?.expect(0)?;
+    let run = |more: &[&str]| {
+        let mut command = from.command(&[&["copy-fences", "--json"][..], more].concat());
+        command.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &to.url);
+        command.output()
+    };
+    let holder = from.holder("copied:held", &[])?;
+    let refused = run(&[])?;
+    ensure!(refused.status.code() == Some(75), "{refused:?}");
+    ensure!(String::from_utf8_lossy(&refused.stderr).contains("--while-held"), "{refused:?}");
+    ensure!(run(&["--while-held"])?.status.success());
+    holder.end()?.expect(0)?;
+    // Again, as after an interruption.
+    let done = run(&[])?;
+    ensure!(done.status.success(), "{done:?}");
+    for (key, least) in
+        [("copied:0", 5001), ("copied:1", 1002), ("copied:2", 1003), ("copied:held", 2)]
+    {
+        let show = ["run", key, "--", "sh", "-c", "echo $SYNCGUARD_FENCE"];
+        let fence: u64 = to.done(&show)?.expect(0)?.stdout.trim().parse()?;
+        ensure!(fence >= least, "{key}: {fence}");
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Looking at processes from outside.
+
+use std::fs;
+
+/// Whether it is there and not only waits to be collected.
+pub(crate) fn is_running(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name is in brackets, and may have anything in it.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
+}
+
+/// Arguments and environment of all processes whose parent this is, and of theirs.
+pub(crate) fn family(pid: u32) -> Vec<(u32, String)> {
+    let mut found = Vec::new();
+    let mut wanted = vec![pid];
+    while let Some(pid) = wanted.pop() {
+        let read = |what| {
+            let bytes = fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).replace('\0', " ")
+        };
+        found.push((pid, format!("{} | {}", read("cmdline"), read("environ"))));
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        wanted.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+    }
+    found
+}

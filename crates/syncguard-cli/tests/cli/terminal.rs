@@ -1,0 +1,79 @@
+//! A terminal: a window of tmux that nobody looks at.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard_test_services::wait;
+use tempfile::TempDir;
+
+use crate::bench::{Bench, LONG};
+
+/// Dropping it ends everything in it.
+pub(crate) struct Terminal {
+    folder: TempDir,
+}
+
+impl Terminal {
+    /// Runs a script in a shell with job control, on this store. `$SYNCGUARD` is the command.
+    pub(crate) fn start(bench: &Bench, script: &str) -> Result<Self> {
+        let terminal = Self { folder: tempfile::tempdir()? };
+        let shell = format!("bash --norc --noprofile -i -c {}; sleep 1000", quoted(script));
+        let mut command = terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24"]);
+        command.args(["-e", &format!("SYNCGUARD_STORE={}", bench.url)]);
+        command.args(["-e", concat!("SYNCGUARD=", env!("CARGO_BIN_EXE_syncguard"))]);
+        command.arg(shell);
+        let output = command.output().context("tmux is missing: apt-get install tmux")?;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(terminal)
+    }
+
+    /// What is on the screen.
+    pub(crate) fn screen(&self) -> Result<String> {
+        let output = self.tmux(&["capture-pane", "-p"]).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Waits for something on the screen.
+    pub(crate) fn until(&self, what: &str, is_there: impl Fn(&str) -> bool) -> Result<()> {
+        let mut last = String::new();
+        let seen = wait::until(what, LONG, || {
+            last = self.screen()?;
+            Ok(is_there(&last))
+        });
+        seen.with_context(|| last)
+    }
+
+    /// Presses keys, as tmux calls them.
+    pub(crate) fn keys(&self, keys: &str) -> Result<()> {
+        let output = self.tmux(&["send-keys", keys]).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(())
+    }
+
+    pub(crate) fn resize(&self, columns: u32, rows: u32) -> Result<()> {
+        let (x, y) = (columns.to_string(), rows.to_string());
+        let output = self.tmux(&["resize-window", "-x", &x, "-y", &y]).output()?;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(())
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(self.folder.path().join("socket")).args(["-f", "/dev/null"]);
+        command.args(arguments).stdin(Stdio::null());
+        // Another one that this runs in is not meant; and all characters are to be seen.
+        command.env_remove("TMUX").env("LC_ALL", "C.UTF-8").env("TERM", "xterm");
+        command
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.tmux(&["kill-server"]).output();
+    }
+}
+
+fn quoted(script: &str) -> String {
+    format!("'{}'", script.replace('\'', "'\\''"))
+}
