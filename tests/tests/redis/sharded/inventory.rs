@@ -32,6 +32,8 @@ async fn all_shards_are_listed_in_the_order_of_the_keys() -> Result<()> {
         let Some(next) = page.next else { break };
         request.after = Some(next);
     }
+    // What the others had taken meanwhile, and not released.
+    keys.retain(|key| !key.ends_with('+'));
     let expected: Vec<String> = (100..200).map(|number| format!("job:{number:06}")).collect();
     assert_eq!(keys, expected);
     assert!(
