@@ -58,6 +58,18 @@ impl Finding {
         Self { level: Level::Red, about, says, mend: None, is_refusal: true }
     }
 
+    /// A pooler in transaction mode, as a failure that speaks of it shows. What fails first is a matter of chance.
+    pub(super) fn of_pooler(failure: &Failure) -> Option<Self> {
+        let says = failure.to_string();
+        says.contains("unprepared statements")
+            .then(|| Self { is_refusal: true, ..Self::pooler(says) })
+    }
+
+    /// Prepared statements are not where they were made.
+    pub(super) fn pooler(says: impl Into<String>) -> Self {
+        Self::red("pooler", says, "add unprepared_statements=true to the URL")
+    }
+
     pub(super) fn with_mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());
         self

@@ -13,7 +13,14 @@ pub(super) async fn examine(backend: &PostgresBackend) -> Option<Finding> {
         return None;
     }
     let (first, second) = (pool.get().await.ok()?, pool.get().await.ok()?);
-    let statement = first.prepare("SELECT 1").await.ok()?;
+    let statement = match first.prepare("SELECT 1").await {
+        Ok(statement) => statement,
+        // Somebody else's statement of this name is on the server.
+        Err(error) if error.code().is_some_and(|code| code.code() == "42P05") => {
+            return Some(Finding::pooler(SAYS));
+        }
+        Err(_) => return None,
+    };
     second.batch_execute("BEGIN").await.ok()?;
     // A statement, so that the pooler gives it a server.
     let kept = second.batch_execute("SELECT 1").await.is_ok();
@@ -22,6 +29,8 @@ pub(super) async fn examine(backend: &PostgresBackend) -> Option<Finding> {
     if !kept || answer.is_ok() {
         return None;
     }
-    let says = "a pooler gives the statements of a session to different servers, and prepared ones are gone there";
-    Some(Finding::red("pooler", says, "add unprepared_statements=true to the URL"))
+    Some(Finding::pooler(SAYS))
 }
+
+const SAYS: &str =
+    "a pooler gives the statements of a session to different servers, where prepared ones are gone";

@@ -25,7 +25,11 @@ pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
         }
         Err((operation, error)) => {
             let mend = mend(backend.capabilities().backend, &error);
-            let finding = Finding::refusal("permissions", &Failure::from(error));
+            let failure = Failure::from(error);
+            if let Some(pooler) = Finding::of_pooler(&failure) {
+                return vec![pooler];
+            }
+            let finding = Finding::refusal("permissions", &failure);
             let says = format!("{operation}: {}", finding.says);
             let finding = Finding { says, ..finding };
             findings.push(match mend {
@@ -88,9 +92,6 @@ fn mend(backend: &str, error: &LockError) -> Option<String> {
         }
         ("firestore", ErrorCode::AuthFailed) => {
             "gcloud projects add-iam-policy-binding PROJECT --member=MEMBER --role=roles/datastore.user"
-        }
-        ("postgres", ErrorCode::InvalidArgument) if error.message().contains("unprepared") => {
-            "add unprepared_statements=true to the URL"
         }
         ("postgres", _) if error.message().contains("setup_schema") => {
             "add setup_schema=true to the URL, once, as a user who may create tables"
