@@ -116,7 +116,8 @@ pub enum Flaw {
     NotIdempotent,
     /// D5: acquire decides by the row it has read without a lock, and writes whatever it has become.
     MissingRowLock,
-    /// D5: extend takes no advisory lock, for which TypeScript's acquire relies on it.
+    /// D5: extend takes no advisory lock, for which TypeScript's acquire relies on it. No guard shows it: when
+    /// the extend commits that late, its holder has given the lock up. Who extends by hand has no guard.
     ExtendWithoutTurn,
     /// D4: the time is that of the transaction's start.
     StaleNow,

@@ -55,7 +55,6 @@ fn every_broken_rule_is_found() {
         Flawed { rules: cleans, ..flawed(Flaw::UnguardedCleanUp, ONE_HOLDER) },
         Flawed { rules: cleans, ..flawed(Flaw::CounterCleanedUp, FENCES_GROW) },
         Flawed { rules: mixed, ..flawed(Flaw::MissingRowLock, ONE_HOLDER) },
-        Flawed { rules: mixed, ..flawed(Flaw::ExtendWithoutTurn, ONE_HOLDER) },
     ] {
         is_found::<Postgres>(&flawed);
     }

@@ -32,7 +32,7 @@ pub struct Postgres {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Row {
+struct Row {
     owner: Owner,
     expires: Ticks,
     /// An extend that was given up has committed after its holder's release had found the lock expired.
