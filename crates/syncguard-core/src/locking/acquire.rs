@@ -124,7 +124,6 @@ pub(super) struct Attempt<'a, B> {
 }
 
 /// What came of an attempt.
-#[expect(clippy::large_enum_variant, reason = "it is on its way to the caller")]
 pub(super) enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
     /// Someone else holds the lock.
