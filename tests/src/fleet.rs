@@ -31,7 +31,7 @@ impl Connected {
     }
 }
 
-/// Connects to `redis://…`, `postgres://…`, `sqlite:FILE`, or the emulator at `firestore://HOST:PORT/PROJECT`.
+/// Connects to `redis://…`, `redis-cluster://…`, `postgres://…`, `sqlite:FILE`, or the emulator at `firestore://HOST:PORT/PROJECT`.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub async fn connect(url: &str) -> Result<Connected> {
     let bound = Duration::from_secs(1);
     let (scheme, _) = url.split_once(':').context("a URL")?;
     let (backend, pool) = match scheme {
-        "redis" => {
+        "redis" | "redis-cluster" => {
             let options = RedisOptions::new().with_command_timeout(bound);
             (DynBackend::new(RedisBackend::connect_with(url, options).await?), None)
         }

@@ -22,6 +22,8 @@ pub enum Group {
     Ownership,
     /// Looking without touching.
     Lookup,
+    /// Saying which key a lock is of, rightly or wrongly.
+    Hints,
     /// Extends that apply to a known expiry alone.
     Expectation,
     /// Fired tokens and dropped futures.

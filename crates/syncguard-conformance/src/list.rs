@@ -178,6 +178,22 @@ macro_rules! __for_each_case {
                 the_helpers_agree_with_the_lookup:
                     "get_by_key, get_by_id, their raw forms and owns say what the lookup says.",
             }
+            hints Hints {
+                a_right_hint_changes_no_answer:
+                    "With the lock's own key as a hint, release, extend and lookup answer as without one.",
+                a_wrong_hint_finds_the_lock_of_the_id:
+                    "A lookup by lock id finds its lock whichever key is the hint.",
+                a_wrong_hint_extends_the_lock_of_the_id:
+                    "An extend with another key as a hint extends the lock with its id, and leaves the lock of that key alone.",
+                a_wrong_hint_releases_the_lock_of_the_id:
+                    "A release with another key as a hint frees the lock with its id, and leaves the lock of that key alone.",
+                a_hint_gives_an_unknown_id_nothing:
+                    "An id that no lock has finds, extends and releases nothing, though its hint is a key that is held.",
+                a_hint_gives_an_old_id_nothing:
+                    "After a release, the lock id finds, extends and releases nothing, though its hint is its key, which somebody else holds.",
+                any_key_can_be_a_hint:
+                    "Every key is allowed as a hint, also one that the store does not let anybody lock.",
+            }
             expectation Expectation {
                 the_stored_expiry_is_expected_rightly:
                     "An extend that expects the stored expiry is carried out like any other.",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{LockError, LockId, NotHeld, Timestamp};
+use syncguard_core::{Key, LockError, LockId, NotHeld, Timestamp};
 
 use crate::document::{Record, Version, delete};
 use crate::error::Fault;
@@ -17,13 +17,23 @@ pub(crate) struct Held {
     duplicates: Vec<Version>,
 }
 
-/// Looks for the lock with this id; one query.
+/// Looks for the lock with this id, under the hint first: one read, then one query if it is not there.
 ///
 /// # Errors
 ///
 /// `Internal` if one of the documents makes no sense, or if two of them are live: then nobody can say
 /// which lock the caller means, and none is touched.
-pub(crate) async fn find(inner: &Inner, lock_id: LockId, attempt: &Attempt) -> Result<Held, Fault> {
+pub(crate) async fn find(
+    inner: &Inner,
+    lock_id: LockId,
+    hint: Option<&Key>,
+    attempt: &Attempt,
+) -> Result<Held, Fault> {
+    if let Some(hint) = hint
+        && let Some(lock) = under_hint(inner, lock_id, hint, attempt).await?
+    {
+        return Ok(Held { lock: Ok(lock), duplicates: Vec::new() });
+    }
     // There should be one at most, and there is no limit, so that more are seen.
     let (parent, collection) = inner.layout.lock_parent();
     let query = query::by_lock_id(collection, lock_id);
@@ -31,6 +41,21 @@ pub(crate) async fn find(inner: &Inner, lock_id: LockId, attempt: &Attempt) -> R
     let now = inner.now()?;
     let records = documents.into_iter().map(Record::read).collect::<Result<Vec<_>, _>>()?;
     Ok(choose(records, lock_id, now)?)
+}
+
+/// The live lock with this id if its key is the hint. What else is there is not asked for, so it is no error
+/// either.
+async fn under_hint(
+    inner: &Inner,
+    lock_id: LockId,
+    hint: &Key,
+    attempt: &Attempt,
+) -> Result<Option<Record>, Fault> {
+    let Ok(name) = inner.layout.lock_name(hint) else { return Ok(None) };
+    let [lock] = inner.client.read(&inner.layout, [&*name], attempt.call_deadline()).await?;
+    let now = inner.now()?;
+    let lock = lock.and_then(|lock| Record::read(lock).ok());
+    Ok(lock.filter(|lock| lock.lock_id == lock_id && lock.is_live(now)))
 }
 
 fn choose(mut records: Vec<Record>, lock_id: LockId, now: Timestamp) -> Result<Held, LockError> {
@@ -75,7 +100,7 @@ fn versions(records: Vec<Record>) -> Vec<Version> {
 #[cfg(test)]
 mod tests {
     use gcloud_sdk::prost_types;
-    use syncguard_core::{ErrorCode, Fence, Key};
+    use syncguard_core::{ErrorCode, Fence};
 
     use super::*;
     use crate::test_logs::logged;

@@ -27,6 +27,8 @@ async fn once(
     attempt: Attempt,
 ) -> Result<ExtendResult, Fault> {
     let known = inner.known_live(request.lock_id)?;
+    // Where it was is known already, and it has changed.
+    let hint = request.key_hint.as_ref().filter(|_| known.is_none());
     if let Some(known) = known.filter(|known| is_expected(request, known)) {
         match prolong(inner, request, known, &attempt).await {
             Ok(expires_at) => return Ok(ExtendResult::Extended { expires_at }),
@@ -35,7 +37,7 @@ async fn once(
             Err(fault) => return Err(fault),
         }
     }
-    let mut held = by_lock_id::find(inner, request.lock_id, &attempt).await?;
+    let mut held = by_lock_id::find(inner, request.lock_id, hint, &attempt).await?;
     held.tidy(inner);
     let found = match held.lock {
         Ok(lock) => Known { version: lock.version, expires_at: lock.expires_at },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{LockError, LockId, LockInfo, LookupBy, LookupRequest};
+use syncguard_core::{Key, LockError, LockId, LockInfo, LookupBy, LookupRequest};
 
 use crate::by_lock_id;
 use crate::document::Record;
@@ -23,7 +23,8 @@ pub(crate) async fn lookup(
             found.map_err(subject)
         }
         LookupBy::LockId(id) => {
-            let found = attempts.run(|attempt| by_lock_id(&inner, *id, attempt)).await;
+            let hint = request.key_hint.as_ref();
+            let found = attempts.run(|attempt| by_lock_id(&inner, *id, hint, attempt)).await;
             found.map_err(|error| error.with_lock_id(*id))
         }
     }
@@ -39,8 +40,9 @@ async fn by_name(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<L
 async fn by_lock_id(
     inner: &Inner,
     lock_id: LockId,
+    hint: Option<&Key>,
     attempt: Attempt,
 ) -> Result<Option<LockInfo>, Fault> {
-    let held = by_lock_id::find(inner, lock_id, &attempt).await?;
+    let held = by_lock_id::find(inner, lock_id, hint, &attempt).await?;
     Ok(held.lock.ok().map(Record::into_info))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{LockError, LockId, ReleaseRequest, ReleaseResult};
+use syncguard_core::{LockError, ReleaseRequest, ReleaseResult};
 
 use crate::by_lock_id;
 use crate::document::delete;
@@ -14,17 +14,20 @@ pub(crate) async fn release(
     inner: Arc<Inner>,
     request: ReleaseRequest,
 ) -> Result<ReleaseResult, LockError> {
-    let lock_id = request.lock_id;
-    let result = inner.attempts().run(|attempt| once(&inner, lock_id, attempt)).await;
-    result.map_err(|error| error.with_lock_id(lock_id))
+    let result = inner.attempts().run(|attempt| once(&inner, &request, attempt)).await;
+    result.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
 async fn once(
     inner: &Arc<Inner>,
-    lock_id: LockId,
+    request: &ReleaseRequest,
     attempt: Attempt,
 ) -> Result<ReleaseResult, Fault> {
-    if let Some(known) = inner.known_live(lock_id)? {
+    let lock_id = request.lock_id;
+    let known = inner.known_live(lock_id)?;
+    // Where it was is known already, and it has changed.
+    let hint = request.key_hint.as_ref().filter(|_| known.is_none());
+    if let Some(known) = known {
         match inner.commit(vec![delete(known.version)], &attempt).await {
             Ok(_) => return Ok(ReleaseResult::Released),
             // Somebody else has extended or ended it. The store knows.
@@ -32,7 +35,7 @@ async fn once(
             Err(fault) => return Err(fault),
         }
     }
-    let mut held = by_lock_id::find(inner, lock_id, &attempt).await?;
+    let mut held = by_lock_id::find(inner, lock_id, hint, &attempt).await?;
     held.tidy(inner);
     match held.lock {
         Ok(lock) => {

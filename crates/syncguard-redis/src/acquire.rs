@@ -3,8 +3,9 @@
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::{AcquireRequest, AcquireResult, LockError, TIME_TOLERANCE, Timestamp, Ttl};
 
-use crate::client::Call;
+use crate::driver::Call;
 use crate::inner::{Answer, Inner};
+use crate::names::Section;
 use crate::words::Word;
 use crate::{names, release, reply, scripts};
 
@@ -24,34 +25,35 @@ async fn attempt(
     caller: &Caller,
 ) -> Result<AcquireResult, LockError> {
     inner.refuse_forgetful_server().await?;
-    let call = |deadline| call(inner, request, deadline);
+    let section = inner.layout.section_of(&request.key)?;
+    let call = |deadline| call(section, request, deadline);
     let sends = |deadline, bound| {
         caller.check()?;
         caller.sends(deadline, bound);
         Ok(())
     };
-    let answer = inner.write(call, inner.wait_replicas, sends).await?.settled()?;
+    let answer = inner.write(section.at(), call, inner.wait_replicas, sends).await?.settled()?;
     let Answer { value, replicated, sent, .. } = answer;
     let granted = reply::acquired(value, request.lock_id)?;
     if let AcquireResult::Acquired(acquired) = &granted.result {
         if granted.is_fresh {
-            inner.learn_from_expiry(sent, acquired.expires_at, request.ttl);
+            inner.learn_from_expiry(section.at(), sent, acquired.expires_at, request.ttl);
         }
         acquired.fence.warn_near_limit("redis", &request.key);
         if let Err(shortfall) = replicated {
-            return Err(give_back(inner, request, shortfall).await);
+            return Err(give_back(inner, section, request, shortfall).await);
         }
     }
     Ok(granted.result)
 }
 
 fn call<'a>(
-    inner: &'a Inner,
+    section: &'a Section,
     request: &'a AcquireRequest,
     deadline: Timestamp,
 ) -> Result<Call<'a, 3, 5>, LockError> {
-    let names = inner.layout.names(&request.key)?;
-    let index = inner.layout.index_name(&request.lock_id)?;
+    let names = section.names(&request.key)?;
+    let index = section.index_name(&request.lock_id)?;
     let [ttl, life] = lifetimes(request.ttl);
     Ok(Call {
         script: &scripts::ACQUIRE,
@@ -75,8 +77,13 @@ pub(crate) fn lifetimes(ttl: Ttl) -> [Word<'static>; 2] {
 }
 
 /// Releases a lock that too few replicas have. What fails here is tried again in the background.
-async fn give_back(inner: &Inner, request: &AcquireRequest, shortfall: LockError) -> LockError {
-    match release::attempt(inner, request.lock_id).await {
+async fn give_back(
+    inner: &Inner,
+    section: &Section,
+    request: &AcquireRequest,
+    shortfall: LockError,
+) -> LockError {
+    match release::attempt(inner, section, request.lock_id).await {
         Ok(_) => shortfall,
         Err(_) => shortfall.with_unknown_outcome(),
     }

@@ -11,13 +11,12 @@ use syncguard_core::{
     Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
     LookupRequest, ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
 };
-use tokio::time::Instant;
 
 use crate::client::Connections;
 use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
-use crate::names::Layout;
+use crate::layout::{KeyLayout, Layout};
 use crate::{acquire, error, extend, is_locked, lookup, release, settle, speech, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
@@ -33,7 +32,7 @@ impl RedisBackend {
     /// | URL | server |
     /// |---|---|
     /// | `redis://[[user:]password@]host[:6379][/database]` | one server |
-    /// | `redis-cluster://[[user:]password@]host[:6379]?node=host:port&…` | a cluster, found from any of its nodes; it needs a `key_prefix` with a hash tag |
+    /// | `redis-cluster://[[user:]password@]host[:6379]?node=host:port&…` | a cluster, found from any of its nodes; [how locks spread over it](crate#cluster) |
     /// | `redis-sentinel://[[user:]password@]host[:26379][/database]?sentinelServiceName=…` | the master that Sentinels name |
     /// | `redis+unix:///path` | a Unix socket, with the feature `unix-sockets` |
     ///
@@ -81,7 +80,7 @@ impl RedisBackend {
     ///
     /// # Errors
     ///
-    /// - `InvalidArgument` for a bad URL or option, a cluster with an untagged prefix, or a URL that
+    /// - `InvalidArgument` for a bad URL or option, a node of a cluster that is connected to as a single server, or a URL that
     ///   needs a feature which is not enabled. The message says what is allowed and shows nothing of
     ///   the URL.
     ///   So is what [strict durability](RedisOptions::with_strict_durability) refuses, and a port that speaks TLS where the URL says that it does not, and the other way round.
@@ -96,17 +95,17 @@ impl RedisBackend {
     pub async fn connect_with(url: &str, options: RedisOptions) -> Result<Self, LockError> {
         let (config, options) = url::parse(url, options)?;
         options.check()?;
-        let (layout, slot) = Self::layout_for(&options, config.server.is_clustered())?;
+        let layout = Layout::new(&options.key_prefix, config.server.is_clustered())?;
         let (servers, tls) = (config.server.hosts(), config.uses_tls());
         let connect_timeout = options.connect_timeout;
         let connecting = async {
-            let opening = Connections::open(config, slot, &options);
+            let opening = Connections::open(config, layout.sections().len(), &options);
             let patience = connect_timeout / 2;
             let connections = speech::explained(servers, tls, patience, opening).await?;
             let inner = Inner::new(connections, layout, options)?;
+            inner.refuse_node_of_cluster().await?;
             inner.check_durability().await?;
-            // What fails here is asked again before the first write, which then says what is wrong.
-            let _ = inner.ask_time(Instant::now() + inner.connections.command_timeout()).await;
+            inner.ask_times().await;
             Ok(Self(Arc::new(inner)))
         };
         tokio::time::timeout(connect_timeout, connecting)
@@ -120,9 +119,14 @@ impl RedisBackend {
     ///
     /// Give it a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
     ///
+    /// On a cluster with [shards](crate#cluster), a client with `max_redirections: 0` in its `ConnectionConfig` is needed:
+    /// following an `ASK`, fred 10.1 takes the answer to another command for its own, and mixes up all that follow.
+    /// Locks find slots that have moved without it.
+    ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad option or a cluster with an untagged prefix.
+    /// `InvalidArgument` for a bad option, or a cluster client that follows redirections with a prefix without a
+    /// hash tag.
     pub fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
         Self::over(&[client], options)
     }
@@ -137,7 +141,8 @@ impl RedisBackend {
         Self::over(pool.clients(), options)
     }
 
-    /// Asks the server how safe locks are on it. Of a cluster, it is the node with the locks.
+    /// Asks the server how safe locks are on it. Of a cluster, these are all masters that have locks of this
+    /// prefix, and the report is the worst of theirs.
     ///
     /// # Errors
     ///
@@ -147,7 +152,7 @@ impl RedisBackend {
     ///
     /// Safe: it only reads.
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
-        let report = durability::report(&self.0.connections).await?;
+        let report = durability::report(&self.0.connections, &self.0.layout).await?;
         Ok(DurabilityReport { signals: self.signals(), ..report })
     }
 
@@ -163,30 +168,24 @@ impl RedisBackend {
 
     fn over(clients: &[Client], options: RedisOptions) -> Result<Self, LockError> {
         options.check()?;
-        let (layout, slot) = Self::layout_for(&options, clients.iter().any(Client::is_clustered))?;
+        let clustered = clients.iter().any(Client::is_clustered);
+        let layout = Layout::new(&options.key_prefix, clustered)?;
+        if layout.kind() != KeyLayout::OneServer
+            && clients.iter().any(|client| client.connection_config().max_redirections > 0)
+        {
+            return Err(LockError::invalid_argument(
+                "a cluster client that follows redirections may mix up the answers of several shards; set \
+                 max_redirections to 0 in its ConnectionConfig, or give the key prefix a hash tag",
+            ));
+        }
         if !clients.iter().all(Client::has_reconnect_policy) {
             tracing::warn!(
                 "a Redis client without a reconnect policy: once its connection is lost, every lock fails"
             );
         }
-        let connections = Connections::over(clients, slot, options.command_timeout);
+        let sections = layout.sections().len();
+        let connections = Connections::over(clients, clustered, sections, options.command_timeout);
         Ok(Self(Arc::new(Inner::new(connections, layout, options)?)))
-    }
-
-    /// The layout, and the slot of everything in it on a cluster.
-    fn layout_for(
-        options: &RedisOptions,
-        cluster: bool,
-    ) -> Result<(Layout, Option<u16>), LockError> {
-        let layout = Layout::new(&options.key_prefix)?;
-        if cluster && !layout.is_tagged() {
-            return Err(LockError::invalid_argument(
-                "on a Redis cluster all records of a lock must be in one slot: give the key prefix a \
-                 hash tag, as in {app}",
-            ));
-        }
-        let slot = cluster.then(|| layout.slot());
-        Ok((layout, slot))
     }
 }
 
@@ -204,8 +203,9 @@ impl LockBackend for RedisBackend {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let inner = Arc::clone(&self.0);
-        let release = async move { release::release(&inner, request.lock_id).await };
-        cancel::finish(request.cancellation.as_ref(), release).await
+        let cancellation = request.cancellation.clone();
+        let release = async move { release::release(&inner, &request).await };
+        cancel::finish(cancellation.as_ref(), release).await
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
@@ -229,7 +229,8 @@ impl LockBackend for RedisBackend {
                 result.map_err(|error| error.with_key(key))
             }
             LookupBy::LockId(lock_id) => {
-                let read = lookup::by_lock_id(&self.0, *lock_id);
+                let hint = request.key_hint.as_ref();
+                let read = Box::pin(lookup::by_lock_id(&self.0, *lock_id, hint));
                 let result = cancel::read(cancellation, read).await;
                 result.map_err(|error| error.with_lock_id(*lock_id))
             }
@@ -237,8 +238,9 @@ impl LockBackend for RedisBackend {
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        let name = self.0.layout.lock_name(&request.key).ok()?;
-        self.0.signals.watch(&name).await
+        let section = self.0.layout.section_of(&request.key).ok()?;
+        let name = section.lock_name(&request.key).ok()?;
+        self.0.signals.watch(section.slot, &name).await
     }
 
     fn inventory(&self) -> Option<Inventory> {
@@ -264,6 +266,7 @@ impl fmt::Debug for RedisBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisBackend")
             .field("key_prefix", &self.0.layout.prefix())
+            .field("layout", &self.0.layout.kind())
             .field("connections", &self.0.connections.len())
             .field("wait_replicas", &self.0.wait_replicas)
             .finish()

@@ -1,10 +1,9 @@
 //! Calls to the server: bounded, each sent once, over any of fred's clients.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fred::clients::{Client, Pipeline, WithOptions};
+use fred::clients::{Client, WithOptions};
 use fred::error::{Error as DriverError, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::socket2::TcpKeepalive;
@@ -12,45 +11,36 @@ use fred::types::config::{
     Blocking, Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig,
 };
 use fred::types::scripts::Script;
-use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
-use syncguard_core::{ErrorCode, LockError};
-use tokio::time::error::Elapsed;
+use fred::types::{ConnectHandle, Value};
+use syncguard_core::LockError;
 use tokio::time::{Instant, timeout_at};
 
-use crate::changes::Changes;
+use crate::cluster::Cluster;
 use crate::config::{RedisOptions, WaitReplicas};
+use crate::driver::{At, Call, Replicated, custom, late, plain, transmit, within};
 use crate::early_timer::EarlyTimer;
 use crate::error::{self, Stage};
-use crate::signals::Signals;
-use crate::words::Word;
 
 /// The connections of a backend.
 pub(crate) struct Connections {
     all: Box<[Connection]>,
     next: AtomicUsize,
     command_timeout: Duration,
-    /// That of all records, on a cluster.
-    slot: Option<u16>,
     early_timer: EarlyTimer,
     /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
     may_interrupt: bool,
+    /// Whether a script may reach two nodes of a cluster.
+    may_send_twice: bool,
     /// The tasks of connections this library opened; they end with it.
     tasks: Box<[ConnectHandle]>,
 }
 
 struct Connection {
     client: WithOptions<Client>,
-    /// Counts answers, and replacements of the connection.
-    answers: AtomicU64,
+    /// For each section, counts answers, and replacements of the connection.
+    answers: Box<[AtomicU64]>,
     /// On a cluster.
-    changes: Option<Changes>,
-}
-
-/// A script with what it is given.
-pub(crate) struct Call<'a, const K: usize, const A: usize> {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: [Word<'a>; K],
-    pub(crate) arguments: [Word<'a>; A],
+    cluster: Option<Cluster>,
 }
 
 /// Until when an answer is waited for.
@@ -71,47 +61,47 @@ pub(crate) struct Sent {
     pub(crate) may_run_again: bool,
 }
 
-/// What a script answered, and whether enough replicas have what it wrote.
-type Replicated = (Value, Result<(), LockError>);
-
-/// A script on its way.
-type Transmission<'a> = Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
-
-/// A command with what follows it.
-type Words = (&'static str, Vec<Value>);
-
 impl Connections {
-    /// Over clients somebody else opened.
-    pub(crate) fn over(clients: &[Client], slot: Option<u16>, command_timeout: Duration) -> Self {
+    /// Over clients somebody else opened. `sections` is how many there are of the layout.
+    pub(crate) fn over(
+        clients: &[Client],
+        clustered: bool,
+        sections: usize,
+        command_timeout: Duration,
+    ) -> Self {
+        // fred 10.1 follows no redirection of a cluster rightly. For an ASK it sends ASKING over the connection
+        // that others are using, and takes the next answer for its own: from then on each answer on that
+        // connection goes to the wrong command. With no redirection it looks where the slots are, and says so.
+        // A client of the program is set to more, and options cannot say none.
+        let follows = clients.iter().map(|client| client.connection_config().max_redirections);
+        let follows = clustered && follows.max().unwrap_or(0) > 0;
         let options = Options {
-            // A lost connection must not make fred send a script again: that is ours to decide. On a
-            // cluster the second attempt is the one after MOVED, which ran nothing. It is also used
-            // where fred closes the connection to a node that leaves the cluster: see `Changes`. With
-            // one attempt, an ASK would end fred's router for good.
-            max_attempts: Some(if slot.is_some() { 2 } else { 1 }),
-            // fred 10.1 follows an ASK to the node that said it, and ends its router for good when
-            // the attempts run out before the redirections do.
-            max_redirections: Some(1),
+            // A lost connection must not make fred send a script again: that is ours to decide. Where it
+            // follows an ASK, one attempt would end its router for good. A second one is used where it closes
+            // the connection to a node that leaves the cluster: see `Cluster`.
+            max_attempts: Some(if follows { 2 } else { 1 }),
+            // It follows an ASK to the node that said it, and ends its router for good when the attempts run out
+            // before the redirections do.
+            max_redirections: Some(u32::from(follows)),
             timeout: Some(command_timeout),
             // While there is no connection, an error at once beats a command sent much later.
             fail_fast: true,
-            cluster_hash: slot.map(ClusterHash::Custom),
             ..Options::default()
         };
         let connection = |client: &Client| Connection {
             client: client.with_options(&options),
-            answers: AtomicU64::new(0),
-            changes: slot.is_some().then(|| Changes::of(client)),
+            answers: (0..sections).map(|_| AtomicU64::new(0)).collect(),
+            cluster: clustered.then(|| Cluster::of(client)),
         };
         Self {
             all: clients.iter().map(connection).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
-            slot,
             early_timer: EarlyTimer::before(command_timeout),
             may_interrupt: clients
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
+            may_send_twice: follows,
             tasks: Box::default(),
         }
     }
@@ -119,9 +109,10 @@ impl Connections {
     /// Opens connections of its own. How long that may take is the caller's business.
     pub(crate) async fn open(
         config: Config,
-        slot: Option<u16>,
+        sections: usize,
         options: &RedisOptions,
     ) -> Result<Self, LockError> {
+        let clustered = config.server.is_clustered();
         let clients: Vec<Client> = (0..options.connections)
             .map(|_| {
                 Client::new(
@@ -132,7 +123,7 @@ impl Connections {
                 )
             })
             .collect();
-        let mut connections = Self::over(&clients, slot, options.command_timeout);
+        let mut connections = Self::over(&clients, clustered, sections, options.command_timeout);
         // Tasks that were started end with this guard, also where a later one fails.
         let mut opened = Opened(Vec::with_capacity(clients.len()));
         let open_all = async {
@@ -153,10 +144,9 @@ impl Connections {
         self.all.len()
     }
 
-    /// How to hear of changes on the same server. `opening` is how long connecting may take.
-    pub(crate) fn signals(&self, opening: Duration) -> Signals {
-        let clients: Vec<Client> = self.all.iter().map(|one| Client::clone(&one.client)).collect();
-        Signals::new(&clients, self.slot, opening, self.command_timeout)
+    /// The clients, for connections like theirs.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.all.iter().map(|one| &*one.client)
     }
 
     /// Whether they were opened here.
@@ -164,8 +154,13 @@ impl Connections {
         !self.tasks.is_empty()
     }
 
+    /// Whether a script may reach two nodes of a cluster.
+    pub(crate) fn may_send_twice(&self) -> bool {
+        self.may_send_twice
+    }
+
     pub(crate) fn is_clustered(&self) -> bool {
-        self.all.iter().any(|connection| connection.changes.is_some())
+        self.all.iter().any(|connection| connection.cluster.is_some())
     }
 
     pub(crate) fn command_timeout(&self) -> Duration {
@@ -175,41 +170,45 @@ impl Connections {
     /// Runs a script that reads: one EVALSHA, and one EVAL where the server does not have it.
     pub(crate) async fn read<'a, const K: usize, const A: usize>(
         &self,
+        at: At,
         call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
     ) -> Result<Value, LockError> {
         let bound = Bound::Usual(Instant::now() + self.command_timeout);
-        Ok(self.send(call, None, bound).await.result?.0)
+        Ok(self.send(at, call, None, bound).await.result?.0)
     }
 
     /// Sends one of the commands that inspect the server.
     pub(crate) async fn inspect(
         &self,
+        at: At,
         command: &'static str,
         arguments: &[&'static str],
     ) -> Result<Value, LockError> {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let answer = custom(&connection.client, command, words).await;
-        self.heard(connection, answers, answer)
+        let answers = connection.answers(at);
+        let answer = custom(&connection.client, plain(command, at), words).await;
+        self.heard(connection, at, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
     /// Sends a command that reads, within the command timeout.
     pub(crate) async fn command(
         &self,
+        at: At,
         command: &'static str,
         words: &[&str],
     ) -> Result<Value, LockError> {
         let words = words.iter().map(|word| Value::from(*word)).collect();
         let until = Instant::now() + self.command_timeout;
-        let answer = self.answer(command, words, until).await;
+        let answer = self.answer(at, command, words, until).await;
         answer.map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
     /// Runs a script that reads many records.
     pub(crate) async fn read_all(
         &self,
+        at: At,
         script: &'static Script,
         names: &[&str],
     ) -> Result<Value, LockError> {
@@ -219,45 +218,52 @@ impl Connections {
             lead.into_iter().chain(names.iter().map(|name| Value::from(*name))).collect()
         };
         let until = Instant::now() + self.command_timeout;
-        let mut answer = self.answer("EVALSHA", words(script.sha1()), until).await;
-        if matches!(&answer, Err(error) if error::is_unknown_script(error)) {
-            let text = script.lua().map_or("", |text| text);
-            answer = self.answer("EVAL", words(text), until).await;
+        let mut may_have_moved = true;
+        let (mut command, mut text): (_, &str) = ("EVALSHA", script.sha1());
+        loop {
+            let answer = self.answer(at, command, words(text), until).await;
+            match &answer {
+                Err(error) if command == "EVALSHA" && error::is_unknown_script(error) => {
+                    (command, text) = ("EVAL", script.lua().map_or("", |text| text));
+                }
+                Err(error) if may_have_moved && error::is_redirection(error) => {
+                    may_have_moved = false;
+                }
+                _ => return answer.map_err(|error| error::from_driver(&error, Stage::Calling)),
+            }
         }
-        answer.map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
     async fn answer(
         &self,
+        at: At,
         command: &'static str,
         words: Vec<Value>,
         until: Instant,
     ) -> Result<Value, DriverError> {
         let connection = self.pick();
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let answer = custom(&connection.client, command, words);
+        let answers = connection.answers(at);
+        let answer = custom(&connection.client, plain(command, at), words);
         let answer = timeout_at(until, answer).await.unwrap_or_else(late);
-        self.heard(connection, answers, answer)
+        self.heard(connection, at, answers, answer)
     }
 
     /// Sends a command without arguments that changes nothing.
     pub(crate) async fn ask(
         &self,
+        at: At,
         command: &'static str,
         until: Instant,
     ) -> Result<Value, LockError> {
-        let connection = self.pick();
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let answer = custom(&connection.client, command, Vec::new());
-        let answer = timeout_at(until, answer).await.unwrap_or_else(late);
-        self.heard(connection, answers, answer)
-            .map_err(|error| error::from_driver(&error, Stage::Asking))
+        let answer = self.answer(at, command, Vec::new(), until).await;
+        answer.map_err(|error| error::from_driver(&error, Stage::Asking))
     }
 
     /// Sends a script by its hash, and in full if the server does not know it. With replicas to wait
     /// for, also says whether enough of them have what it wrote.
     pub(crate) async fn send<'a, const K: usize, const A: usize>(
         &self,
+        at: At,
         call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
         wait: Option<WaitReplicas>,
         bound: Bound,
@@ -266,43 +272,60 @@ impl Connections {
         let client = &connection.client;
         let changes = connection.changes();
         self.early_timer.note_call();
-        let answers = connection.answers.load(Ordering::Relaxed);
-        let mut at = Instant::now();
-        let (until, exactly) = match bound {
+        let answers = connection.answers(at);
+        let mut sent_at = Instant::now();
+        let (until, mut timer) = match bound {
             // One more timer of our own would cost a tenth of the client's time.
             Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
             Bound::Exact(until) => (until, Some(until)),
         };
-        let refused = |error| Sent { result: Err(error), at, may_run_again: false };
-        let mut answer = match call() {
-            Ok(call) => within(exactly, transmit(client, call.by_hash(), wait)).await,
-            Err(error) => return refused(error),
-        };
-        if matches!(&answer, Err(error) if error::is_unknown_script(error)) {
-            answer = match call() {
-                Ok(call) => {
-                    at = Instant::now();
-                    within(Some(until), transmit(client, call.in_full(), wait)).await
+        let (mut is_known, mut may_have_moved) = (true, connection.cluster.is_some());
+        let answer = loop {
+            let words = match call() {
+                Ok(call) if is_known => call.by_hash(),
+                Ok(call) => call.in_full(),
+                Err(error) => {
+                    return Sent { result: Err(error), at: sent_at, may_run_again: false };
                 }
-                Err(error) => return refused(error),
             };
-        }
-        let result = self.heard(connection, answers, answer);
+            let answer = within(timer, transmit(client, at, words, wait)).await;
+            match &answer {
+                Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
+                // Nothing was run. If the slot has moved, the client has looked where to.
+                Err(error) if may_have_moved && error::is_redirection(error) => {
+                    may_have_moved = false;
+                }
+                _ => break answer,
+            }
+            (sent_at, timer) = (Instant::now(), Some(until));
+        };
+        let result = self.heard(connection, at, answers, answer);
         let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
-        Sent { result, at, may_run_again: connection.changes() != changes }
+        Sent {
+            result,
+            at: sent_at,
+            may_run_again: self.may_send_twice && connection.changes() != changes,
+        }
     }
 
     /// Notes an answer, and has the connection replaced if none came since there were so many.
     fn heard<T>(
         &self,
         connection: &Connection,
+        at: At,
         answers: u64,
         answer: Result<T, DriverError>,
     ) -> Result<T, DriverError> {
-        if matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
-            self.replace_if_dead(connection, answers);
+        if !matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
+            if let Some(count) = connection.answers.get(at.section) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        } else if let Some(cluster) = &connection.cluster {
+            if connection.answers(at) == answers {
+                cluster.look_again(&connection.client);
+            }
         } else {
-            connection.answers.fetch_add(1, Ordering::Relaxed);
+            self.replace_if_dead(connection, at, answers);
         }
         answer
     }
@@ -323,10 +346,13 @@ impl Connections {
     ///
     /// fred's own check starts anew with each command it writes, so under load it never finds a
     /// connection dead, and TCP takes a quarter of an hour to. Only for connections opened here.
-    fn replace_if_dead(&self, connection: &Connection, answers: u64) {
+    fn replace_if_dead(&self, connection: &Connection, at: At, answers: u64) {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let is_first =
-            || connection.answers.compare_exchange(answers, answers + 1, success, failure).is_ok();
+        let is_first = || {
+            connection.answers.get(at.section).is_some_and(|count| {
+                count.compare_exchange(answers, answers + 1, success, failure).is_ok()
+            })
+        };
         if self.are_ours() && connection.client.is_connected() && is_first() {
             let client = connection.client.clone();
             tokio::spawn(async move { client.force_reconnection().await });
@@ -335,9 +361,14 @@ impl Connections {
 }
 
 impl Connection {
+    /// How many answers there were from a section.
+    fn answers(&self, at: At) -> u64 {
+        self.answers.get(at.section).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
     /// How often the nodes of a cluster have changed.
     fn changes(&self) -> u64 {
-        self.changes.as_ref().map_or(0, |changes| changes.count(&self.client))
+        self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
     }
 }
 
@@ -363,96 +394,6 @@ impl Drop for Opened {
     }
 }
 
-/// fred has methods for these commands, but those pass the options of a connection over
-/// (`WithOptions` has no `LuaInterface` and dereferences to the bare client), so a script would be
-/// sent up to three times and wait for ever.
-impl<const K: usize, const A: usize> Call<'_, K, A> {
-    fn by_hash(self) -> Words {
-        ("EVALSHA", Word::command(self.script.sha1(), &self.keys, &self.arguments))
-    }
-
-    fn in_full(self) -> Words {
-        let text = self.script.lua().map_or("", |text| text);
-        ("EVAL", Word::command(text, &self.keys, &self.arguments))
-    }
-}
-
-/// Sends a script; with replicas to wait for, WAIT in the same pipeline.
-///
-/// WAIT counts the writes of its own connection: on a new one, after a reconnection in between, it
-/// would find nothing to wait for.
-///
-/// Boxed, as [`custom`] is.
-fn transmit(
-    client: &WithOptions<Client>,
-    (command, words): Words,
-    wait: Option<WaitReplicas>,
-) -> Transmission<'_> {
-    let Some(wait) = wait else {
-        return Box::pin(async move { Ok((client.custom(plain(command), words).await?, Ok(()))) });
-    };
-    Box::pin(async move {
-        let pipeline = Pipeline::from(client.clone());
-        let _: Value = pipeline.custom(plain(command), words).await?;
-        let millis = i64::try_from(wait.timeout.as_millis()).unwrap_or(i64::MAX);
-        let _: Value = pipeline.custom(plain("WAIT"), vec![i64::from(wait.count), millis]).await?;
-        let mut results = pipeline.try_all::<Value>().await.into_iter();
-        let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
-        let value = next()?;
-        Ok((value, confirmed(next(), wait)))
-    })
-}
-
-/// Sends a command.
-///
-/// Boxed, because fred's future takes 5 KB. Every future that it is in would be as large, also where it is
-/// hardly ever used, and would be copied from one into the next.
-fn custom<'a>(
-    client: &'a WithOptions<Client>,
-    command: &'static str,
-    words: Vec<Value>,
-) -> Pin<Box<dyn Future<Output = Result<Value, DriverError>> + Send + 'a>> {
-    Box::pin(async move { client.custom(plain(command), words).await })
-}
-
-async fn within(
-    bound: Option<Instant>,
-    answer: Transmission<'_>,
-) -> Result<Replicated, DriverError> {
-    match bound {
-        None => answer.await,
-        Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(late),
-    }
-}
-
-/// A command that goes to the node that the options of the connection name.
-fn plain(command: &'static str) -> CustomCommand {
-    CustomCommand::new_static(command, ClusterHash::Random, false)
-}
-
-fn late<T>(_: Elapsed) -> Result<T, DriverError> {
-    Err(DriverError::new(ErrorKind::Timeout, "no answer in time"))
-}
-
-fn no_answer() -> DriverError {
-    DriverError::new(ErrorKind::Protocol, "no answer")
-}
-
-fn confirmed(replicas: Result<Value, DriverError>, wait: WaitReplicas) -> Result<(), LockError> {
-    match replicas {
-        Ok(Value::Integer(count)) if count >= i64::from(wait.count) => Ok(()),
-        Ok(Value::Integer(count)) => Err(LockError::new(
-            ErrorCode::ServiceUnavailable,
-            format!(
-                "{count} of {} replicas confirmed the lock within {:?}",
-                wait.count, wait.timeout
-            ),
-        )),
-        Ok(_) => Err(error::from_driver(&no_answer(), Stage::Calling)),
-        Err(error) => Err(error::from_driver(&error, Stage::Calling)),
-    }
-}
-
 fn performance(options: &RedisOptions) -> PerformanceConfig {
     PerformanceConfig {
         default_command_timeout: options.command_timeout,
@@ -467,6 +408,7 @@ fn connection(options: &RedisOptions) -> ConnectionConfig {
         connection_timeout: timeout,
         internal_command_timeout: timeout,
         max_command_attempts: 1,
+        max_redirections: 0,
         tcp: TcpConfig {
             nodelay: Some(true),
             keepalive: Some(TcpKeepalive::new().with_time(Duration::from_secs(30))),

@@ -64,7 +64,7 @@ impl RedisOptions {
     /// What the names of all records start with. Default: `syncguard`.
     ///
     /// Trailing colons are dropped. Up to 951 bytes; neither `fence:` within it nor `fence` at its
-    /// end. On a cluster it needs a hash tag: `{app}`.
+    /// end. On a cluster, one without a hash tag [spreads the locks over all masters](crate#cluster).
     ///
     /// **Never let one prefix be the beginning of another up to a colon**, such as `app` and `app:billing`
     /// on one server. The key `billing:7` under `app` and the key `7` under `app:billing` are one lock, but

@@ -4,10 +4,15 @@ use std::collections::HashMap;
 use std::fmt;
 
 use fred::types::Value;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use syncguard_core::{ErrorCode, LockError, SignalStatus};
 
 use crate::client::Connections;
 use crate::config::WaitReplicas;
+use crate::driver::At;
+use crate::layout::{KeyLayout, Layout};
+use crate::servers::one_section_each;
 
 /// What a server says about how it keeps locks: see
 /// [`RedisBackend::durability_report`](crate::RedisBackend::durability_report).
@@ -20,6 +25,8 @@ pub struct DurabilityReport {
     pub eviction: Eviction,
     /// Master or replica.
     pub role: ServerRole,
+    /// How the locks are spread.
+    pub layout: KeyLayout,
     /// Whether those who wait hear of releases. No risk: without, they look from time to time.
     pub signals: SignalStatus,
 }
@@ -51,6 +58,19 @@ pub enum AppendSync {
     Unverified,
 }
 
+impl Persistence {
+    fn safety(self) -> u8 {
+        match self {
+            Self::SnapshotsOrNothing => 0,
+            Self::AppendOnly(AppendSync::Never) => 1,
+            Self::Unverified => 2,
+            Self::AppendOnly(AppendSync::Unverified) => 3,
+            Self::AppendOnly(AppendSync::EverySecond) => 4,
+            Self::AppendOnly(AppendSync::Always) => 5,
+        }
+    }
+}
+
 /// What happens when the memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,6 +81,16 @@ pub enum Eviction {
     Policy(String),
     /// `INFO` is denied.
     Unverified,
+}
+
+impl Eviction {
+    fn safety(&self) -> u8 {
+        match self {
+            Self::Policy(_) => 0,
+            Self::Unverified => 1,
+            Self::Never => 2,
+        }
+    }
 }
 
 /// The place of a server in its replication.
@@ -76,6 +106,17 @@ pub enum ServerRole {
     Replica,
     /// `INFO` is denied.
     Unverified,
+}
+
+impl ServerRole {
+    /// A lock is as safe as that on the master with the fewest replicas.
+    fn safety(self) -> u64 {
+        match self {
+            Self::Replica => 0,
+            Self::Unverified => 1,
+            Self::Master { replicas } => 2 + u64::from(replicas),
+        }
+    }
 }
 
 /// Something that can break a lock or take a fence back. `Display` says what to change.
@@ -163,6 +204,20 @@ impl fmt::Display for DurabilityRisk {
 }
 
 impl DurabilityReport {
+    /// The worst of two servers.
+    fn and(self, other: Self) -> Self {
+        let persistence = self.persistence.safety() <= other.persistence.safety();
+        let eviction = self.eviction.safety() <= other.eviction.safety();
+        let role = self.role.safety() <= other.role.safety();
+        Self {
+            persistence: if persistence { self.persistence } else { other.persistence },
+            eviction: if eviction { self.eviction } else { other.eviction },
+            role: if role { self.role } else { other.role },
+            layout: self.layout,
+            signals: self.signals,
+        }
+    }
+
     pub(crate) fn log(&self, wait: Option<WaitReplicas>) {
         match self.told(wait) {
             None => tracing::info!(report = ?self, "locks on this Redis server survive a crash"),
@@ -189,12 +244,47 @@ impl DurabilityReport {
     }
 }
 
-/// Asks the server. What it refuses to say is unverified. Of signals it knows nothing.
-pub(crate) async fn report(connections: &Connections) -> Result<DurabilityReport, LockError> {
-    let info = allowed(connections.inspect("INFO", &[]).await)?;
-    let sync = allowed(connections.inspect("CONFIG", &["GET", "appendfsync"]).await)?;
+/// Asks all servers that have locks. What one refuses to say is unverified. Of signals they know nothing.
+pub(crate) async fn report(
+    connections: &Connections,
+    layout: &Layout,
+) -> Result<DurabilityReport, LockError> {
+    let servers = one_section_each(connections, layout).into_iter();
+    let mut asking: FuturesUnordered<_> = servers.map(|at| one(connections, at)).collect();
+    let mut merged: Option<DurabilityReport> = None;
+    while let Some(report) = asking.next().await {
+        let report = report?;
+        merged = Some(match merged {
+            Some(other) => other.and(report),
+            None => report,
+        });
+    }
+    let merged = merged.unwrap_or_else(|| from_info(None, AppendSync::Unverified));
+    Ok(DurabilityReport { layout: layout.kind(), ..merged })
+}
+
+async fn one(connections: &Connections, at: At) -> Result<DurabilityReport, LockError> {
+    let info = allowed(connections.inspect(at, "INFO", &[]).await)?;
+    let sync = allowed(connections.inspect(at, "CONFIG", &["GET", "appendfsync"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
     Ok(from_info(info.as_deref(), append_sync(sync)))
+}
+
+/// Refuses a server that is a node of a cluster. One that does not say so is let be.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a node of a cluster, and the store's failures.
+pub(crate) async fn refuse_node(connections: &Connections) -> Result<(), LockError> {
+    let info = allowed(connections.inspect(At::default(), "INFO", &["cluster"]).await)?;
+    let info = info.as_ref().and_then(Value::as_str);
+    if info.is_some_and(|info| info.lines().any(|line| line.trim() == "cluster_enabled:1")) {
+        return Err(LockError::invalid_argument(
+            "the server is a node of a cluster, whose clients have the locks of this key prefix in 64 \
+             shards; use redis-cluster:// or a cluster client",
+        ));
+    }
+    Ok(())
 }
 
 /// The answer, or none if the server does not let us ask.
@@ -242,6 +332,7 @@ fn from_info(info: Option<&str>, sync: AppendSync) -> DurabilityReport {
             (Some(_), _) => ServerRole::Replica,
             (None, _) => ServerRole::Unverified,
         },
+        layout: KeyLayout::OneServer,
         signals: SignalStatus::Unused,
     }
 }
@@ -275,6 +366,33 @@ mod tests {
         assert_eq!(risks(&replicated, sync, None), [R::FailoverLosesWrites]);
         assert_eq!(risks(&replicated, sync, Some(1)), []);
         assert_eq!(risks(&replicated, sync, Some(2)), [R::TooFewReplicas]);
+    }
+
+    #[test]
+    fn the_worst_of_several_servers_counts() {
+        let report = |info: &str, sync| from_info(Some(info), sync);
+        let good = report(&SAFE.replace("slaves:0", "slaves:2"), AppendSync::Always);
+        for (bad, sync, risk) in [
+            (
+                SAFE.replace("aof_enabled:1", "aof_enabled:0"),
+                AppendSync::Always,
+                DurabilityRisk::NotPersistent,
+            ),
+            (SAFE.to_owned(), AppendSync::Never, DurabilityRisk::NotSynced),
+            (SAFE.to_owned(), AppendSync::Always, DurabilityRisk::TooFewReplicas),
+            (
+                SAFE.replace("maxmemory:0", "maxmemory:1"),
+                AppendSync::Always,
+                DurabilityRisk::Evicts("allkeys-lru".to_owned()),
+            ),
+            (SAFE.replace("master", "slave"), AppendSync::Always, DurabilityRisk::IsReplica),
+        ] {
+            let bad = report(&bad, sync);
+            for merged in [good.clone().and(bad.clone()), bad.and(good.clone())] {
+                assert!(merged.risks(Some(WaitReplicas::new(1))).contains(&risk), "{merged:?}");
+            }
+        }
+        assert_eq!(good.clone().and(good.clone()), good);
     }
 
     #[test]

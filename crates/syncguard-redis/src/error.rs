@@ -70,7 +70,8 @@ const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
     ("max number of clients", RateLimited, "the server has no connection left to give"),
     ("can't run this command", AuthFailed, FORBIDDEN),
     ("can't access at least one of the keys", AuthFailed, FORBIDDEN),
-    ("non local key", InvalidArgument, NEEDS_TAG),
+    // One of the records of a lock is on its way to another node, and the others are still here.
+    ("non local key", ServiceUnavailable, "the cluster is moving the slot"),
     (
         "cluster support disabled",
         InvalidArgument,
@@ -125,8 +126,8 @@ fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
 }
 
 const FORBIDDEN: &str = "the server's access rules forbid a command or a key that locks need";
-const NEEDS_TAG: &str =
-    "the records of a lock are in several slots: the key prefix needs a hash tag";
+const NEEDS_TAG: &str = "the records of a lock are in several slots: use redis-cluster:// or a cluster client, or a key prefix \
+     with a hash tag";
 const NEEDS_CLUSTER: &str =
     "the server is a node of a cluster; use redis-cluster:// or a cluster client";
 const LOST: &str = "the connection was lost";
@@ -155,6 +156,12 @@ pub(crate) fn connect_timed_out() -> LockError {
 /// Whether the server forgot the scripts, or never had this one.
 pub(crate) fn is_unknown_script(error: &DriverError) -> bool {
     error.details().starts_with("NOSCRIPT")
+}
+
+/// Whether a node has refused a command because another one has its slot, or will have it. fred does not follow
+/// where the node points to, but it has looked where the slots are now.
+pub(crate) fn is_redirection(error: &DriverError) -> bool {
+    *error.kind() == ErrorKind::Routing && error.details().starts_with("Too many redirections")
 }
 
 fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static str) {

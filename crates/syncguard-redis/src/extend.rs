@@ -1,10 +1,12 @@
 //! Letting a lock live longer.
 
-use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
+use syncguard_core::{ExtendRequest, ExtendResult, LockError, NotHeld, Timestamp};
 
 use crate::acquire::lifetimes;
-use crate::client::Call;
+use crate::driver::Call;
+use crate::everywhere::{self, Found};
 use crate::inner::{Answer, Inner};
+use crate::names::Section;
 use crate::words::Word;
 use crate::{reply, scripts};
 
@@ -13,27 +15,40 @@ pub(crate) async fn extend(
     inner: &Inner,
     request: &ExtendRequest,
 ) -> Result<ExtendResult, LockError> {
-    attempt(inner, request).await.map_err(|error| error.with_lock_id(request.lock_id))
+    let at = |section| attempt(inner, section, request);
+    let extended = everywhere::find(inner, request.key_hint.as_ref(), at).await;
+    extended.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
-async fn attempt(inner: &Inner, request: &ExtendRequest) -> Result<ExtendResult, LockError> {
+impl Found for ExtendResult {
+    fn is_found(&self) -> bool {
+        *self != Self::NotHeld(NotHeld::NotFound)
+    }
+}
+
+async fn attempt(
+    inner: &Inner,
+    section: &Section,
+    request: &ExtendRequest,
+) -> Result<ExtendResult, LockError> {
     let call = |deadline: Timestamp| {
         let [ttl, life] = lifetimes(request.ttl);
         let expected = request.expected_expiry.map_or(Word::EMPTY, Word::from);
         Ok(Call {
             script: &scripts::EXTEND,
-            keys: [inner.layout.index_name(&request.lock_id)?],
+            keys: [section.index_name(&request.lock_id)?],
             arguments: [request.lock_id.expose().into(), ttl, life, deadline.into(), expected],
         })
     };
-    let answer = inner.write(call, inner.wait_replicas, |_, _| Ok(())).await?.settled()?;
+    let at = section.at();
+    let answer = inner.write(at, call, inner.wait_replicas, |_, _| Ok(())).await?.settled()?;
     let Answer { value, replicated, sent, .. } = answer;
     let (result, time) = reply::extended(value)?;
     if let Some(time) = time {
-        inner.clock.learn(sent, time);
+        inner.clock(at).learn(sent, time);
     }
     if let ExtendResult::Extended { expires_at } = result {
-        inner.learn_from_expiry(sent, expires_at, request.ttl);
+        inner.learn_from_expiry(at, sent, expires_at, request.ttl);
         // The master has it, so it may well hold; only it does not count.
         replicated.map_err(LockError::with_unknown_outcome)?;
     }

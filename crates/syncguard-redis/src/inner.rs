@@ -3,21 +3,25 @@
 use std::time::Duration;
 
 use fred::types::Value;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use syncguard_core::authoring::StoreClock;
 use syncguard_core::{ClientState, ErrorCode, LockError, Timestamp, Ttl};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::client::{Bound, Call, Connections};
+use crate::client::{Bound, Connections};
 use crate::config::{RedisOptions, WaitReplicas};
-use crate::names::Layout;
+use crate::driver::{At, Call};
+use crate::layout::Layout;
 use crate::signals::Signals;
 use crate::{durability, reply};
 
 pub(crate) struct Inner {
     pub(crate) connections: Connections,
     pub(crate) layout: Layout,
-    pub(crate) clock: StoreClock,
+    /// One for each section: they may be on different servers.
+    clocks: Box<[StoreClock]>,
     pub(crate) client_state: ClientState,
     pub(crate) signals: Signals,
     pub(crate) wait_replicas: Option<WaitReplicas>,
@@ -25,6 +29,8 @@ pub(crate) struct Inner {
     strict_durability: bool,
     /// Set once the server was found good enough for strict durability.
     checked: OnceCell<()>,
+    /// Set once the server was found to be no node of a cluster.
+    is_alone: OnceCell<()>,
 }
 
 /// What a script that writes has answered.
@@ -54,14 +60,15 @@ impl Inner {
         options: RedisOptions,
     ) -> Result<Self, LockError> {
         Ok(Self {
-            signals: connections.signals(options.connect_timeout),
+            signals: Signals::new(&connections, options.connect_timeout),
+            clocks: layout.sections().iter().map(|_| StoreClock::new()).collect(),
             connections,
             layout,
-            clock: StoreClock::new(),
             wait_replicas: options.wait_replicas,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
             strict_durability: options.strict_durability,
             checked: OnceCell::new(),
+            is_alone: OnceCell::new(),
             client_state: options.client_state()?,
         })
     }
@@ -71,7 +78,7 @@ impl Inner {
         if self.strict_durability {
             return self.refuse_forgetful_server().await;
         }
-        match durability::report(&self.connections).await {
+        match durability::report(&self.connections, &self.layout).await {
             Ok(report) => report.log(self.wait_replicas),
             Err(error) => {
                 tracing::warn!(%error, "the durability of locks on this Redis server is unverified");
@@ -84,12 +91,24 @@ impl Inner {
     pub(crate) async fn refuse_forgetful_server(&self) -> Result<(), LockError> {
         if self.strict_durability {
             let check = async || {
-                let report = durability::report(&self.connections).await?;
+                let report = durability::report(&self.connections, &self.layout).await?;
                 // What is refused is said by the error alone.
                 report.enforce(self.wait_replicas).inspect(|()| report.log(self.wait_replicas))
             };
             self.checked.get_or_try_init(check).await?;
         }
+        Ok(())
+    }
+
+    /// With an untagged prefix, refuses a server that is a node of a cluster, to a client of this node alone:
+    /// clients of the whole cluster have their locks elsewhere.
+    ///
+    /// What takes a lock need not ask: such a server refuses names in several slots by itself.
+    pub(crate) async fn refuse_node_of_cluster(&self) -> Result<(), LockError> {
+        if self.connections.is_clustered() || self.layout.is_tagged() {
+            return Ok(());
+        }
+        self.is_alone.get_or_try_init(|| durability::refuse_node(&self.connections)).await?;
         Ok(())
     }
 
@@ -99,6 +118,7 @@ impl Inner {
     /// the server refuses, its clock was set since we last heard of it, and the script is sent once more.
     pub(crate) async fn write<'a, const K: usize, const A: usize>(
         &self,
+        at: At,
         call: impl Fn(Timestamp) -> Result<Call<'a, K, A>, LockError>,
         wait: Option<WaitReplicas>,
         sends: impl Fn(Timestamp, Duration) -> Result<(), LockError>,
@@ -106,15 +126,16 @@ impl Inner {
         let timeout = self.connections.command_timeout();
         let until = Instant::now() + timeout;
         let (mut bound, mut left) = (Bound::Usual(until), timeout);
-        if self.clock.deadline(left).is_none() {
-            self.ask_time(until).await?;
+        let clock = self.clock(at);
+        if clock.deadline(left).is_none() {
+            self.ask_time(at, until).await?;
             (bound, left) = (Bound::Exact(until), remaining(until));
         }
         for _ in 0..2 {
-            let deadline = self.clock.deadline(left).ok_or_else(reply::unintelligible)?;
+            let deadline = clock.deadline(left).ok_or_else(reply::unintelligible)?;
             sends(deadline, left)?;
             let call = || call(deadline);
-            let sent = self.connections.send(call, wait, bound).await;
+            let sent = self.connections.send(at, call, wait, bound).await;
             let may_run_again = sent.may_run_again;
             let (value, replicated) = sent.result.map_err(|error| {
                 if may_run_again { error.with_unknown_outcome() } else { error }
@@ -125,7 +146,7 @@ impl Inner {
             if may_run_again {
                 return Err(sent_twice());
             }
-            self.clock.learn(sent.at, time);
+            clock.learn(sent.at, time);
             (bound, left) = (Bound::Exact(until), remaining(until));
             if left.is_zero() {
                 break;
@@ -139,21 +160,38 @@ impl Inner {
     }
 
     /// Learns the server's time. Nothing else is asked for, so nothing can be left behind.
-    pub(crate) async fn ask_time(&self, until: Instant) -> Result<(), LockError> {
+    pub(crate) async fn ask_time(&self, at: At, until: Instant) -> Result<(), LockError> {
         let sent = Instant::now();
-        let answer = self.connections.ask("TIME", until).await?;
+        let answer = self.connections.ask(at, "TIME", until).await?;
         let time = reply::time(&answer).ok_or_else(|| {
             LockError::new(ErrorCode::Internal, "the server's answer to TIME makes no sense")
         })?;
-        self.clock.learn(sent, time);
+        self.clock(at).learn(sent, time);
         Ok(())
     }
 
+    /// Learns the time of all servers at once. What fails is asked again before the first write there.
+    pub(crate) async fn ask_times(&self) {
+        let until = Instant::now() + self.connections.command_timeout();
+        let mut asking: FuturesUnordered<_> = self
+            .layout
+            .sections()
+            .iter()
+            .map(|section| self.ask_time(section.at(), until))
+            .collect();
+        while asking.next().await.is_some() {}
+    }
+
+    /// The clock of the server that a section is on.
+    pub(crate) fn clock(&self, at: At) -> &StoreClock {
+        self.clocks.get(at.section).unwrap_or(&self.clocks[0])
+    }
+
     /// Learns the server's time from the expiry that it has just given a lock.
-    pub(crate) fn learn_from_expiry(&self, sent: Instant, expires_at: Timestamp, ttl: Ttl) {
+    pub(crate) fn learn_from_expiry(&self, at: At, sent: Instant, expires_at: Timestamp, ttl: Ttl) {
         let time = expires_at.as_millis().checked_sub(ttl.as_millis());
         if let Some(Ok(time)) = time.map(Timestamp::from_millis) {
-            self.clock.learn(sent, time);
+            self.clock(at).learn(sent, time);
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Looking over all locks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fred::types::Value;
 use fred::types::scripts::Script;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     CounterPage, CounterRequest, Fence, FenceCounter, Key, ListRequest, LockError, LockInventory,
@@ -12,9 +15,11 @@ use syncguard_core::{
 use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
-use crate::client::{Bound, Call};
+use crate::client::Bound;
+use crate::driver::Call;
 use crate::inner::Inner;
 use crate::listed::{Listed, What};
+use crate::names::Section;
 use crate::sweep::page;
 use crate::words::Word;
 use crate::{reply, scripts};
@@ -49,16 +54,17 @@ impl LockInventory for RedisBackend {
 }
 
 async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<LockPage, LockError> {
+    let section = |listed| inner.layout.section_of_listed(listed);
     let (names, next) = page(inner, What::Locks, request).await?;
     let mut page = LockPage::new(Vec::new(), Vec::new(), next);
     for (listed, answer) in read(inner, &scripts::LIST_LOCKS, &names).await? {
         match reply::found(answer, &listed.name) {
-            Ok(Some(info)) if inner.layout.is_listed(&request.prefix, listed, &info) => {
+            Ok(Some(info)) if section(listed).is_listed(&request.prefix, listed, &info) => {
                 page.locks.push(info);
             }
             Ok(_) => {}
             // Where names are hashed, this may be another kind of record.
-            Err(_) if inner.layout.may_be_no_lock(listed) => {}
+            Err(_) if section(listed).may_be_no_lock(listed) => {}
             Err(_) => page.corrupt.push(hash_key(&listed.name)),
         }
     }
@@ -66,7 +72,7 @@ async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<LockPage, Lo
 }
 
 async fn list_counters(inner: &Inner, request: &ListRequest) -> Result<CounterPage, LockError> {
-    inner.layout.refuse_hashed_counters()?;
+    inner.layout.sections().iter().try_for_each(Section::refuse_hashed_counters)?;
     let (names, next) = page(inner, What::Counters, request).await?;
     let mut page = CounterPage::new(Vec::new(), Vec::new(), next);
     for (listed, answer) in read(inner, &scripts::COUNTERS, &names).await? {
@@ -79,7 +85,7 @@ async fn list_counters(inner: &Inner, request: &ListRequest) -> Result<CounterPa
     Ok(page)
 }
 
-/// Has a script look at each of the records.
+/// Has a script look at each of the records. The answers are in the order of the names.
 async fn read<'n>(
     inner: &Inner,
     script: &'static Script,
@@ -87,31 +93,53 @@ async fn read<'n>(
 ) -> Result<Vec<(&'n Listed, Value)>, LockError> {
     /// So that other commands have their turn in between.
     const AT_ONCE: usize = 200;
-    let mut answers = Vec::with_capacity(names.len());
-    for names in names.chunks(AT_ONCE) {
-        let keys: Vec<&str> = names.iter().map(|listed| listed.name.as_str()).collect();
-        let Value::Array(found) = inner.connections.read_all(script, &keys).await? else {
-            return Err(reply::unintelligible());
-        };
-        if found.len() != names.len() {
-            return Err(reply::unintelligible());
-        }
-        answers.extend(names.iter().zip(found));
+    // A script sees the records of one slot.
+    let mut sections: BTreeMap<usize, Vec<(usize, &Listed)>> = BTreeMap::new();
+    for (place, listed) in names.iter().enumerate() {
+        sections.entry(listed.section).or_default().push((place, listed));
     }
-    Ok(answers)
+    let chunks = sections.values().flat_map(|names| names.chunks(AT_ONCE));
+    let mut reading: FuturesUnordered<_> =
+        chunks.map(|chunk| read_chunk(inner, script, chunk)).collect();
+    let mut answers = Vec::with_capacity(names.len());
+    while let Some(answer) = reading.next().await {
+        answers.extend(answer?);
+    }
+    answers.sort_unstable_by_key(|(place, _)| *place);
+    Ok(names.iter().zip(answers.into_iter().map(|(_, answer)| answer)).collect())
+}
+
+/// Records of one section, with their places among all.
+async fn read_chunk(
+    inner: &Inner,
+    script: &'static Script,
+    chunk: &[(usize, &Listed)],
+) -> Result<Vec<(usize, Value)>, LockError> {
+    let Some((_, first)) = chunk.first() else { return Ok(Vec::new()) };
+    let at = inner.layout.section_of_listed(first).at();
+    let keys: Vec<&str> = chunk.iter().map(|(_, listed)| listed.name.as_str()).collect();
+    match inner.connections.read_all(at, script, &keys).await? {
+        Value::Array(found) if found.len() == chunk.len() => {
+            Ok(chunk.iter().map(|(place, _)| *place).zip(found).collect())
+        }
+        _ => Err(reply::unintelligible()),
+    }
 }
 
 async fn counter(inner: &Inner, key: &Key) -> Result<Option<Fence>, LockError> {
-    let names = inner.layout.names(key)?;
-    let name = names.fence.into_text();
-    match inner.connections.read_all(&scripts::COUNTERS, &[&name]).await? {
+    inner.refuse_node_of_cluster().await?;
+    let section = inner.layout.section_of(key)?;
+    let name = section.names(key)?.fence.into_text();
+    match inner.connections.read_all(section.at(), &scripts::COUNTERS, &[&name]).await? {
         Value::Array(found) if found.len() == 1 => reply::counter(&found[0]),
         _ => Err(reply::unintelligible()),
     }
 }
 
 async fn raise(inner: &Inner, key: &Key, at_least: Fence) -> Result<Fence, LockError> {
-    let name = inner.layout.names(key)?.fence.into_text();
+    inner.refuse_node_of_cluster().await?;
+    let section = inner.layout.section_of(key)?;
+    let name = section.names(key)?.fence.into_text();
     let call = || {
         Ok(Call {
             script: &scripts::RAISE_COUNTER,
@@ -120,7 +148,7 @@ async fn raise(inner: &Inner, key: &Key, at_least: Fence) -> Result<Fence, LockE
         })
     };
     let bound = Bound::Usual(Instant::now() + inner.connections.command_timeout());
-    let sent = inner.connections.send(call, inner.wait_replicas, bound).await;
+    let sent = inner.connections.send(section.at(), call, inner.wait_replicas, bound).await;
     let (value, replicated) = sent.result?;
     let raised = reply::counter(&value)?.ok_or_else(reply::unintelligible)?;
     replicated.map_err(LockError::with_unknown_outcome)?;

@@ -4,7 +4,8 @@ use fred::types::Value;
 use syncguard_core::authoring::CLEAN_UP_GUARD;
 use syncguard_core::{Key, LockError};
 
-use crate::client::{Call, Connections};
+use crate::client::Connections;
+use crate::driver::{At, Call};
 use crate::inner::Inner;
 use crate::words::Word;
 use crate::{reply, scripts};
@@ -12,22 +13,24 @@ use crate::{reply, scripts};
 pub(crate) async fn is_locked(inner: &Inner, key: &Key) -> Result<bool, LockError> {
     let Inner { layout, connections, .. } = inner;
     let script = &scripts::IS_LOCKED;
-    let name = layout.lock_name(key)?;
+    inner.refuse_node_of_cluster().await?;
+    let section = layout.section_of(key)?;
+    let name = section.lock_name(key)?;
     let guard = u64::try_from(CLEAN_UP_GUARD.as_millis()).unwrap_or(u64::MAX);
     let keys = || [name.as_str().into()];
-    let answer = match layout.index_lead() {
+    let answer = match section.index_lead() {
         Some(lead) if inner.cleanup_in_is_locked => {
             let call =
                 || Ok(Call { script, keys: keys(), arguments: [lead.into(), Word::Number(guard)] });
-            connections.read(call).await?
+            connections.read(section.at(), call).await?
         }
-        _ => ask(connections, &name).await?,
+        _ => ask(connections, section.at(), &name).await?,
     };
     reply::locked(answer)
 }
 
 /// Asks for the lock with this name, and only reads.
-pub(crate) async fn ask(connections: &Connections, name: &str) -> Result<Value, LockError> {
+pub(crate) async fn ask(connections: &Connections, at: At, name: &str) -> Result<Value, LockError> {
     let script = &scripts::IS_LOCKED;
-    connections.read(|| Ok(Call { script, keys: [name.into()], arguments: [] })).await
+    connections.read(at, || Ok(Call { script, keys: [name.into()], arguments: [] })).await
 }

@@ -57,10 +57,10 @@
 //! TypeScript library, `redis-cli`. The server tells by client-side caching (`CLIENT TRACKING`, Redis 6 and
 //! Valkey), so a release costs nothing for it, and whoever does not wait pays nothing.
 //!
-//! Signals come over **one more connection for each backend**, in RESP3, which is opened for the first one that
+//! Signals come over **one more connection for each backend** and server, in RESP3, which is opened for the first one that
 //! waits, and closed ten seconds after the last one. It goes where the backend's own connections go, also over
-//! a client of the program: to the same server, to the master that the Sentinels name, to the node of a cluster
-//! that has the locks. It lives on the runtime of the one who waited first; when that ends, the next one
+//! a client of the program: to the same server, to the master that the Sentinels name, to each node of a cluster
+//! that has a lock somebody waits for. It lives on the runtime of the one who waited first; when that ends, the next one
 //! opens another.
 //!
 //! Where there is no such connection, because the server or a proxy does not speak RESP3, because an access
@@ -104,15 +104,52 @@
 //!
 //! # Cluster
 //!
-//! All records of a lock must be in one slot, so the prefix needs a hash tag: `{app}`, not `app`. A
-//! cluster client with an untagged prefix is refused. One prefix is one slot, and so one node.
+//! All records of a lock must be in one slot of the cluster, and so on one node. The key prefix says how the
+//! locks are spread:
 //!
-//! When that slot moves to another node, locks go on as soon as it has arrived. While it moves, keys
-//! that are not locked yet fail with `ServiceUnavailable`: fred 10.1 does not follow `ASK`. Should a node
-//! leave the cluster while a script is on its way to it, fred sends the script a second time, and the
-//! first may be carried out after the second. An acquire or extend that meets such a change fails with
-//! `ServiceUnavailable` and an unknown outcome, and what it was granted is given back; a release may
-//! answer "not found" for a lock it has just freed.
+//! - **Without a hash tag**, as `app`: over 64 shards, and with them over all masters. This is the layout to take,
+//!   and [`KeyLayout::Sharded`] in the report and in `Debug`. Each shard has a slot of its own: `{app:00}` to
+//!   `{app:63}`. Which shard a key is in never changes.
+//! - **With a hash tag**, as `{app}`: all in one slot, and so on one node. Take it for locks that clients of the
+//!   TypeScript library share, which knows no shards, or that a transaction of yours touches together with
+//!   records under the same tag.
+//!
+//! The two have different names and know nothing of each other, so every program of a fleet has to use the same
+//! prefix. A client of a single server that turns out to be a node of a cluster is refused with an untagged
+//! prefix: it would look for the locks in another place. A prefix with a brace and no tag is refused on a
+//! cluster. Whoever moves from a single server to a cluster has new names, and fences that start anew: raise the
+//! counters, or take new keys where the old fences were written down.
+//!
+//! A guard knows its key, so its operations are one script on one node. What has only a lock id, such as a
+//! [`ReleaseRequest`] without a [key hint](ReleaseRequest::with_key_hint), has to ask all 64 shards: they are
+//! asked at once, which is one round trip to each node and 64 scripts. So is a lock that is not where its hint
+//! says, as when it is over. While one of the nodes does not answer, a lock that was not found on the others is an
+//! error, never "not found".
+//!
+//! When a slot moves to another node, its locks go on as soon as it has arrived. While it moves, keys of this
+//! slot that are not locked yet fail with `ServiceUnavailable`: fred 10.1 does not follow `ASK`. When a master
+//! fails, its locks are back when the cluster has made a replica the master, and those of other nodes may fail
+//! meanwhile: fred has one task for all nodes, and looks for the new master with it. A node that is silent is
+//! looked for after the first operation that has waited in vain.
+//!
+//! Over a cluster client of the program with a tagged prefix, fred sends a script a second time should its node
+//! leave the cluster meanwhile, and the first may be carried out after the second. An acquire or extend that meets
+//! such a change fails with `ServiceUnavailable` and an unknown outcome, and what it was granted is given back; a
+//! release may answer "not found" for a lock it has just freed. Connections that this library opens send each
+//! script to one node, and so do clients with `max_redirections: 0`, which the shards
+//! [need](RedisBackend::from_client).
+//!
+//! With [`with_wait_replicas`](RedisOptions::with_wait_replicas), the replicas of the node with the lock are waited for. The durability
+//! report is of all masters that have locks of this prefix, and says the worst of each. Signals come over one connection
+//! to each node that has a lock somebody waits for.
+//!
+//! The shard of a key, for other programs that want to find its records: the first byte of the SHA-256 of
+//! `<prefix>:<key>` modulo 64. A name of more than 974 bytes is hashed before, as a lock's name would be.
+//!
+//! ```console
+//! $ echo $((0x$(printf %s app:job:1 | sha256sum | cut -c1-2) % 64))
+//! 53
+//! ```
 //!
 //! # Access rules
 //!
@@ -125,11 +162,20 @@
 //!   +info +config|get +client|tracking
 //! ```
 //!
+//! For the sharded layout:
+//!
+//! ```text
+//! ACL SETUSER locks on >password resetkeys ~{app:* resetchannels nocommands
+//!   +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping
+//!   +info +config|get +client|tracking +cluster|slots +cluster|info
+//! ```
+//!
 //! To [list locks and counters](LockInventory) a user needs `ACL SETUSER locks +scan` as well.
 //!
 //! `INFO` and `CONFIG GET` are only for the durability report, which says "unverified" without
-//! them. `CLIENT TRACKING` is for [signals](#waiting), and without it those who wait look from time to time. `WAIT` is needed with replicas to wait for; `CLUSTER SLOTS` and `CLUSTER INFO` on a cluster;
-//! `ROLE` behind Sentinel.
+//! them. `CLIENT TRACKING` is for [signals](#waiting), and without it those who wait look from time to time.
+//! `WAIT` is needed with replicas to wait for; `CLUSTER SLOTS` and `CLUSTER INFO` on a cluster; `ROLE` behind
+//! Sentinel.
 //!
 //! # Looking over all locks
 //!
@@ -137,12 +183,13 @@
 //! [listing](LockInventory) is a sweep: `SCAN` over all keys of the database, 1000 at a time, with other commands in
 //! between. The names it has found stay in the cursor, in the program, in the order of the keys: up to
 //! 100 000, and a listing of more sweeps again when those are used up. Each page then reads its records, 200
-//! in a script. Each of these steps takes the [command timeout](RedisOptions::with_command_timeout) at most; the
+//! in a script, with one at least for each shard. Each of these steps takes the [command timeout](RedisOptions::with_command_timeout) at most; the
 //! sweep as a whole has no limit but your cancellation token.
 //!
 //! Redis promises that a sweep shows each key that is there from its beginning to its end, and that is what
 //! a listing promises of locks. If another server has taken the place of the first one meanwhile, the sweep
-//! begins anew; a user without `INFO` is not told. On a cluster the promise does not hold while slots move.
+//! begins anew; a user without `INFO` is not told. On a cluster, all masters that have locks are swept, and anew if
+//! one of their shards has moved meanwhile.
 //!
 //! With a key prefix of more than 227 bytes some names are hashed: a listing of locks then looks at all
 //! records under the prefix, and one of counters is refused.
@@ -156,7 +203,8 @@
 //! # What is stored
 //!
 //! For the key `k` and the prefix `app`: the lock as JSON under `app:k`, the name of the lock under
-//! `app:id:<lock id>`, and the last fence under `app:fence:app:k`. The first two expire with the lock,
+//! `app:id:<lock id>`, and the last fence under `app:fence:app:k`; in the sharded layout with the shard's tag, such as
+//! `{app:06}`, in the place of `app`. The first two expire with the lock,
 //! the counter never. Names of up to 1000 bytes are as they read; longer ones are hashed. It is what
 //! the TypeScript library stores, and both share their locks.
 //!
@@ -179,22 +227,26 @@
 
 mod acquire;
 mod backend;
-mod changes;
 mod client;
+mod cluster;
 mod config;
+mod driver;
 mod durability;
 mod early_timer;
 mod error;
+mod everywhere;
 mod extend;
 mod inner;
 mod inventory;
 mod is_locked;
+mod layout;
 mod listed;
 mod lookup;
 mod names;
 mod release;
 mod reply;
 mod scripts;
+mod servers;
 mod settle;
 mod signals;
 mod speech;
@@ -212,6 +264,7 @@ pub use self::config::{RedisOptions, WaitReplicas};
 pub use self::durability::{
     AppendSync, DurabilityReport, DurabilityRisk, Eviction, Persistence, ServerRole,
 };
+pub use self::layout::KeyLayout;
 
 // So that what people see first compiles.
 #[cfg(doctest)]

@@ -13,13 +13,15 @@ pub(crate) enum What {
 #[derive(Clone)]
 pub(crate) struct Listed {
     pub(crate) name: String,
+    /// Which section of the layout it is in.
+    pub(crate) section: usize,
     rest_at: usize,
 }
 
 impl Listed {
     /// The rest begins at this byte.
-    pub(crate) fn new(name: &str, rest_at: usize) -> Self {
-        Self { name: name.to_owned(), rest_at }
+    pub(crate) fn new(name: &str, section: usize, rest_at: usize) -> Self {
+        Self { name: name.to_owned(), section, rest_at }
     }
 
     /// The user's key, or its hash where the name is hashed.

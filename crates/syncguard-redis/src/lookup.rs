@@ -2,23 +2,42 @@
 
 use syncguard_core::{Key, LockError, LockId, LockInfo};
 
-use crate::client::Call;
+use crate::driver::Call;
+use crate::everywhere::{self, Found};
 use crate::inner::Inner;
+use crate::names::Section;
 use crate::{reply, scripts};
 
 pub(crate) async fn by_key(inner: &Inner, key: &Key) -> Result<Option<LockInfo>, LockError> {
-    let name = inner.layout.lock_name(key)?;
+    inner.refuse_node_of_cluster().await?;
+    let section = inner.layout.section_of(key)?;
+    let name = section.lock_name(key)?;
     let call = || {
         Ok(Call { script: &scripts::LOOKUP_BY_KEY, keys: [name.as_str().into()], arguments: [] })
     };
-    reply::found(inner.connections.read(call).await?, &name)
+    reply::found(inner.connections.read(section.at(), call).await?, &name)
 }
 
 pub(crate) async fn by_lock_id(
     inner: &Inner,
     lock_id: LockId,
+    hint: Option<&Key>,
 ) -> Result<Option<LockInfo>, LockError> {
-    let name = inner.layout.index_name(&lock_id)?.into_text();
+    everywhere::find(inner, hint, |section| attempt(inner, section, lock_id)).await
+}
+
+impl Found for Option<LockInfo> {
+    fn is_found(&self) -> bool {
+        self.is_some()
+    }
+}
+
+async fn attempt(
+    inner: &Inner,
+    section: &Section,
+    lock_id: LockId,
+) -> Result<Option<LockInfo>, LockError> {
+    let name = section.index_name(&lock_id)?.into_text();
     let call = || {
         Ok(Call {
             script: &scripts::LOOKUP_BY_ID,
@@ -26,5 +45,5 @@ pub(crate) async fn by_lock_id(
             arguments: [lock_id.expose().into()],
         })
     };
-    reply::found(inner.connections.read(call).await?, &name)
+    reply::found(inner.connections.read(section.at(), call).await?, &name)
 }

@@ -1,4 +1,4 @@
-//! Where records are stored, and which keys and prefixes would get in their way.
+//! Where the records under one prefix are stored, and which keys and prefixes would get in their way.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
 use syncguard_core::{Key, KeyPrefix, LockError, LockId, LockInfo};
 
+use crate::driver::At;
 use crate::listed::{Listed, What};
 use crate::words::Word;
 
@@ -13,9 +14,13 @@ use crate::words::Word;
 /// `RESERVE_BYTES.REDIS`.
 const LIMITS: StorageLimits = StorageLimits::new(1000, 26);
 
-/// The names of the records under one prefix.
+/// The names of the records under one prefix, all of which are on one server.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Section {
+    /// Which of the sections of a layout it is.
+    pub(crate) index: usize,
+    /// The slot of all its names, on a cluster.
+    pub(crate) slot: Option<u16>,
     prefix: String,
     /// What every user key starts with whose record would be a fence counter. `None` if no user key
     /// is long enough for that.
@@ -38,9 +43,9 @@ pub(crate) struct Names<'a> {
     pub(crate) fence: Word<'a>,
 }
 
-impl Layout {
-    /// Checks a prefix.
-    pub(crate) fn new(prefix: &str) -> Result<Self, LockError> {
+impl Section {
+    /// Checks a prefix. On a cluster it must be tagged.
+    pub(crate) fn new(prefix: &str, index: usize, clustered: bool) -> Result<Self, LockError> {
         let prefix = prefix.trim_end_matches(':').to_owned();
         if prefix.contains("fence:") || prefix.ends_with("fence") {
             return Err(LockError::invalid_argument(
@@ -65,29 +70,22 @@ impl Layout {
             }
             _ => None,
         };
-        Ok(Self { prefix, fence_lead, index_lead, leads })
+        let slot = clustered.then(|| fred::util::redis_keyslot(prefix.as_bytes()));
+        Ok(Self { index, slot, prefix, fence_lead, index_lead, leads })
     }
 
     /// Whether there are keys some of whose names are hashed.
-    fn hashes(&self) -> bool {
+    pub(crate) fn hashes(&self) -> bool {
         self.leads.is_none() || self.index_lead.is_none()
+    }
+
+    /// Where its calls go.
+    pub(crate) fn at(&self) -> At {
+        At { section: self.index, slot: self.slot }
     }
 
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
-    }
-
-    /// Whether all names fall into one slot of a cluster: by the hash tag `{…}` of the prefix.
-    pub(crate) fn is_tagged(&self) -> bool {
-        self.prefix
-            .split_once('{')
-            .and_then(|(_, rest)| rest.split_once('}'))
-            .is_some_and(|(tag, _)| !tag.is_empty())
-    }
-
-    /// The slot of all names, if the prefix is tagged.
-    pub(crate) fn slot(&self) -> u16 {
-        fred::util::redis_keyslot(self.prefix.as_bytes())
     }
 
     /// The names for a user's key.
@@ -100,6 +98,14 @@ impl Layout {
         let lock = make_storage_key(&self.prefix, key, LIMITS)?;
         let fence = make_fence_key(&self.prefix, &lock, LIMITS)?;
         Ok(Names { lock: lock.into_exposed().into(), fence: fence.into_exposed().into() })
+    }
+
+    /// The name that a key's lock would have, whether or not the key is reserved.
+    pub(crate) fn any_lock_name<'a>(&'a self, key: &'a Key) -> Result<Word<'a>, LockError> {
+        match &self.leads {
+            Some(leads) => Ok(Word::Joined(&leads.lock, key.expose())),
+            None => Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed().into()),
+        }
     }
 
     /// The name of a key's lock.
@@ -124,20 +130,22 @@ impl Layout {
         self.index_lead.as_deref()
     }
 
-    /// What `SCAN` is to match: it shows at least the names of these records.
-    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> String {
-        let lead = self.lead(what);
+    /// What `SCAN` is to match, in two parts: what all names of these records begin with, and how they go on. It
+    /// shows at least those.
+    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> [String; 2] {
+        let escaped = |text: &str| {
+            let mut pattern = String::with_capacity(text.len() + 1);
+            for character in text.chars() {
+                if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+                    pattern.push('\\');
+                }
+                pattern.push(character);
+            }
+            pattern
+        };
         // Where names are hashed, only the records say whose they are.
         let prefix = if self.leads.is_some() { prefix.expose() } else { "" };
-        let mut pattern = String::with_capacity(lead.len() + prefix.len() + 1);
-        for character in lead.chars().chain(prefix.chars()) {
-            if matches!(character, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
-                pattern.push('\\');
-            }
-            pattern.push(character);
-        }
-        pattern.push('*');
-        pattern
+        [escaped(&self.lead(what)), escaped(prefix) + "*"]
     }
 
     /// A name that `SCAN` has shown, if it is that of such a record.
@@ -150,7 +158,7 @@ impl Layout {
             } else {
                 self.is_reserved(rest)
             };
-        (!is_another).then(|| Listed::new(name, lead.len()))
+        (!is_another).then(|| Listed::new(name, self.index, lead.len()))
     }
 
     /// Whether the lock of a record that was listed begins so.
@@ -244,12 +252,12 @@ pub(crate) fn json_inside(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    fn layout(prefix: &str) -> Layout {
-        Layout::new(prefix).unwrap()
+    fn layout(prefix: &str) -> Section {
+        Section::new(prefix, 0, false).unwrap()
     }
 
     /// The names of a key's lock and of its counter.
-    fn names(layout: &Layout, key: &str) -> (String, String) {
+    fn names(layout: &Section, key: &str) -> (String, String) {
         let key = Key::new(key).unwrap();
         let Names { lock, fence } = layout.names(&key).unwrap();
         (lock.into_text().into(), fence.into_text().into())
@@ -377,35 +385,24 @@ mod tests {
     #[test]
     fn prefixes_that_could_name_counters_are_refused() {
         for prefix in ["fence", "app:fence", "fence:", "app:fence:x", "defence"] {
-            assert!(Layout::new(prefix).is_err(), "{prefix}");
+            assert!(Section::new(prefix, 0, false).is_err(), "{prefix}");
         }
         for prefix in ["", "app", "fences", "app:", "{app}"] {
-            assert!(Layout::new(prefix).is_ok(), "{prefix}");
+            assert!(Section::new(prefix, 0, false).is_ok(), "{prefix}");
         }
-        assert!(Layout::new(&"p".repeat(980)).is_err());
+        assert!(Section::new(&"p".repeat(980), 0, false).is_err());
     }
 
     #[test]
-    fn a_tag_is_what_redis_takes_for_one() {
-        for (prefix, tagged) in [
-            ("{app}", true),
-            ("x{app}y", true),
-            ("app", false),
-            ("{}", false),
-            ("{}{app}", false),
-            ("{app", false),
-            ("}{", false),
-        ] {
-            assert_eq!(layout(prefix).is_tagged(), tagged, "{prefix}");
-        }
-        let tagged = layout("{app}:locks");
-        let slot = |name: &[u8]| fred::util::redis_keyslot(name);
+    fn all_names_under_a_tag_are_in_one_slot() {
+        let tagged = Section::new("{app}:locks", 0, true).unwrap();
+        let slot = |name: &str| Some(fred::util::redis_keyslot(name.as_bytes()));
         let (lock, fence) = names(&tagged, "a{b}c");
-        assert_eq!(slot(lock.as_bytes()), tagged.slot());
-        assert_eq!(slot(fence.as_bytes()), tagged.slot());
+        assert_eq!(slot(&lock), tagged.slot);
+        assert_eq!(slot(&fence), tagged.slot);
         let id = LockId::generate().unwrap();
         let index = tagged.index_name(&id).unwrap().into_text();
-        assert_eq!(slot(index.as_bytes()), tagged.slot());
+        assert_eq!(slot(&index), tagged.slot);
     }
 
     #[test]

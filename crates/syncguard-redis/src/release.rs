@@ -1,33 +1,48 @@
 //! Giving a lock back.
 
-use syncguard_core::{LockError, LockId, ReleaseResult, Timestamp};
+use syncguard_core::{LockError, LockId, NotHeld, ReleaseRequest, ReleaseResult, Timestamp};
 
-use crate::client::Call;
+use crate::driver::Call;
+use crate::everywhere::{self, Found};
 use crate::inner::Inner;
+use crate::names::Section;
 use crate::{reply, scripts};
 
 /// One release, bounded. It may outlive its caller.
-pub(crate) async fn release(inner: &Inner, lock_id: LockId) -> Result<ReleaseResult, LockError> {
-    Ok(attempt(inner, lock_id).await?.0)
+pub(crate) async fn release(
+    inner: &Inner,
+    request: &ReleaseRequest,
+) -> Result<ReleaseResult, LockError> {
+    let at = |section| async move { Ok(attempt(inner, section, request.lock_id).await?.0) };
+    let released = everywhere::find(inner, request.key_hint.as_ref(), at).await;
+    released.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
-/// A release, with the server's time if there was nothing to release.
+impl Found for ReleaseResult {
+    fn is_found(&self) -> bool {
+        *self != Self::NotHeld(NotHeld::NotFound)
+    }
+}
+
+/// A release of a lock in this section, with the server's time if there was nothing to release.
 pub(crate) async fn attempt(
     inner: &Inner,
+    section: &Section,
     lock_id: LockId,
 ) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
     let call = |deadline: Timestamp| {
         Ok(Call {
             script: &scripts::RELEASE,
-            keys: [inner.layout.index_name(&lock_id)?],
+            keys: [section.index_name(&lock_id)?],
             arguments: [lock_id.expose().into(), deadline.into()],
         })
     };
-    let answer = inner.write(call, None, |_, _| Ok(())).await;
+    let at = section.at();
+    let answer = inner.write(at, call, None, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
         let (result, time) = reply::released(answer.value)?;
         if let Some(time) = time {
-            inner.clock.learn(answer.sent, time);
+            inner.clock(at).learn(answer.sent, time);
         }
         Ok((result, time))
     });

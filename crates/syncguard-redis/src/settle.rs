@@ -10,15 +10,17 @@ use crate::release;
 pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
     // Each sending was announced with its deadline, so nothing was sent.
     let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
-    let (result, time) = release::attempt(inner, acquire.lock_id).await?;
+    // It was sent there and nowhere else, so nothing else need be asked.
+    let section = inner.layout.section_of(&acquire.key)?;
+    let (result, time) = release::attempt(inner, section, acquire.lock_id).await?;
     let is_certain = if result.is_released() {
-        // It was sent once, so nothing else of it can come. On a cluster a second copy may be on its way.
-        !inner.connections.is_clustered()
+        // It was sent once, so nothing else of it can come.
+        !inner.connections.may_send_twice()
     } else {
         time.is_some_and(|time| time > deadline)
     };
     if is_certain {
         return Ok(Settled::Done);
     }
-    Ok(Settled::NotYet(inner.clock.passes_in(deadline)))
+    Ok(Settled::NotYet(inner.clock(section.at()).passes_in(deadline)))
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fred::types::Value;
+use fred::types::config::Server;
 use syncguard_core::{Cursor, ErrorCode, KeyPrefix, ListRequest, LockError};
 
+use crate::driver::At;
 use crate::inner::Inner;
 use crate::listed::{Listed, What};
 use crate::reply;
+use crate::servers::{of_sections, one_section_each};
 
 /// How many names are kept at the most.
 const KEPT: usize = 100_000;
@@ -39,7 +42,7 @@ pub(crate) async fn page(
     });
     let sweep = match kept {
         Some(sweep) => sweep,
-        None => Arc::new(sweep_the_same_server(inner, what, &request.prefix, place).await?),
+        None => Arc::new(sweep_the_same_servers(inner, what, &request.prefix, place).await?),
     };
     let rest = &sweep.names[behind(&sweep)..];
     let page: Vec<Listed> = rest.iter().take(request.page_size).cloned().collect();
@@ -52,47 +55,74 @@ pub(crate) async fn page(
 }
 
 /// Redis promises to show what is there from the beginning of a sweep to its end, if it is one server all
-/// the time. After a fail-over the sweep begins anew.
-async fn sweep_the_same_server(
+/// the time. After a fail-over, and where a slot has moved, the sweep begins anew.
+async fn sweep_the_same_servers(
     inner: &Inner,
     what: What,
     prefix: &KeyPrefix,
     place: &str,
 ) -> Result<Sweep, LockError> {
     const TRIES: usize = 3;
+    inner.refuse_node_of_cluster().await?;
     for _ in 0..TRIES {
-        let before = server(inner).await;
+        let before = servers(inner).await;
         let found = sweep(inner, what, prefix, place).await?;
-        if before == server(inner).await {
+        if before == servers(inner).await {
             return Ok(found);
         }
     }
     Err(LockError::new(
         ErrorCode::ServiceUnavailable,
-        "the server was replaced by another one during each sweep over its keys",
+        "a server was replaced by another one, or shards have moved, during each sweep over the keys",
     ))
 }
 
-/// Which server it is; `None` where the user may not ask.
-async fn server(inner: &Inner) -> Option<String> {
-    let answer = inner.connections.inspect("INFO", &["server"]).await.ok()?;
+/// Which server has what, and the names that the servers give themselves; `None` where the user may not ask.
+async fn servers(inner: &Inner) -> (Vec<Option<Server>>, Vec<Option<String>>) {
+    let Inner { connections, layout, .. } = inner;
+    let mut names = Vec::new();
+    for at in one_section_each(connections, layout) {
+        names.push(server(inner, at).await);
+    }
+    let nodes = of_sections(connections, layout).into_iter().map(|(_, server)| server);
+    (nodes.collect(), names)
+}
+
+async fn server(inner: &Inner, at: At) -> Option<String> {
+    let answer = inner.connections.inspect(at, "INFO", &["server"]).await.ok()?;
     let text = answer.as_str()?;
     let line = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
     Some(line.trim().to_owned())
 }
 
+/// Goes over all servers, one after the other.
 async fn sweep(
     inner: &Inner,
     what: What,
     prefix: &KeyPrefix,
     place: &str,
 ) -> Result<Sweep, LockError> {
-    let pattern = inner.layout.pattern(what, prefix);
     let (mut names, mut is_cut) = (BTreeSet::new(), false);
+    for at in one_section_each(&inner.connections, &inner.layout) {
+        is_cut |= sweep_one(inner, at, (what, prefix, place), &mut names).await?;
+    }
+    let names = names.into_iter().collect();
+    Ok(Sweep { what, prefix: prefix.clone(), names, is_cut })
+}
+
+/// Adds what one server has, and says whether there was too much of it.
+async fn sweep_one(
+    inner: &Inner,
+    at: At,
+    (what, prefix, place): (What, &KeyPrefix, &str),
+    names: &mut BTreeSet<Listed>,
+) -> Result<bool, LockError> {
+    let pattern = inner.layout.pattern(what, prefix);
+    let mut is_cut = false;
     let mut cursor = "0".to_owned();
     loop {
         let words = [cursor.as_str(), "MATCH", &pattern, "COUNT", COUNT];
-        let answer = inner.connections.command("SCAN", &words).await?;
+        let answer = inner.connections.command(at, "SCAN", &words).await?;
         let (next, found) = scanned(&answer).ok_or_else(reply::unintelligible)?;
         for name in found {
             // Names that are no text are not ours.
@@ -108,8 +138,7 @@ async fn sweep(
             }
         }
         if next == "0" {
-            let names = names.into_iter().collect();
-            return Ok(Sweep { what, prefix: prefix.clone(), names, is_cut });
+            return Ok(is_cut);
         }
         cursor = next;
     }

@@ -26,6 +26,18 @@ impl<'a> Word<'a> {
         }
     }
 
+    /// The bytes of a text, part by part.
+    pub(crate) fn for_each_part(&self, mut work: impl FnMut(&[u8])) {
+        match self {
+            Self::Text(text) => work(text.as_bytes()),
+            Self::Joined(first, second) => {
+                work(first.as_bytes());
+                work(second.as_bytes());
+            }
+            Self::Number(number) => work(number.to_string().as_bytes()),
+        }
+    }
+
     /// No word is longer than this, in bytes.
     fn longest(&self) -> usize {
         const MAX_DIGITS: usize = 20;

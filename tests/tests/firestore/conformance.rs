@@ -42,6 +42,7 @@ groups! {
     expiration Expiration
     fencing Fencing
     lookup Lookup
+    hints Hints
     keys Keys
     errors Errors
     cancellation Cancellation

@@ -4,6 +4,7 @@ mod conformance;
 mod errors;
 mod faults;
 mod gateway;
+mod hints;
 mod interop;
 mod inventory;
 mod keys;

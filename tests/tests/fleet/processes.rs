@@ -58,6 +58,7 @@ fn fleets_of_processes_break_no_invariant() {
     println!("SYNCGUARD_SEED={seed}");
     let stores = [
         ("redis", Server::redis as fn() -> Result<Server>),
+        ("redis-cluster", Server::cluster),
         ("postgres", Server::postgres),
         ("firestore", Server::firestore),
         ("sqlite", Server::sqlite),
@@ -134,7 +135,7 @@ fn recorded(store: &Store, seed: u64, folder: &Path) -> Result<String> {
 async fn settle(store: &Store, recorder: &Recorder) -> Result<()> {
     let connected = connect(&store.direct()).await?;
     let backend = Recording::new(connected.backend.clone(), recorder.clone());
-    let registers = Registers::connect(&store.direct(), recorder.clone()).await?;
+    let registers = Registers::connect(&store.registers(), recorder.clone()).await?;
     let locks = longest_ttl(TTL) + TIME_TOLERANCE;
     let deadline = Instant::now() + locks + Duration::from_secs(8);
     for number in 0..KEYS {
@@ -205,7 +206,7 @@ impl<'a> Fleet<'a> {
         let history = self.folder.join(format!("{name}.jsonl"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_fleet-worker"));
         command
-            .args([self.store.breakable(), self.store.direct()])
+            .args([self.store.breakable(), self.store.registers()])
             .arg(&history)
             .args([&name, &self.random.number().to_string(), &KEYS.to_string()])
             .arg(TTL.as_millis().to_string());

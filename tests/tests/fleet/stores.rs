@@ -13,13 +13,14 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::FaultProxy;
-use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use syncguard_tests::register::{POSTGRES_SCHEMA, emulator_client};
 use tempfile::TempDir;
 
 /// A server with what a fleet needs in it.
 pub(crate) enum Server {
     Redis(RedisServer),
+    Cluster(Cluster),
     Postgres(PostgresServer),
     Firestore(FirestoreEmulator),
     Sqlite(SqliteFile),
@@ -75,6 +76,32 @@ impl Drop for SqliteFile {
     }
 }
 
+/// Three masters and three replicas, which are waited for; the registers are on a server beside them.
+pub(crate) struct Cluster {
+    nodes: RedisCluster,
+    registers: RedisServer,
+}
+
+impl Cluster {
+    fn url(&self) -> String {
+        format!("{}&wait_replicas=1", self.nodes.url())
+    }
+
+    fn leftovers(&self) -> Result<(u64, u64)> {
+        let (mut live, mut open) = (0, 0);
+        for node in self.nodes.nodes() {
+            if node.cli(&["ROLE"])?.starts_with("master") {
+                let names = node.cli(&["KEYS", "{syncguard:*"])?;
+                live += names.lines().filter(|name| !name.contains("}:fence:")).count() as u64;
+            }
+            let clients = node.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
+            // One of them asks.
+            open += clients.lines().count().saturating_sub(1) as u64;
+        }
+        Ok((live, open))
+    }
+}
+
 pub(crate) struct Store {
     name: &'static str,
     port: Option<u16>,
@@ -86,6 +113,11 @@ pub(crate) struct Store {
 impl Server {
     pub(crate) fn redis() -> Result<Self> {
         Ok(Self::Redis(RedisServer::start()?))
+    }
+
+    pub(crate) fn cluster() -> Result<Self> {
+        let nodes = RedisCluster::start_with_replicas(3)?;
+        Ok(Self::Cluster(Cluster { nodes, registers: RedisServer::start()? }))
     }
 
     pub(crate) fn postgres() -> Result<Self> {
@@ -107,6 +139,7 @@ impl Server {
         match self {
             Self::Sqlite(_) => "sqlite",
             Self::Redis(_) => "redis",
+            Self::Cluster(_) => "redis-cluster",
             Self::Postgres(_) => "postgres",
             Self::Firestore(_) => "firestore",
         }
@@ -117,7 +150,8 @@ impl Server {
             Self::Redis(server) => Some(server.port()),
             Self::Postgres(server) => Some(server.port()),
             Self::Firestore(server) => Some(server.port()),
-            Self::Sqlite(_) => None,
+            // Its nodes say themselves where they are, past any proxy.
+            Self::Cluster(_) | Self::Sqlite(_) => None,
         }
     }
 }
@@ -133,7 +167,7 @@ impl Store {
         self.name
     }
 
-    /// `None` for a file.
+    /// `None` for a file, and for a cluster.
     pub(crate) fn port(&self) -> Option<u16> {
         self.port
     }
@@ -142,6 +176,8 @@ impl Store {
     pub(crate) fn pause(&self) -> Result<()> {
         self.with(|server| match server {
             Server::Redis(server) => server.pause(),
+            // A master, until its replica has taken over.
+            Server::Cluster(cluster) => cluster.nodes.nodes_mut()[0].pause(),
             Server::Postgres(server) => server.pause(),
             Server::Firestore(server) => server.pause(),
             Server::Sqlite(file) => file.pause(),
@@ -152,6 +188,7 @@ impl Store {
     pub(crate) fn resume(&self) -> Result<()> {
         self.with(|server| match server {
             Server::Redis(server) => server.resume(),
+            Server::Cluster(cluster) => cluster.nodes.nodes_mut()[0].resume(),
             Server::Postgres(server) => server.resume(),
             Server::Firestore(server) => server.resume(),
             Server::Sqlite(file) => file.resume(),
@@ -167,6 +204,15 @@ impl Store {
         self.url_at(self.port)
     }
 
+    /// The URL of the server that has the registers.
+    pub(crate) fn registers(&self) -> String {
+        let apart = self.with(|server| match server {
+            Server::Cluster(cluster) => Some(cluster.registers.url()),
+            _ => None,
+        });
+        apart.unwrap_or_else(|| self.direct())
+    }
+
     /// The URL of the way that can be broken.
     pub(crate) fn breakable(&self) -> String {
         self.url_at(self.proxy.as_ref().map(FaultProxy::port))
@@ -177,6 +223,7 @@ impl Store {
         let Some(port) = port else {
             return self.with(|server| match server {
                 Server::Sqlite(file) => format!("sqlite:{}", file.path()),
+                Server::Cluster(cluster) => cluster.url(),
                 _ => String::new(),
             });
         };
@@ -213,6 +260,7 @@ impl Store {
                 Ok((live.parse()?, open.parse()?))
             }
             Server::Firestore(_) => Ok((0, 0)),
+            Server::Cluster(cluster) => cluster.leftovers(),
             Server::Sqlite(file) => Ok((file.live()?, 0)),
         })
     }

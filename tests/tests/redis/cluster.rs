@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_redis::{
-    ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, RedisBackend,
-    RedisOptions, ReleaseRequest,
+    ErrorCode, ExtendRequest, IsLockedRequest, KeyLayout, LockBackend as _, LookupRequest,
+    RedisBackend, RedisOptions, ReleaseRequest,
 };
 use syncguard_test_services::redis::RedisCluster;
 
-use crate::support::{Raw, request, take};
+use crate::support::{request, take};
 
 const PREFIX: &str = "{app}";
 
@@ -31,20 +31,20 @@ async fn every_operation(backend: &RedisBackend, key: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_untagged_prefix_is_refused() -> Result<()> {
+async fn a_tagged_prefix_is_in_one_slot() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
-    let client = Raw::connect(&cluster.url()).await.0;
-    for prefix in ["app", "{}", "{app", "app}"] {
-        let options = RedisOptions::new().with_key_prefix(prefix);
-        let connected = RedisBackend::connect_with(&cluster.url(), options.clone()).await;
-        let wrapped = RedisBackend::from_client(client.clone(), options);
-        for refused in [connected, wrapped] {
-            let error = refused.unwrap_err();
-            assert_eq!(error.code(), ErrorCode::InvalidArgument);
-            assert!(error.message().contains("hash tag"), "{error}");
-        }
-    }
-    every_operation(&connect(&cluster).await?, "k").await
+    let backend = connect(&cluster).await?;
+    every_operation(&backend, "k").await?;
+    let report = backend.durability_report().await?;
+    assert_eq!(report.layout, KeyLayout::OneServer);
+    // A client of the node that has the slot has the same locks.
+    let owner = cluster.owner_and_other(PREFIX)?.0;
+    let options = RedisOptions::new().with_key_prefix(PREFIX);
+    let alone = RedisBackend::connect_with(&owner.url(), options).await?;
+    let lock = take(&backend, "shared", 60_000).await;
+    assert!(!alone.acquire(request("shared", 1000)).await?.is_acquired());
+    assert!(alone.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ReconnectPolicy};
+use sha2::{Digest as _, Sha256};
 use syncguard_conformance::{Erased, Harness, Late, Shared, conformance_tests};
 use syncguard_redis::{Fence, Key, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
@@ -19,6 +20,7 @@ conformance_tests!(arc, Shared(Redis::single().await));
 conformance_tests!(dyn_backend, Erased(Redis::single().await));
 conformance_tests!(pool, Redis::pooled().await);
 conformance_tests!(cluster, Redis::clustered().await);
+conformance_tests!(sharded, Redis::sharded().await);
 
 /// How backends are made.
 enum Way {
@@ -48,18 +50,37 @@ impl Redis {
     }
 
     async fn clustered() -> Self {
-        static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
-        let url = CLUSTER.get_or_init(|| RedisCluster::start(3).expect("a cluster")).url();
+        let url = cluster_url();
         let raw = Raw::connect(&url).await;
         Self::new(Way::Client(raw.0), "{conformance}", &url).await
+    }
+
+    /// With an untagged prefix.
+    async fn sharded() -> Self {
+        let url = cluster_url();
+        Self::new(Way::Connect(url.clone()), "sharded", &url).await
     }
 
     async fn new(way: Way, prefix: &'static str, url: &str) -> Self {
         Self { way, prefix, raw: Raw::connect(url).await, connected: AtomicUsize::new(0) }
     }
 
+    fn is_sharded(&self) -> bool {
+        self.prefix == "sharded"
+    }
+
+    /// What comes before a key in the names of its records.
+    fn section(&self, key: &Key) -> String {
+        if !self.is_sharded() {
+            return self.prefix.to_owned();
+        }
+        let name = format!("{}:{}", self.prefix, key.expose());
+        let shard = Sha256::digest(name)[0] % 64;
+        format!("{{{}:{shard:02}}}", self.prefix)
+    }
+
     fn name(&self, key: &Key) -> String {
-        format!("{}:{}", self.prefix, key.expose())
+        format!("{}:{}", self.section(key), key.expose())
     }
 }
 
@@ -80,19 +101,22 @@ impl Harness for Redis {
     }
 
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
-        let counter = format!("{}:fence:{}", self.prefix, self.name(key));
+        let counter = format!("{}:fence:{}", self.section(key), self.name(key));
         self.raw.send("SET", &[&counter, &last.get().to_string()]).await;
     }
 
     async fn connect_late(&self) -> Option<Late<RedisBackend>> {
         const LIMIT: Duration = Duration::from_secs(1);
         let options = RedisOptions::new().with_command_timeout(LIMIT);
+        // A cluster's nodes say themselves where they are, so its clients go past a proxy.
+        if self.is_sharded() {
+            return None;
+        }
         let (line, port) = ProxiedLine::start(shared().port());
         let url = format!("redis://127.0.0.1:{port}");
         let backend = match &self.way {
             Way::Connect(_) => RedisBackend::connect_with(&url, options).await,
             Way::Pool(_) => RedisBackend::from_pool(pool(&url).await, options),
-            // A cluster's nodes say themselves where they are, so its clients go past a proxy.
             Way::Client(_) => return None,
         };
         Some(Late::new(backend.expect("a backend"), LIMIT + SLACK, line))
@@ -102,6 +126,11 @@ impl Harness for Redis {
         self.raw.send("SET", &[&self.name(key), "not a lock"]).await;
         true
     }
+}
+
+fn cluster_url() -> String {
+    static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| RedisCluster::start(3).expect("a cluster")).url()
 }
 
 async fn pool(url: &str) -> Pool {

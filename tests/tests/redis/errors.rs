@@ -285,7 +285,8 @@ async fn arguments_that_cannot_work() -> Result<()> {
 #[tokio::test]
 async fn a_single_servers_client_on_a_cluster_node() -> Result<()> {
     let node = RedisServer::builder().cluster(true).start()?;
-    let error = acquire_fails(&backend(&node).await).await;
+    let tagged = RedisOptions::new().with_key_prefix("{tagged}");
+    let error = acquire_fails(&backend_with(&node, tagged).await).await;
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.contains("CLUSTERDOWN") || cause.contains("IO"), "{cause}");
@@ -296,8 +297,10 @@ async fn a_single_servers_client_on_a_cluster_node() -> Result<()> {
         assert!(started.elapsed().as_secs() < 30);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    // Connecting would have found out; a client of the program was not asked.
+    let client = Raw::connect(&node.url()).await.0;
     let options = RedisOptions::new().with_key_prefix("untagged");
-    let error = acquire_fails(&backend_with(&node, options).await).await;
+    let error = acquire_fails(&RedisBackend::from_client(client, options)?).await;
     assert_refused(&error, ErrorCode::InvalidArgument, "CROSSSLOT");
     Ok(())
 }

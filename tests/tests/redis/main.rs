@@ -14,6 +14,8 @@ mod late;
 mod model;
 mod records;
 mod replication;
+mod sharded;
+mod sharded_faults;
 mod signals;
 mod signals_everywhere;
 mod signals_lost;

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use syncguard_core::{
-    CancellationToken, CounterRequest, ErrorCode, Fence, Key, ListRequest, LockInventory,
-    RaiseRequest,
+    CancellationToken, CounterRequest, ErrorCode, Fence, Key, ListRequest, LockBackend,
+    LockInventory, RaiseRequest,
 };
 
 use crate::Harness;
-use crate::client::Seen;
+use crate::client::{Client, Granted, Seen};
 use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::over_all::{OverAll, texts};
+use crate::tasks::pause;
 
 fn keys(prefix: &str, count: usize) -> Result<Vec<Key>, Unexpected> {
     let key = |number| Ok(Key::new(format!("{prefix}{number:03}"))?);
@@ -380,12 +381,7 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
         for _ in 0..ROUNDS {
             // What was answered before binds whatever comes after.
             let floor = over_all.counter(&key).await?.unwrap_or(Fence::ZERO);
-            // To some stores a raise looks as if another one had taken the key and given it back.
-            let lock = loop {
-                if let Some(lock) = client.acquire(&key, LONG).await? {
-                    break lock;
-                }
-            };
+            let lock = free_beside_raises(&client, &key).await?;
             fences.push((floor, lock.fence()?));
             client.released(lock.lock_id).await?;
         }
@@ -418,6 +414,21 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
     let last = over_all.counter(&key).await?;
     ensure!(last >= fences.last().map(|(_, fence)| *fence), "the counter ends at {last:?}");
     Ok(())
+}
+
+/// To some stores a raise looks as if another one had taken the key and given it back.
+async fn free_beside_raises<B: LockBackend>(
+    client: &Client<B>,
+    key: &Key,
+) -> Result<Granted, Unexpected> {
+    const TRIES: usize = 200;
+    for _ in 0..TRIES {
+        if let Some(lock) = client.acquire(key, LONG).await? {
+            return Ok(lock);
+        }
+        pause(1).await;
+    }
+    Err(Unexpected::new(format!("a free key was refused {TRIES} times beside raises")))
 }
 
 pub(crate) async fn a_fired_token_stops_a_look_over_all<H: Harness>(

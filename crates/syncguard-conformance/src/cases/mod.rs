@@ -8,6 +8,7 @@ pub(crate) mod errors;
 pub(crate) mod expectation;
 pub(crate) mod expiration;
 pub(crate) mod fencing;
+pub(crate) mod hints;
 pub(crate) mod inventory;
 pub(crate) mod keys;
 pub(crate) mod late;

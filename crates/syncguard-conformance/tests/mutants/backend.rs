@@ -118,7 +118,8 @@ impl LockBackend for Backend {
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let request = self.visible_token(request, |request| &mut request.cancellation);
-        let (backend, lock_id) = (self.handle(), request.lock_id);
+        let (backend, hint) = (self.handle(), request.key_hint);
+        let lock_id = self.with(|store, _| store.hinted(request.lock_id, hint.as_ref()))?;
         let operation = async move {
             if !backend.has(Flaw::release_reads_and_deletes_later)
                 && !backend.has(Flaw::releases_half_when_dropped)
@@ -169,8 +170,10 @@ impl LockBackend for Backend {
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        let request = self.visible_token(request, |request| &mut request.cancellation);
+        let mut request = self.visible_token(request, |request| &mut request.cancellation);
         let (backend, token) = (self.handle(), request.cancellation.clone());
+        let hint = request.key_hint.take();
+        request.lock_id = self.with(|store, _| store.hinted(request.lock_id, hint.as_ref()))?;
         let operation = async move {
             if !backend.has(Flaw::extend_reads_and_writes_later)
                 && !backend.has(Flaw::extends_half_when_dropped)
@@ -222,7 +225,10 @@ impl LockBackend for Backend {
         let request = self.visible_token(request, |request| &mut request.cancellation);
         cancel::check(request.cancellation.as_ref())?;
         travel().await;
-        self.with(|store, now| store.lookup(&request.by, now))
+        self.with(|store, now| {
+            let by = store.hinted_lookup(request.by, request.key_hint.as_ref())?;
+            store.lookup(&by, now)
+        })
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -117,6 +117,19 @@ flaws! {
     ];
     extends_half_when_dropped => [a_dropped_extend_leaves_a_whole_lock];
 
+    // Hints.
+    takes_the_hint_for_proof => [
+        a_hint_gives_an_unknown_id_nothing, a_hint_gives_an_old_id_nothing,
+        a_wrong_hint_finds_the_lock_of_the_id, a_wrong_hint_extends_the_lock_of_the_id,
+        a_wrong_hint_releases_the_lock_of_the_id,
+    ];
+    looks_only_under_the_hint => [
+        a_wrong_hint_finds_the_lock_of_the_id, a_wrong_hint_extends_the_lock_of_the_id,
+        a_wrong_hint_releases_the_lock_of_the_id, any_key_can_be_a_hint,
+    ];
+    refuses_hints_that_nobody_could_lock => [any_key_can_be_a_hint];
+    finds_nothing_with_a_hint => [a_right_hint_changes_no_answer];
+
     // Expectations.
     ignores_the_expected_expiry => [
         another_expected_expiry_changes_nothing, an_older_extend_that_comes_late_never_shortens,

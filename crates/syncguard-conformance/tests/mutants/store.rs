@@ -4,6 +4,7 @@
 //! not being atomic are apart, so that [`backend`](crate::backend) can put a gap between them.
 
 mod acquire;
+mod hint;
 mod list;
 mod look;
 mod own;

@@ -60,7 +60,9 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
 
     /// Frees the lock with this id, if it is live, in one atomic step.
     ///
-    /// Finds the lock by its id alone, and touches no other lock. Of several releases of one lock
+    /// Finds the lock by its id alone, and touches no other lock. A [key
+    /// hint](ReleaseRequest::with_key_hint) may say where to look first, here as in `extend` and `lookup`; it
+    /// changes no answer, and a backend may ignore it. Of several releases of one lock
     /// exactly one answers [`Released`](ReleaseResult::Released). Fence counters stay.
     ///
     /// # Errors

@@ -4,201 +4,99 @@
 //! A release costs nothing for it; `PUBLISH` in its script would cost the server 4 % of each cycle, also where
 //! nobody waits. Releases of the TypeScript library are heard as well.
 //!
-//! Signals come over a connection of their own, in RESP3. It is opened for the first one who waits, and closed
-//! when nobody has waited for a while. While there is none, `watch` answers that it cannot tell.
+//! Signals come over connections of their own, in RESP3: one to each server that has a lock somebody waits for. It
+//! is opened for the first one who waits there, and closed when nobody has waited for a while. While there is
+//! none, `watch` answers that it cannot tell.
 
 mod board;
 mod route;
 mod session;
+mod source;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fred::clients::Client;
-use syncguard_core::authoring::{Episode, pause};
-use syncguard_core::{KeyWatch, LockError, SignalStatus};
-use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout_at};
+use fred::interfaces::ClusterInterface as _;
+use fred::types::config::Server;
+use syncguard_core::authoring::Episode;
+use syncguard_core::{KeyWatch, SignalStatus};
 
 use self::route::Route;
-use self::session::Session;
+use self::source::{Limits, Source};
+use crate::client::Connections;
 
 /// What a backend does to hear of releases.
 pub(crate) struct Signals {
-    shared: Arc<Shared>,
+    clients: Box<[Client]>,
     limits: Limits,
-}
-
-/// How long things may take.
-#[derive(Clone, Copy)]
-struct Limits {
-    /// Opening a connection.
-    opening: Duration,
-    /// A command.
-    command: Duration,
-}
-
-/// What outlives the backend for as long as a session needs to end.
-struct Shared {
-    route: Route,
-    state: Mutex<State>,
-    /// What is said in the log, once.
-    outage: Episode,
-}
-
-struct State {
-    stage: Stage,
-    /// How many sessions in a row have failed at once.
-    failures: u32,
-}
-
-enum Stage {
-    Unused,
-    /// The session is being opened, or open.
-    Running(Arc<Session>),
-    /// There is no session before this time.
-    Failing(Instant),
-}
-
-/// Why a session is over.
-enum Ending {
-    /// Nobody has waited for a while.
-    Idle,
-    /// The runtime that it was opened in is gone.
-    NoRuntime,
-    /// It cannot be opened, or the connection is lost.
-    Failed(LockError),
+    outage: Arc<Episode>,
+    /// By the node of a cluster; without one there is one at the most.
+    sources: Mutex<Vec<(Option<Server>, Arc<Source>)>>,
 }
 
 impl Signals {
-    /// A session that is lost is replaced once within a call.
-    const SESSIONS: usize = 2;
-
-    /// With connections like those of these clients. `slot` is that of all records on a cluster.
-    pub(crate) fn new(
-        clients: &[Client],
-        slot: Option<u16>,
-        opening: Duration,
-        command: Duration,
-    ) -> Self {
-        let shared = Shared {
-            route: Route::new(clients, slot),
-            state: Mutex::new(State { stage: Stage::Unused, failures: 0 }),
-            outage: Episode::default(),
-        };
-        Self { shared: Arc::new(shared), limits: Limits { opening, command } }
-    }
-
-    /// Begins to listen for the record with this name; `None` if that cannot be done at the moment.
-    pub(crate) async fn watch(&self, name: &str) -> Option<KeyWatch> {
-        let until = Instant::now() + self.limits.command;
-        for _ in 0..Self::SESSIONS {
-            let session = self.session()?;
-            // Given up here, the session goes on opening, for the next one.
-            match timeout_at(until, session.watch(name)).await {
-                Ok(Ok(watch)) => return watch,
-                Ok(Err(session::Over)) => {}
-                Err(_) => return None,
-            }
+    /// With connections like these. `opening` is how long connecting may take.
+    pub(crate) fn new(connections: &Connections, opening: Duration) -> Self {
+        Self {
+            clients: connections.clients().cloned().collect(),
+            limits: Limits { opening, command: connections.command_timeout() },
+            outage: Arc::default(),
+            sources: Mutex::default(),
         }
-        None
     }
 
+    /// Begins to listen for the record with this name; `None` if that cannot be done at the moment. On a
+    /// cluster, `slot` is that of the record.
+    pub(crate) async fn watch(&self, slot: Option<u16>, name: &str) -> Option<KeyWatch> {
+        self.source(slot)?.watch(name).await
+    }
+
+    /// Failing if it is so on any server.
     pub(crate) fn status(&self) -> SignalStatus {
-        let state = self.shared.lock();
-        match &state.stage {
-            Stage::Running(session) if session.is_open() => SignalStatus::Working,
-            Stage::Running(_) if state.failures > 0 => SignalStatus::Failing,
-            Stage::Running(_) | Stage::Unused => SignalStatus::Unused,
-            Stage::Failing(_) => SignalStatus::Failing,
-        }
-    }
-
-    /// The session, which is begun if there is none and it is time for one.
-    fn session(&self) -> Option<Arc<Session>> {
-        let now = Instant::now();
-        if let Some(session) = self.shared.running() {
-            if !session.is_stuck(now) {
-                return Some(session);
+        let mut worst = SignalStatus::Unused;
+        for (_, source) in &*self.sources() {
+            match source.status() {
+                SignalStatus::Failing => return SignalStatus::Failing,
+                SignalStatus::Unused => {}
+                working => worst = working,
             }
-            session.end(Ending::Failed(session::not_driven()));
         }
-        let runtime = Handle::try_current().ok()?;
-        let mut state = self.shared.lock();
-        match &state.stage {
-            Stage::Running(session) => return Some(Arc::clone(session)),
-            Stage::Failing(until) if now < *until => return None,
-            Stage::Failing(_) | Stage::Unused => {}
-        }
-        let (session, run) = Session::begin(&self.shared, self.limits);
-        state.stage = Stage::Running(Arc::clone(&session));
-        drop(state);
-        // Not under the lock: in a runtime that is shutting down, the task ends here.
-        runtime.spawn(run);
-        Some(session)
-    }
-}
-
-/// Nobody will ask for signals any more.
-impl Drop for Signals {
-    fn drop(&mut self) {
-        if let Some(session) = self.shared.running() {
-            session.end(Ending::Idle);
-        }
-    }
-}
-
-impl Shared {
-    /// A session that was lost after so long is replaced at once.
-    const PROVEN: Duration = Duration::from_secs(5);
-    const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-    fn running(&self) -> Option<Arc<Session>> {
-        match &self.lock().stage {
-            Stage::Running(session) => Some(Arc::clone(session)),
-            Stage::Unused | Stage::Failing(_) => None,
-        }
+        worst
     }
 
-    /// A session has been of use.
-    fn works(&self) {
-        if self.outage.ends() {
-            tracing::info!("releases of Redis locks by other processes are heard again");
-        }
-    }
-
-    /// A session is over, which was open for this long.
-    fn ended(&self, session: &Session, ending: Ending, open_for: Option<Duration>) {
-        let mut state = self.lock();
-        let Stage::Running(running) = &state.stage else { return };
-        if Arc::as_ptr(running) != std::ptr::from_ref(session) {
-            return;
-        }
-        let Ending::Failed(error) = ending else {
-            state.stage = Stage::Unused;
-            return;
+    /// That of the server which has the slot, as far as the backend's own client knows.
+    fn source(&self, slot: Option<u16>) -> Option<Arc<Source>> {
+        let nodes = match slot {
+            Some(_) => Some(self.clients.iter().find_map(Client::cached_cluster_state)?),
+            None => None,
         };
-        let now = Instant::now();
-        if open_for.is_some_and(|time| time >= Self::PROVEN) {
-            state.failures = 0;
-            state.stage = Stage::Failing(now);
-        } else {
-            let pause = Self::SHORTEST_PAUSE * 2_u32.saturating_pow(state.failures.min(10));
-            state.failures = state.failures.saturating_add(1);
-            state.stage = Stage::Failing(now + pause::jittered(pause.min(Self::LONGEST_PAUSE)));
+        let server = match (&nodes, slot) {
+            (Some(nodes), Some(slot)) => Some(nodes.get_server(slot)?.clone()),
+            _ => None,
+        };
+        let mut sources = self.sources();
+        if let Some((_, source)) = sources.iter().find(|(other, _)| *other == server) {
+            return Some(Arc::clone(source));
         }
-        drop(state);
-        if self.outage.begins() {
-            tracing::warn!(
-                %error,
-                "releases of Redis locks by other processes are not heard; whoever waits for a lock looks \
-                 again from time to time"
-            );
+        let route = Route::new(&self.clients, server.clone());
+        let source = Arc::new(Source::new(route, Arc::clone(&self.outage), self.limits));
+        let mut gone = Vec::new();
+        if let Some(nodes) = nodes {
+            let masters = nodes.unique_primary_nodes();
+            let is_gone = |server: &Option<Server>| {
+                server.as_ref().is_some_and(|server| !masters.contains(server))
+            };
+            gone.extend(sources.extract_if(.., |(server, _)| is_gone(server)));
         }
+        sources.push((server, Arc::clone(&source)));
+        drop(sources);
+        // Whoever hears that these are over may ask for a watch at once.
+        drop(gone);
+        Some(source)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sources(&self) -> MutexGuard<'_, Vec<(Option<Server>, Arc<Source>)>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,40 +3,37 @@
 use std::time::Duration;
 
 use fred::clients::Client;
-use fred::interfaces::{ClientLike, ClusterInterface};
+use fred::interfaces::ClientLike;
 use fred::types::RespVersion;
-use fred::types::config::{Config, ConnectionConfig, PerformanceConfig, ServerConfig};
+use fred::types::config::{Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig};
 use syncguard_core::{ErrorCode, LockError};
 
 /// The server that the locks are on: as the clients of the backend find it.
 pub(super) struct Route {
     clients: Box<[Client]>,
-    /// That of all records, on a cluster.
-    slot: Option<u16>,
+    /// The node, on a cluster.
+    node: Option<Server>,
 }
 
 impl Route {
     /// How many changes may wait to be passed on. With more, all watches end.
     const BACKLOG: usize = 256;
 
-    pub(super) fn new(clients: &[Client], slot: Option<u16>) -> Self {
-        Self { clients: clients.into(), slot }
+    pub(super) fn new(clients: &[Client], node: Option<Server>) -> Self {
+        Self { clients: clients.into(), node }
     }
 
     /// A client that is not connected yet. It connects once, and does not reconnect: what the server knows of
     /// a connection goes with it.
     ///
-    /// On a cluster it is one of the node that has the records, as far as the backend's own client knows it.
     /// With Sentinel, it asks them for the master.
     pub(super) fn client(&self, command_timeout: Duration) -> Result<Client, LockError> {
         let connected = self.clients.iter().find(|client| client.is_connected());
         let client = connected.or(self.clients.first()).ok_or_else(no_connection)?;
         let mut config =
             Config { version: RespVersion::RESP3, fail_fast: true, ..client.client_config() };
-        if let Some(slot) = self.slot {
-            let nodes = client.cached_cluster_state().ok_or_else(no_connection)?;
-            let server = nodes.get_server(slot).ok_or_else(no_connection)?.clone();
-            config.server = ServerConfig::Centralized { server };
+        if let Some(node) = &self.node {
+            config.server = ServerConfig::Centralized { server: node.clone() };
         }
         let performance = PerformanceConfig {
             default_command_timeout: command_timeout,

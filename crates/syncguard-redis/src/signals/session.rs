@@ -16,8 +16,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::board::{Board, Watcher};
-use super::{Ending, Limits, Shared};
+use super::source::{Ending, Limits, Shared};
 use crate::client::Connections;
+use crate::driver::At;
 use crate::error::{self, Stage};
 use crate::{is_locked, reply};
 
@@ -149,7 +150,7 @@ impl Session {
 
     /// Whether a lock is live; `None` if its record makes no sense.
     async fn look(&self, connections: &Connections, name: &str) -> Result<Option<bool>, Over> {
-        match is_locked::ask(connections, name).await {
+        match is_locked::ask(connections, At::default(), name).await {
             Ok(answer) => {
                 self.was_heard.store(true, Ordering::Relaxed);
                 if !self.has_worked.swap(true, Ordering::Relaxed)
@@ -246,7 +247,7 @@ impl Session {
                 }
             } else if !self.was_heard.swap(false, Ordering::Relaxed) {
                 self.lock().due = now + patience + Self::GRACE;
-                connections.ask("PING", now + patience).await?;
+                connections.ask(At::default(), "PING", now + patience).await?;
             }
         }
     }
@@ -325,8 +326,8 @@ async fn open(client: &Client, command: Duration) -> Result<(Connections, Driver
     let connected = tokio::join!(biased; client.wait_for_connect(), start).0;
     connected.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
     let driver = driver.ok_or_else(lost)?;
-    let connections = Connections::over(std::slice::from_ref(client), None, command);
-    connections.inspect("CLIENT", &["TRACKING", "ON"]).await?;
+    let connections = Connections::over(std::slice::from_ref(client), false, 1, command);
+    connections.inspect(At::default(), "CLIENT", &["TRACKING", "ON"]).await?;
     Ok((connections, driver))
 }
 

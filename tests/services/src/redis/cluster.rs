@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use super::RedisServer;
 use crate::wait;
 
-/// Redis servers that share the slots between them.
+/// Redis servers that share the slots between them. With replicas, each master has one, which takes over when the
+/// master has been silent for two seconds.
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
@@ -20,15 +21,121 @@ impl RedisCluster {
     ///
     /// When the servers do not start or do not find each other.
     pub fn start(masters: u16) -> Result<Self> {
+        Self::start_nodes(masters, masters)
+    }
+
+    /// Starts `masters` servers (three or more), and a replica for each of them.
+    ///
+    /// The first half of [`nodes`](Self::nodes) are the masters, the other half their replicas, in the same
+    /// order.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), and when a replica does not follow its master.
+    pub fn start_with_replicas(masters: u16) -> Result<Self> {
+        let cluster = Self::start_nodes(masters, 2 * masters)?;
+        let (masters, replicas) = cluster.nodes.split_at(usize::from(masters));
+        for (master, replica) in masters.iter().zip(replicas) {
+            let id = id(master)?;
+            // Not before the replica has heard of it.
+            wait::until("a known master", TIMEOUT, || {
+                Ok(replica.cli(&["CLUSTER", "REPLICATE", &id]).is_ok())
+            })?;
+        }
+        for replica in replicas {
+            replica.wait_for_info("replication", "master_link_status:up")?;
+        }
+        cluster.wait_until_ok()?;
+        Ok(cluster)
+    }
+
+    fn start_nodes(masters: u16, nodes: u16) -> Result<Self> {
         ensure!(masters >= 3, "a Redis cluster has three masters or more");
-        let nodes = (0..masters)
+        let nodes = (0..nodes)
             .map(|_| RedisServer::builder().cluster(true).start())
             .collect::<Result<Vec<_>>>()?;
         let cluster = Self { nodes };
         cluster.share_slots(masters)?;
-        cluster.introduce()?;
+        cluster.introduce(&cluster.nodes)?;
         cluster.wait_until_ok()?;
         Ok(cluster)
+    }
+
+    /// Adds a server, which is a master without slots.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start, or the others do not find it.
+    pub fn add_node(&mut self) -> Result<&RedisServer> {
+        self.nodes.push(RedisServer::builder().cluster(true).start()?);
+        let added = self.nodes.last().context("a node")?;
+        self.introduce(std::slice::from_ref(added))?;
+        self.wait_until_ok()?;
+        Ok(added)
+    }
+
+    /// Removes the server that was added last, which must have no slot any more.
+    ///
+    /// # Errors
+    ///
+    /// When one of the others refuses to forget it.
+    pub fn remove_last_node(&mut self) -> Result<()> {
+        let mut removed = self.nodes.pop().context("a node")?;
+        let id = id(&removed)?;
+        for node in &self.nodes {
+            node.cli(&["CLUSTER", "FORGET", &id])?;
+        }
+        removed.kill()?;
+        Ok(())
+    }
+
+    /// Moves a slot with all that is in it, as `redis-cli --cluster reshard` does. Nobody is stopped meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When one of the nodes refuses.
+    pub fn move_slot(&self, slot: u16, from: &RedisServer, to: &RedisServer) -> Result<()> {
+        let slot = slot.to_string();
+        self.begin_move(&slot, from, to)?;
+        let port = to.port().to_string();
+        loop {
+            let names = from.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"])?;
+            let names: Vec<&str> = names.lines().filter(|name| !name.is_empty()).collect();
+            if names.is_empty() {
+                break;
+            }
+            let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            migrate.extend(names);
+            from.cli(&migrate)?;
+        }
+        // The new owner first, so that the slot is never nobody's.
+        let id = id(to)?;
+        to.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])?;
+        from.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])?;
+        Ok(())
+    }
+
+    /// Waits until this node is a master in the eyes of all others that run.
+    ///
+    /// # Errors
+    ///
+    /// When that takes longer than 30 seconds.
+    pub fn wait_until_master(&self, port: u16) -> Result<()> {
+        let address = format!("127.0.0.1:{port}@");
+        for node in self.nodes.iter().filter(|node| node.is_awake()) {
+            wait::until("a new master", TIMEOUT, || {
+                let nodes = node.cli(&["CLUSTER", "NODES"])?;
+                let info = node.cli(&["CLUSTER", "INFO"])?;
+                let is_master = |line: &str| {
+                    let mut fields = line.split(' ');
+                    fields.nth(1).is_some_and(|at| at.starts_with(&address))
+                        && fields.next().is_some_and(|flags| flags.contains("master"))
+                        && line.contains(" connected ")
+                };
+                Ok(nodes.lines().any(is_master) && info.contains("cluster_state:ok"))
+            })?;
+        }
+        Ok(())
     }
 
     /// `redis-cluster://` with every node, as fred reads it.
@@ -115,6 +222,9 @@ impl RedisCluster {
             // Two masters may be given the same epoch at their start, and sort that out by talking
             // for seconds.
             node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
+            if index >= masters {
+                continue;
+            }
             let edge = |part: u16| u32::from(part) * SLOTS / u32::from(masters);
             let (first, last) = (edge(index), edge(index + 1) - 1);
             node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()])?;
@@ -122,8 +232,9 @@ impl RedisCluster {
         Ok(())
     }
 
-    fn introduce(&self) -> Result<()> {
-        for a in &self.nodes {
+    /// Introduces these to all.
+    fn introduce(&self, some: &[RedisServer]) -> Result<()> {
+        for a in some {
             for b in &self.nodes {
                 if a.port() == b.port() {
                     continue;

@@ -134,6 +134,8 @@ impl RedisBuilder {
             let bus = ports::free()?;
             lines.push(format!("cluster-enabled yes\ncluster-port {bus}"));
             lines.push("cluster-node-timeout 2000".to_owned());
+            // A master whose last slot is moved away stays one.
+            lines.push("cluster-allow-replica-migration no".to_owned());
         }
         lines.extend(self.extra.iter().cloned());
         Ok(lines.join("\n") + "\n")

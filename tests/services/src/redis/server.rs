@@ -20,6 +20,7 @@ use crate::{install, ports, scratch, wait};
 pub struct RedisServer {
     /// First, so that the server is gone before its folder.
     process: Option<ServerProcess>,
+    is_paused: bool,
     port: u16,
     password: Option<String>,
     arguments: &'static [&'static str],
@@ -108,13 +109,20 @@ impl RedisServer {
         self.launch()
     }
 
+    /// Whether it runs and is not stopped.
+    pub(super) fn is_awake(&self) -> bool {
+        self.process.is_some() && !self.is_paused
+    }
+
     /// SIGSTOP: connections stay open, nothing is answered.
     ///
     /// # Errors
     ///
     /// When the server is not running.
     pub fn pause(&mut self) -> Result<()> {
-        self.process.as_mut().context(NOT_RUNNING)?.pause()
+        self.process.as_mut().context(NOT_RUNNING)?.pause()?;
+        self.is_paused = true;
+        Ok(())
     }
 
     /// SIGCONT.
@@ -123,7 +131,9 @@ impl RedisServer {
     ///
     /// When the server is not running.
     pub fn resume(&mut self) -> Result<()> {
-        self.process.as_mut().context(NOT_RUNNING)?.resume()
+        self.process.as_mut().context(NOT_RUNNING)?.resume()?;
+        self.is_paused = false;
+        Ok(())
     }
 
     /// Runs one command with `redis-cli` and gives its raw output, without the last line break.
@@ -170,7 +180,8 @@ impl RedisServer {
         arguments: &'static [&'static str],
         password: Option<String>,
     ) -> Result<Self> {
-        let mut server = Self { process: None, port, password, arguments, folder };
+        let mut server =
+            Self { process: None, is_paused: false, port, password, arguments, folder };
         fs::write(server.config_file(), config)?;
         server.launch()?;
         Ok(server)
@@ -192,6 +203,7 @@ impl RedisServer {
         let mut process = ServerProcess::spawn("redis-server", command, &log)?;
         process.wait_until_ready(TIMEOUT, || answers(self.port, self.password()))?;
         self.process = Some(process);
+        self.is_paused = false;
         Ok(())
     }
 

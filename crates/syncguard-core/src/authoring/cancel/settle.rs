@@ -59,7 +59,7 @@ impl Unsettled {
     /// The request that releases the lock.
     #[must_use]
     pub fn release(&self) -> ReleaseRequest {
-        ReleaseRequest::new(self.lock_id)
+        ReleaseRequest::new(self.lock_id).with_key_hint(self.key.clone())
     }
 }
 

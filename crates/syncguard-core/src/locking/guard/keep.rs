@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::rt::{self, Instant};
 use crate::{
-    ErrorCode, ExtendRequest, ExtendResult, LockBackend, LockError, LockId, ReleaseResult,
+    ErrorCode, ExtendRequest, ExtendResult, Key, LockBackend, LockError, LockId, ReleaseResult,
     TIME_TOLERANCE, Timestamp, Ttl,
 };
 
@@ -36,14 +36,20 @@ impl Keep {
     pub(crate) async fn instead_of_release<B: LockBackend>(
         &self,
         backend: &B,
+        key: &Key,
         lock_id: LockId,
     ) -> Result<Option<ReleaseResult>, LockError> {
         const TRIES: u32 = 4;
         let (mut expected, mut later) = (self.expires_at, Duration::ZERO);
         for _ in 0..TRIES {
             let Some(ttl) = self.ttl(later) else { return Ok(None) };
-            let request =
-                ExtendRequest { lock_id, ttl, expected_expiry: Some(expected), cancellation: None };
+            let request = ExtendRequest {
+                lock_id,
+                key_hint: Some(key.clone()),
+                ttl,
+                expected_expiry: Some(expected),
+                cancellation: None,
+            };
             match backend.extend(request).await? {
                 // By chance it is the same as before: an older renewal would still find what it expects.
                 ExtendResult::Extended { expires_at } if expires_at == expected => {

@@ -75,6 +75,7 @@ impl<B: LockBackend> Lease<B> {
             validity.extending(until);
             let request = ExtendRequest {
                 lock_id: self.lock_id,
+                key_hint: Some(self.key.clone()),
                 ttl,
                 expected_expiry: Some(validity.expires_at()),
                 cancellation: None,
@@ -195,17 +196,17 @@ impl<B: LockBackend> Release<B> {
     /// One release within the dispose timeout; after that it goes on unheard.
     async fn send(&self) -> Result<ReleaseResult, LockError> {
         rt::check()?;
-        let (lock_id, timeout) =
-            (self.reporter.context.lock_id, self.reporter.disposal.dispose_timeout());
-        let release = Box::pin(self.give_back(lock_id));
+        let ReleaseErrorContext { key, lock_id, .. } = &self.reporter.context;
+        let timeout = self.reporter.disposal.dispose_timeout();
+        let release = Box::pin(self.give_back(key, *lock_id));
         let answer = rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
             Err(LockError::new(
                 ErrorCode::NetworkTimeout,
                 format!("no answer to the release within {timeout:?}"),
             )
             .with_unknown_outcome()
-            .with_key(&self.reporter.context.key)
-            .with_lock_id(lock_id))
+            .with_key(key)
+            .with_lock_id(*lock_id))
         });
         if let Some(tenure) = &self.tenure {
             tenure.freed();
@@ -213,13 +214,14 @@ impl<B: LockBackend> Release<B> {
         answer
     }
 
-    async fn give_back(&self, lock_id: LockId) -> Result<ReleaseResult, LockError> {
+    async fn give_back(&self, key: &Key, lock_id: LockId) -> Result<ReleaseResult, LockError> {
         if let Some(keep) = &self.keep
-            && let Some(kept) = keep.instead_of_release(&self.backend, lock_id).await?
+            && let Some(kept) = keep.instead_of_release(&self.backend, key, lock_id).await?
         {
             return Ok(kept);
         }
-        self.backend.release(ReleaseRequest::new(lock_id)).await
+        let request = ReleaseRequest::new(lock_id).with_key_hint(key.clone());
+        self.backend.release(request).await
     }
 }
 

@@ -1,0 +1,95 @@
+//! What a cluster's client has to be asked, and told, about the cluster.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::interfaces::{ClientLike as _, ClusterInterface as _, EventInterface as _};
+use fred::types::ClusterStateChange;
+use tokio::runtime::Handle;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+use tokio::time::{sleep, timeout};
+
+/// The cluster of one client.
+pub(crate) struct Cluster {
+    seen: Mutex<Seen>,
+    is_looking: Arc<AtomicBool>,
+}
+
+struct Seen {
+    events: Receiver<Vec<ClusterStateChange>>,
+    count: u64,
+}
+
+impl Cluster {
+    /// For so long the client is made to look for the node that has the slot now.
+    const LOOKS: u32 = 8;
+    const PAUSE: Duration = Duration::from_millis(250);
+    const LONGEST_LOOK: Duration = Duration::from_secs(5);
+
+    pub(crate) fn of(client: &Client) -> Self {
+        let seen = Seen { events: client.cluster_change_rx(), count: 0 };
+        Self { seen: Mutex::new(seen), is_looking: Arc::default() }
+    }
+
+    /// How many nodes have come and gone until now.
+    ///
+    /// A client that follows redirections sends a command for a second time when it drops the connection on which the answer was to come,
+    /// because the node has left the cluster or the connection is broken. Before that it says that a node was
+    /// removed, or added again.
+    pub(crate) fn changes(&self, client: &Client) -> u64 {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match seen.events.try_recv() {
+                Ok(changes) => seen.count += u64::from(moves_connections(&changes)),
+                Err(TryRecvError::Lagged(_)) => seen.count += 1,
+                Err(TryRecvError::Empty) => return seen.count,
+                // The client was closed; it may be opened again.
+                Err(TryRecvError::Closed) => {
+                    seen.events = client.cluster_change_rx();
+                    seen.count += 1;
+                    return seen.count;
+                }
+            }
+        }
+    }
+
+    /// A node has not answered in time: has the client look whether another one has taken over.
+    ///
+    /// fred looks when a node says `MOVED`, or a connection breaks. One that is silent does neither, and the
+    /// others do not ask for its slots. So the client looks a few times; each time of silence begins that anew.
+    pub(crate) fn look_again(&self, client: &Client) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        // Without one, a look that fails ends fred's client for good.
+        if !client.has_reconnect_policy() {
+            return;
+        }
+        if self.is_looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (client, looking) = (client.clone(), Looking(Arc::clone(&self.is_looking)));
+        runtime.spawn(async move {
+            let _looking = looking;
+            for _ in 0..Self::LOOKS {
+                // What it finds, or that it finds nothing, the next call will show.
+                let _ = timeout(Self::LONGEST_LOOK, client.sync_cluster()).await;
+                sleep(Self::PAUSE).await;
+            }
+        });
+    }
+}
+
+/// A client is being made to look, until this is dropped.
+struct Looking(Arc<AtomicBool>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+fn moves_connections(changes: &[ClusterStateChange]) -> bool {
+    changes.iter().any(|change| !matches!(change, ClusterStateChange::Rebalance))
+}

@@ -1,0 +1,141 @@
+//! Finding a lock by its id, which does not say where it is.
+
+use std::future::Future;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use syncguard_core::{ErrorCode, Key, LockError};
+use tokio::time::{Instant, timeout_at};
+
+use crate::inner::Inner;
+use crate::names::Section;
+
+/// What a section answers to a request for an id.
+pub(crate) trait Found {
+    /// Whether the id is in this section; it is then in no other.
+    fn is_found(&self) -> bool;
+}
+
+/// Does something with the lock of an id: where the hint says, and if it is not there, in all other sections
+/// at once, which is one round trip.
+///
+/// # Errors
+///
+/// Those of the request. Where it was not found, an error of any section stands for the answer: the lock may
+/// be there.
+pub(crate) async fn find<'a, T, O>(
+    inner: &'a Inner,
+    hint: Option<&Key>,
+    request: impl Fn(&'a Section) -> O,
+) -> Result<T, LockError>
+where
+    T: Found,
+    O: Future<Output = Result<T, LockError>>,
+{
+    inner.refuse_node_of_cluster().await?;
+    let until = Instant::now() + inner.connections.command_timeout();
+    let sections = inner.layout.sections();
+    let likely = inner.layout.likely(hint);
+    let mut first = None;
+    if let Some(section) = likely {
+        let result = request(section).await;
+        let is_found = result.as_ref().is_ok_and(Found::is_found);
+        if is_found || sections.len() == 1 {
+            return result;
+        }
+        first = Some(result);
+    }
+    let others = sections.iter().filter(|one| likely.is_none_or(|asked| asked.index != one.index));
+    // Boxed: a driver's future is large, and there are many.
+    let asking: FuturesUnordered<_> = others.map(|section| Box::pin(request(section))).collect();
+    timeout_at(until, merge(first, asking)).await.unwrap_or_else(|_| Err(too_late()))
+}
+
+/// The first answer that has found it. Else the error that says most, or that it is nowhere.
+async fn merge<T, O>(
+    first: Option<Result<T, LockError>>,
+    mut asking: FuturesUnordered<O>,
+) -> Result<T, LockError>
+where
+    T: Found,
+    O: Future<Output = Result<T, LockError>>,
+{
+    let mut merged = first;
+    let mut is_unknown = matches!(&merged, Some(Err(error)) if error.is_outcome_unknown());
+    while let Some(result) = asking.next().await {
+        if result.as_ref().is_ok_and(Found::is_found) {
+            return result;
+        }
+        is_unknown |= matches!(&result, Err(error) if error.is_outcome_unknown());
+        merged = Some(match merged {
+            None => result,
+            Some(before) => worse(before, result),
+        });
+    }
+    let merged = merged.unwrap_or_else(|| Err(too_late()));
+    if is_unknown { merged.map_err(LockError::with_unknown_outcome) } else { merged }
+}
+
+/// An error beats an answer, and one that will not go away beats one that may.
+fn worse<T>(before: Result<T, LockError>, newer: Result<T, LockError>) -> Result<T, LockError> {
+    let rank = |result: &Result<T, LockError>| match result {
+        Ok(_) => 0,
+        Err(error) => 1 + i32::from(!error.is_retryable()),
+    };
+    if rank(&newer) > rank(&before) { newer } else { before }
+}
+
+fn too_late() -> LockError {
+    LockError::new(
+        ErrorCode::NetworkTimeout,
+        "not all shards have answered within the command timeout, and the lock may be in one of the others",
+    )
+    .with_unknown_outcome()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Ready, ready};
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Eq)]
+    struct Answer(bool);
+
+    impl Found for Answer {
+        fn is_found(&self) -> bool {
+            self.0
+        }
+    }
+
+    fn error(code: ErrorCode, unknown: bool) -> LockError {
+        let error = LockError::new(code, "away");
+        if unknown { error.with_unknown_outcome() } else { error }
+    }
+
+    async fn merged(results: Vec<Result<Answer, LockError>>) -> Result<bool, (ErrorCode, bool)> {
+        let asking: FuturesUnordered<Ready<_>> = results.into_iter().map(ready).collect();
+        merge(None, asking)
+            .await
+            .map(|answer| answer.0)
+            .map_err(|error| (error.code(), error.is_outcome_unknown()))
+    }
+
+    #[tokio::test]
+    async fn nothing_is_said_to_be_nowhere_while_a_shard_has_not_answered() {
+        use ErrorCode::{Internal, NetworkTimeout, ServiceUnavailable};
+        let (no, yes) = (|| Ok(Answer(false)), || Ok(Answer(true)));
+        let away = || Err(error(ServiceUnavailable, false));
+        let lost = || Err(error(NetworkTimeout, true));
+        let corrupt = || Err(error(Internal, false));
+        assert_eq!(merged(vec![no(), no()]).await, Ok(false));
+        assert_eq!(merged(vec![no(), yes(), away()]).await, Ok(true));
+        assert_eq!(merged(vec![away(), lost(), yes()]).await, Ok(true));
+        assert_eq!(merged(vec![no(), away(), no()]).await, Err((ServiceUnavailable, false)));
+        assert_eq!(merged(vec![away(), lost(), no()]).await, Err((ServiceUnavailable, true)));
+        assert_eq!(merged(vec![lost(), away(), no()]).await, Err((NetworkTimeout, true)));
+        assert_eq!(merged(vec![away(), corrupt(), no()]).await, Err((Internal, false)));
+        assert_eq!(merged(vec![lost(), corrupt(), away()]).await, Err((Internal, true)));
+        assert_eq!(merged(Vec::new()).await, Err((NetworkTimeout, true)));
+    }
+}

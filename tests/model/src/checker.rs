@@ -1,0 +1,90 @@
+//! Visiting all worlds.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker as _, HasDiscoveries, Model as _};
+
+use crate::protocol::Protocol;
+use crate::rules::Rules;
+use crate::world::Store;
+
+/// What a check has shown.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Different worlds that were visited.
+    pub worlds: usize,
+    /// Steps that were taken.
+    pub steps: usize,
+    /// The longest way to a world, in steps.
+    pub depth: usize,
+    /// How long it took.
+    pub time: Duration,
+    /// Whether there is no world that was not visited.
+    pub is_complete: bool,
+    /// What must always hold and does not, each with the steps that show it.
+    pub broken: Vec<(&'static str, String)>,
+    /// What must happen somewhere and does not: then the rest proves nothing.
+    pub missing: Vec<&'static str>,
+}
+
+/// Visits all worlds, or those up to the first that breaks something.
+#[must_use]
+pub fn check<S: Store>(rules: Rules) -> Report {
+    visit::<S>(rules, HasDiscoveries::AnyFailures, None)
+}
+
+/// The same, for so long at the most.
+#[must_use]
+pub fn check_within<S: Store>(rules: Rules, time: Duration) -> Report {
+    visit::<S>(rules, HasDiscoveries::AnyFailures, Some(time))
+}
+
+/// Visits all worlds, or those up to the first that breaks this.
+#[must_use]
+pub fn find<S: Store>(rules: Rules, what: &'static str) -> Report {
+    visit::<S>(rules, HasDiscoveries::AnyOf([what].into()), None)
+}
+
+fn visit<S: Store>(rules: Rules, until: HasDiscoveries, time: Option<Duration>) -> Report {
+    let started = Instant::now();
+    let model = Protocol::<S> { rules, store: PhantomData };
+    let builder = model.checker().threads(2).finish_when(until);
+    let builder = match time {
+        Some(time) => builder.timeout(time),
+        None => builder,
+    };
+    let checker = builder.spawn_bfs().join();
+    let discoveries = checker.discoveries();
+    let properties = checker.model().properties();
+    let (musts, somewheres): (Vec<_>, Vec<_>) =
+        properties.iter().partition(|property| property.expectation.discovery_is_failure());
+    let broken: Vec<_> = musts
+        .iter()
+        .filter_map(|property| {
+            let path = discoveries.get(property.name)?;
+            let steps = path.clone().into_actions();
+            let last = path.last_state();
+            Some((property.name, format!("{steps:#?}\n{last:#?}")))
+        })
+        .collect();
+    let missing = somewheres.iter().map(|property| property.name);
+    Report {
+        worlds: checker.unique_state_count(),
+        steps: checker.state_count(),
+        depth: checker.max_depth(),
+        time: started.elapsed(),
+        is_complete: broken.is_empty() && time.is_none_or(|time| started.elapsed() < time),
+        broken,
+        missing: missing.filter(|name| !discoveries.contains_key(name)).collect(),
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { worlds, steps, depth, time, is_complete, .. } = self;
+        let all = if *is_complete { "all " } else { "" };
+        write!(f, "{all}{worlds} worlds, {steps} steps, {depth} deep, {time:.1?}")
+    }
+}

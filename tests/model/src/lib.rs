@@ -1,0 +1,35 @@
+//! The protocols of `SyncGuard` as models: small worlds of three clients, one key and a network that
+//! may delay, lose and repeat, in which a checker ([`stateright`]) tries every order of events.
+//!
+//! | file | what it mirrors |
+//! |---|---|
+//! | `client.rs` | what every client does, whatever the store: `locking/guard/lease.rs`, `validity.rs` and `authoring/cancel` of `syncguard-core` |
+//! | `redis.rs` | the scripts in `syncguard-redis/src/lua`, each of them in one step |
+//! | `postgres/` | the statements in `syncguard-postgres/src/sql`, wait by wait, and those of the TypeScript library |
+//! | `firestore.rs` | the reads and commits of `syncguard-firestore` |
+//!
+//! Each step says which lines it mirrors. Whoever changes those changes the step.
+//!
+//! Times count from now, so that two worlds that differ only in how late it is are one. Clients that have
+//! done the same are interchangeable. Both make the number of worlds finite, and small enough to visit all.
+
+#![allow(
+    private_interfaces,
+    reason = "stores are made here and nowhere else; outside they are only named"
+)]
+
+mod checker;
+mod client;
+mod firestore;
+mod postgres;
+mod protocol;
+mod redis;
+mod rules;
+mod world;
+
+pub use checker::{Report, check, check_within, find};
+pub use firestore::Firestore;
+pub use postgres::Postgres;
+pub use redis::Redis;
+pub use rules::{Budget, Flaw, Rules, Ticks};
+pub use world::{Broken, Store, World};

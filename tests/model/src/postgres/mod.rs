@@ -1,0 +1,263 @@
+//! PostgreSQL: a statement goes from wait to wait, READ COMMITTED.
+//!
+//! A statement sees what was committed when it began (its snapshot). Where it comes to lock a row that
+//! another transaction has written, it waits, and then judges the newest version; so it does after the wait
+//! for the advisory lock. What it writes is seen by others when it has committed, which may take any time.
+//!
+//! | file | what it mirrors |
+//! |---|---|
+//! | `ours.rs` | `sql/acquire.sql`, `extend.sql` and `release.sql` of `syncguard-postgres`; `pool.rs` (`query`: sent again on another connection) |
+//! | `typescript.rs` | the transactions of the TypeScript library, as `tests/tests/postgres/typescript.rs` has them |
+//! | `settle.rs` | `sql/settle.sql`, `src/settle.rs` (two looks), `sql/cleanup.sql` |
+//!
+//! Left out: transactions of users that hold on to a row by `check_fence` (`vacant` in `acquire.sql`).
+
+mod ours;
+mod settle;
+mod typescript;
+
+use crate::redis::NOTHING;
+use crate::rules::{Flaw, Rules, Ticks};
+use crate::world::{
+    Again, Answer, Asks, Broken, CLIENTS, Client, Owner, Request, Store, Which, World,
+};
+
+/// What is committed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Postgres {
+    row: Option<Row>,
+    counter: u8,
+    /// The highest fence of any lock so far.
+    highest: u8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Row {
+    owner: Owner,
+    expires: Ticks,
+    /// An extend that was given up has committed after its holder's release had found the lock expired.
+    /// This can happen: the commit of the extend then took longer than the lock had left. The TTL ends it.
+    is_revived: bool,
+}
+
+/// How far a statement, or a transaction, has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum At {
+    /// On its way to the server.
+    #[default]
+    Sent,
+    /// It has its snapshot, and waits for the advisory lock, or, to release, for the row.
+    Begun(Begun),
+    /// It has the advisory lock; an extend of the TypeScript library has the row.
+    HasTurn(Begun),
+    /// It has written, and is to commit.
+    Written(Written),
+}
+
+/// What it saw when it began.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Begun {
+    /// When that was.
+    at: Ticks,
+    saw_row: bool,
+    counter: u8,
+}
+
+/// What it has written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Written {
+    write: Write,
+    /// It took the advisory lock, and has it until its commit.
+    has_turn: bool,
+    /// It locks the row, until its commit.
+    has_row: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Write {
+    Insert {
+        row: Row,
+        fence: u8,
+    },
+    /// The fence is used up, and the lock was not taken.
+    OnlyCounter,
+    Expiry(Ticks),
+    Delete,
+}
+
+/// How far a clean-up has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Cleaning {
+    /// The first look has shown that nothing more can come.
+    is_second: bool,
+    /// Whether this look's snapshot has the row.
+    look: Option<bool>,
+}
+
+impl Row {
+    fn is_live(&self, rules: &Rules, now: Ticks) -> bool {
+        self.expires + rules.tolerance > now
+    }
+}
+
+fn turn_is_free(world: &World<Postgres>) -> bool {
+    !world.requests().any(|request| match request.at {
+        At::HasTurn(_) => !matches!(request.asks, Asks::Release { .. }),
+        At::Written(written) => written.has_turn,
+        _ => false,
+    })
+}
+
+fn row_is_free(world: &World<Postgres>) -> bool {
+    !world.requests().any(|it| matches!(it.at, At::Written(written) if written.has_row))
+}
+
+/// Everything of a transaction is seen by all, and its locks are free.
+fn commit(world: &mut World<Postgres>, owner: Owner, write: Write) -> Answer<Postgres> {
+    let store = &mut world.store;
+    match write {
+        Write::Insert { row, fence } => {
+            if fence <= store.highest {
+                world.broken = Some(Broken::Fence);
+            }
+            store.highest = store.highest.max(fence);
+            store.counter = store.counter.max(fence);
+            store.row = Some(row);
+            Answer::Granted(row.expires)
+        }
+        Write::OnlyCounter => {
+            store.counter += 1;
+            Answer::Locked
+        }
+        Write::Expiry(expires) => {
+            let is_over = !world.clients[usize::from(owner.client)].sees_to(owner.number);
+            if let Some(row) = store.row.as_mut().filter(|row| row.owner == owner) {
+                row.expires = expires;
+                row.is_revived = is_over;
+            }
+            Answer::Extended(expires)
+        }
+        Write::Delete => {
+            store.row = None;
+            Answer::Released
+        }
+    }
+}
+
+impl Store for Postgres {
+    type Known = Ticks;
+    type At = At;
+    type Cleaning = Cleaning;
+    const SENDS_AGAIN: bool = true;
+    const AGAIN: Again = Again::Grant;
+
+    fn empty() -> Self {
+        Self { row: None, counter: 0, highest: 0 }
+    }
+
+    fn advance(world: &mut World<Self>, rules: &Rules, who: usize, which: Which) -> bool {
+        let Some(&mut request) = world.request(who, which) else { return false };
+        let owner = Owner { client: crate::redis::to_u8(who), number: request.number };
+        if let At::Written(Written { write, .. }) = request.at {
+            let answer = commit(world, owner, write);
+            return done(world, who, which, answer);
+        }
+        if world.clients[who].is_typescript {
+            return typescript::advance(world, rules, (who, which), owner, &request);
+        }
+        ours::advance(world, rules, (who, which), owner, &request)
+    }
+
+    fn settle(world: &mut World<Self>, rules: &Rules, who: usize, job: usize) -> Option<bool> {
+        settle::settle(world, rules, who, job)
+    }
+
+    fn clean(world: &mut World<Self>, rules: &Rules) -> bool {
+        settle::clean(world, rules)
+    }
+
+    fn live(world: &World<Self>, rules: &Rules) -> Option<Owner> {
+        world.store.row.filter(|row| row.is_live(rules, 0) && !row.is_revived).map(|row| row.owner)
+    }
+
+    fn tick(&mut self, rules: &Rules) {
+        if let Some(row) = &mut self.row {
+            row.expires = (row.expires - 1).max(rules.expired());
+        }
+    }
+
+    fn tick_known(known: &mut Ticks, rules: &Rules) {
+        if *known != NOTHING {
+            *known = (*known - 1).max(rules.expired());
+        }
+    }
+
+    fn tick_at(at: &mut At, rules: &Rules) {
+        match at {
+            At::Begun(begun) | At::HasTurn(begun) => begun.at = (begun.at - 1).max(-rules.ttl),
+            At::Written(Written { write: Write::Insert { row, .. }, .. }) => {
+                row.expires = (row.expires - 1).max(rules.expired());
+            }
+            At::Written(Written { write: Write::Expiry(expires), .. }) => {
+                *expires = (*expires - 1).max(rules.expired());
+            }
+            _ => {}
+        }
+    }
+
+    fn names(&self, who: usize) -> bool {
+        self.row.is_some_and(|row| usize::from(row.owner.client) == who)
+    }
+
+    fn rename(&mut self, new: &[u8; CLIENTS]) {
+        if let Some(row) = &mut self.row {
+            row.owner.client = new[usize::from(row.owner.client)];
+        }
+    }
+
+    fn rename_at(at: &mut At, new: &[u8; CLIENTS]) {
+        if let At::Written(Written { write: Write::Insert { row, .. }, .. }) = at {
+            row.owner.client = new[usize::from(row.owner.client)];
+        }
+    }
+
+    /// What matters of the counter is whether it has moved since a snapshot.
+    fn tidy(world: &mut World<Self>, rules: &Rules) {
+        if rules.flaw.is_some() {
+            return;
+        }
+        settle::drop_what_is_over(world, rules);
+    }
+
+    fn for_release(_: Ticks) -> Ticks {
+        NOTHING
+    }
+
+    /// Their transactions end with their connection; the server carries our statements out.
+    fn crashed(client: &mut Client<Self>) {
+        if client.is_typescript {
+            client.waits.take_if(|it| !matches!(it.at, At::Written(_)));
+        }
+    }
+
+    fn is_on_its_way(_: &Request<Self>) -> bool {
+        true
+    }
+}
+
+/// The next stage of a request.
+fn to(world: &mut World<Postgres>, who: usize, which: Which, at: At) -> bool {
+    if let Some(request) = world.request(who, which) {
+        request.at = at;
+    }
+    true
+}
+
+/// The answer to a request, whose transaction is over.
+fn done(world: &mut World<Postgres>, who: usize, which: Which, answer: Answer<Postgres>) -> bool {
+    if let Some(request) = world.request(who, which) {
+        request.at = At::Sent;
+        request.answer = Some(answer);
+    }
+    true
+}

@@ -1,0 +1,54 @@
+//! Firestore: every order of events, and each rule broken once.
+
+mod common;
+
+use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, holds, is_found};
+use syncguard_model::{Budget, Firestore, Flaw, Rules, Ticks};
+
+/// In the size that fits into a test run. `cargo run --release -p syncguard-model -- firestore` takes others.
+const SMALL: Budget = Budget { extends: 1, lost: 1, crashes: 0, copies: 0, cleanings: 0 };
+
+fn rules(budget: Budget, drift: Ticks) -> Rules {
+    Rules { acquisitions: 1, budget, drift, ..Rules::default() }
+}
+
+#[test]
+fn nothing_breaks_the_commits() {
+    holds::<Firestore>("Firestore", rules(SMALL, 0));
+}
+
+/// Clocks may be apart by as much as the tolerance.
+#[test]
+fn nothing_breaks_the_commits_of_clients_whose_clocks_differ() {
+    let budget = Budget { lost: 0, cleanings: 1, ..SMALL };
+    common::never_breaks::<Firestore>("Firestore, clocks apart", rules(budget, 1));
+}
+
+#[test]
+fn every_broken_rule_is_found() {
+    let flawed = |flaw, breaks| Flawed { rules: rules(SMALL, 0), ..Flawed::new(flaw, breaks) };
+    let nothing_lost = rules(Budget { lost: 0, ..SMALL }, 0);
+    let extends = rules(Budget { extends: 2, ..SMALL }, 0);
+    let cleans = rules(Budget { lost: 0, cleanings: 1, ..SMALL }, 0);
+    let apart = rules(Budget { lost: 0, ..SMALL }, 1);
+    for flawed in [
+        flawed(Flaw::CounterUnguarded, FENCES_GROW),
+        flawed(Flaw::LockUnguarded, ONE_HOLDER),
+        Flawed { rules: nothing_lost, ..flawed(Flaw::ReleaseUnguarded, ONE_HOLDER) },
+        flawed(Flaw::CounterLeftAlone, NO_ORPHAN),
+        flawed(Flaw::NoCleanUp, NO_ORPHAN),
+        Flawed { rules: nothing_lost, ..flawed(Flaw::PromiseFromReply, ONE_HOLDER) },
+        Flawed { rules: nothing_lost, ..flawed(Flaw::OptimisticExtend, ONE_HOLDER) },
+        Flawed { rules: extends, ..flawed(Flaw::BlindExtend, ONE_HOLDER) },
+        Flawed { rules: cleans, ..flawed(Flaw::UnguardedCleanUp, ONE_HOLDER) },
+        Flawed { rules: apart, ..flawed(Flaw::NoTolerance, ONE_HOLDER) },
+    ] {
+        is_found::<Firestore>(&flawed);
+    }
+}
+
+/// By contract: see `drift.rs` of the backend.
+#[test]
+fn clocks_that_differ_by_more_than_the_tolerance_make_two_holders() {
+    common::is_broken::<Firestore>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);
+}

@@ -1,0 +1,53 @@
+//! What a user needs whose access is restricted: as the crate's page says.
+
+use anyhow::{Context as _, Result};
+use syncguard_redis::{
+    ErrorCode, ExtendRequest, IsLockedRequest, KeyLayout, LockBackend as _, LookupRequest,
+    RedisBackend, RedisOptions, ReleaseRequest, SignalStatus, WatchRequest,
+};
+use syncguard_test_services::redis::RedisCluster;
+
+use crate::support::take;
+
+/// The rule as it is documented, one word a line.
+fn documented() -> Result<Vec<&'static str>> {
+    let page = include_str!("../../../../crates/syncguard-redis/src/lib.rs");
+    let (_, rest) = page.split_once("For the sharded layout:").context("a rule")?;
+    let (_, rest) = rest.split_once("```text").context("a rule")?;
+    let (rule, _) = rest.split_once("```").context("a rule")?;
+    let words = rule.lines().flat_map(|line| line.trim_start_matches("//!").split_whitespace());
+    Ok(words.collect())
+}
+
+#[tokio::test]
+async fn the_documented_rule_is_enough_and_opens_no_other_prefix() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    for node in cluster.nodes() {
+        node.cli(&documented()?)?;
+    }
+    let url = cluster.url().replace("redis-cluster://", "redis-cluster://locks:password@");
+    let options = RedisOptions::new().with_key_prefix("app");
+    let backend = RedisBackend::connect_with(&url, options).await?;
+    for number in 0..30 {
+        let key = format!("k{number}");
+        let lock = take(&backend, &key, 60_000).await;
+        assert!(backend.is_locked(IsLockedRequest::new(&*key)?).await?);
+        assert!(backend.lookup(LookupRequest::by_key(&*key)?).await?.is_some());
+        assert!(backend.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.is_some());
+        let extend = ExtendRequest::new(lock.lock_id, std::time::Duration::from_secs(60))?;
+        assert!(backend.extend(extend).await?.is_extended());
+        let watch = backend.watch(WatchRequest::new(key.parse()?)).await;
+        assert!(watch.is_some(), "signals");
+        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    assert_eq!(backend.signals(), SignalStatus::Working);
+    let report = backend.durability_report().await?;
+    assert_eq!(report.layout, KeyLayout::Sharded { shards: 64 });
+    assert!(!format!("{report:?}").contains("Unverified"), "{report:?}");
+    let options = RedisOptions::new().with_key_prefix("other");
+    let other = RedisBackend::connect_with(&url, options).await?;
+    let request = crate::support::request("k", 1000);
+    let error = other.acquire(request).await.map(drop).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AuthFailed, "{error}");
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Looking over the locks of all shards.
+
+use anyhow::Result;
+use syncguard_redis::{CounterRequest, Fence, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard_test_services::redis::RedisCluster;
+use syncguard_tests::inventory::{shows_each_once, take_all};
+use tokio::task::block_in_place;
+
+use super::{PREFIX, connect};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_shards_are_listed_in_the_order_of_the_keys() -> Result<()> {
+    const COUNT: usize = 3000;
+    let cluster = RedisCluster::start(3)?;
+    let (backend, others) = (connect(&cluster).await?, connect(&cluster).await?);
+    take_all(&backend, "job:", COUNT).await?;
+    shows_each_once(&backend, &others, "job:", COUNT).await?;
+    // Records that nobody would find, and those of another prefix, are no locks.
+    let shard = "{app:63}";
+    let node = cluster.owner_and_other(shard)?.0;
+    let record = node.cli(&["KEYS", "*:job:000*"])?;
+    let record = node.cli(&["GET", record.lines().next().unwrap_or_default()])?;
+    for name in ["{app:63}:elsewhere", "{app:63}x:job", "{app:6}:job"] {
+        let _ = node.cli(&["SET", name, &record]);
+    }
+    let mut request = ListRequest::new().with_prefix("job:0001")?.with_page_size(30)?;
+    let mut keys = Vec::new();
+    loop {
+        let page = backend.list_locks(request.clone()).await?;
+        assert!(page.corrupt.is_empty());
+        keys.extend(page.locks.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
+        let Some(next) = page.next else { break };
+        request.after = Some(next);
+    }
+    // What the others had taken meanwhile, and not released.
+    keys.retain(|key| !key.ends_with('+'));
+    let expected: Vec<String> = (100..200).map(|number| format!("job:{number:06}")).collect();
+    assert_eq!(keys, expected);
+    assert!(
+        backend.list_locks(ListRequest::new().with_prefix("elsewhere")?).await?.locks.is_empty()
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_of_all_shards_are_listed_and_raised() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let (backend, other) = (connect(&cluster).await?, connect(&cluster).await?);
+    take_all(&backend, "k", 100).await?;
+    let page = other.list_counters(ListRequest::new().with_page_size(1000)?).await?;
+    assert_eq!((page.counters.len(), page.corrupt.len()), (100, 0));
+    for number in [0, 50, 99] {
+        let key = format!("k{number:06}");
+        let raised = other.raise_counter(RaiseRequest::new(&*key, Fence::new(7)?)?).await?;
+        assert_eq!(backend.fence_counter(CounterRequest::new(&*key)?).await?, Some(raised));
+    }
+    // Also where they are after a move.
+    let name = format!("{{{PREFIX}:00}}");
+    let (owner, to, slot) = cluster.owner_and_other(&name)?;
+    block_in_place(|| cluster.move_slot(slot.parse()?, owner, to))?;
+    let page = other.list_counters(ListRequest::new().with_page_size(1000)?).await?;
+    assert_eq!((page.counters.len(), page.corrupt.len()), (100, 0));
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! The sharded layout: an untagged prefix on a cluster.
+
+mod access;
+mod inventory;
+mod load;
+mod nodes;
+mod operations;
+mod signals;
+
+use anyhow::Result;
+use syncguard_redis::{RedisBackend, RedisOptions};
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::redis::RedisCluster;
+
+pub(crate) const PREFIX: &str = "app";
+
+pub(crate) async fn connect(cluster: &RedisCluster) -> Result<RedisBackend> {
+    connect_with(cluster, RedisOptions::new()).await
+}
+
+pub(crate) async fn connect_with(
+    cluster: &RedisCluster,
+    options: RedisOptions,
+) -> Result<RedisBackend> {
+    Ok(RedisBackend::connect_with(&cluster.url(), options.with_key_prefix(PREFIX)).await?)
+}
+
+/// A figure of all nodes together, from lines of `INFO` like `name:figure` or `name=figure,`.
+fn sum(cluster: &RedisCluster, section: &str, name: &str) -> Result<f64> {
+    Ok(each(cluster, section, name)?.into_iter().sum())
+}
+
+/// A figure of each node; none is zero.
+fn each(cluster: &RedisCluster, section: &str, name: &str) -> Result<Vec<f64>> {
+    let figure = |info: &str| {
+        let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.trim_end().split(',').next()?.parse().ok()
+    };
+    let nodes = cluster.nodes().iter();
+    nodes.map(|node| Ok(figure(&node.cli(&["INFO", section])?).unwrap_or(0.0))).collect()
+}
+
+/// How many scripts were run since the last reset.
+fn scripts(cluster: &RedisCluster) -> Result<f64> {
+    let by_hash = sum(cluster, "commandstats", "cmdstat_evalsha:calls=")?;
+    let in_full = sum(cluster, "commandstats", "cmdstat_eval:calls=")?;
+    Ok(by_hash + in_full)
+}
+
+fn reset(cluster: &RedisCluster) -> Result<()> {
+    for node in cluster.nodes() {
+        node.cli(&["CONFIG", "RESETSTAT"])?;
+    }
+    Ok(())
+}
+
+/// A way to each node that can be broken. Clients are told of these instead of the nodes' own ports.
+fn proxies(cluster: &RedisCluster) -> Result<Vec<FaultProxy>> {
+    let proxies = cluster
+        .nodes()
+        .iter()
+        .map(|node| FaultProxy::start(node.port()))
+        .collect::<Result<Vec<_>>>()?;
+    for (node, proxy) in cluster.nodes().iter().zip(&proxies) {
+        node.cli(&["CONFIG", "SET", "cluster-announce-port", &proxy.port().to_string()])?;
+    }
+    // Until all of them have heard of all ports.
+    for node in cluster.nodes() {
+        syncguard_test_services::wait::until(
+            "announced ports",
+            std::time::Duration::from_secs(30),
+            || {
+                let slots = node.cli(&["CLUSTER", "NODES"])?;
+                Ok(proxies
+                    .iter()
+                    .all(|proxy| slots.contains(&format!("127.0.0.1:{}@", proxy.port()))))
+            },
+        )?;
+    }
+    Ok(proxies)
+}
+
+/// `redis-cluster://` by way of these.
+fn url_of(proxies: &[FaultProxy]) -> String {
+    let mut nodes = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port()));
+    let first = nodes.next().unwrap_or_default();
+    let others: Vec<String> = nodes.map(|node| format!("node={node}")).collect();
+    format!("redis-cluster://{first}?{}", others.join("&"))
+}

@@ -1,0 +1,127 @@
+//! Nodes that are silent, unsafe, or without their replicas.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use syncguard_redis::{
+    DurabilityRisk, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LockId,
+    LookupRequest, RedisBackend, RedisOptions, ReleaseRequest, WaitReplicas,
+};
+use syncguard_test_services::redis::{RedisCluster, RedisServer};
+
+use super::{connect_with, proxies, url_of};
+use crate::support::{request, take};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A key whose lock is on a node, by the names that are there.
+async fn key_on(backend: &RedisBackend, node: &RedisServer) -> Result<String> {
+    for number in 0..500 {
+        let key = format!("on-{}-{number}", node.port());
+        let lock = take(backend, &key, 60_000).await;
+        let names = node.cli(&["KEYS", &format!("*:{key}")])?;
+        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+        if !names.is_empty() {
+            return Ok(key);
+        }
+    }
+    anyhow::bail!("no key on the node")
+}
+
+/// The way to one node swallows everything. The others serve, and nothing is said of what it may have.
+#[tokio::test]
+async fn nothing_is_said_to_be_nowhere_while_a_node_is_silent() -> Result<()> {
+    const BOUND: Duration = Duration::from_secs(1);
+    let cluster = RedisCluster::start(3)?;
+    let proxies = proxies(&cluster)?;
+    let options = RedisOptions::new().with_key_prefix(super::PREFIX).with_command_timeout(BOUND);
+    let backend = RedisBackend::connect_with(&url_of(&proxies), options).await?;
+    let here = key_on(&backend, &cluster.nodes()[0]).await?;
+    let there = key_on(&backend, &cluster.nodes()[2]).await?;
+    let (ours, theirs) =
+        (take(&backend, &here, 60_000).await, take(&backend, &there, 60_000).await);
+    let unknown = LockId::generate()?;
+
+    proxies[2].freeze(true);
+    // What is on another node is found there, and nobody waits for the silent one.
+    let started = Instant::now();
+    assert!(backend.lookup(LookupRequest::by_lock_id(ours.lock_id)).await?.is_some());
+    assert!(backend.extend(ExtendRequest::new(ours.lock_id, MINUTE)?).await?.is_extended());
+    assert!(backend.is_locked(IsLockedRequest::new(&*here)?).await?);
+    assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
+    for id in [unknown, theirs.lock_id] {
+        let started = Instant::now();
+        let errors = [
+            backend.lookup(LookupRequest::by_lock_id(id)).await.map(drop).unwrap_err(),
+            backend.extend(ExtendRequest::new(id, MINUTE)?).await.map(drop).unwrap_err(),
+            backend.release(ReleaseRequest::new(id)).await.map(drop).unwrap_err(),
+        ];
+        assert!(started.elapsed() < 4 * BOUND, "{:?} for three", started.elapsed());
+        for error in errors {
+            let codes = [ErrorCode::NetworkTimeout, ErrorCode::ServiceUnavailable];
+            assert!(codes.contains(&error.code()), "{error:?}");
+        }
+    }
+
+    proxies[2].freeze(false);
+    proxies[2].sever();
+    let healed = Instant::now();
+    while backend.lookup(LookupRequest::by_lock_id(unknown)).await.is_err() {
+        assert!(healed.elapsed() < Duration::from_secs(10), "not healed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(backend.lookup(LookupRequest::by_lock_id(unknown)).await?.is_none());
+    assert!(backend.release(ReleaseRequest::new(ours.lock_id)).await?.is_released());
+    Ok(())
+}
+
+/// The worst of all masters that have locks.
+#[tokio::test]
+async fn the_report_is_of_all_masters() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let on = |node: &RedisServer| node.cli(&["CONFIG", "SET", "appendonly", "yes"]);
+    let backend = connect_with(&cluster, RedisOptions::new()).await?;
+    for node in cluster.nodes() {
+        let risks = backend.durability_report().await?.risks(None);
+        assert_eq!(risks, [DurabilityRisk::NotPersistent]);
+        on(node)?;
+    }
+    assert_eq!(backend.durability_report().await?.risks(None), []);
+    let last = cluster.nodes().last().context("a node")?;
+    last.cli(&["CONFIG", "SET", "maxmemory", "100mb"])?;
+    last.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"])?;
+    let risks = backend.durability_report().await?.risks(None);
+    assert_eq!(risks, [DurabilityRisk::Evicts("allkeys-lru".to_owned())]);
+    let strict = RedisOptions::new().with_key_prefix(super::PREFIX).with_strict_durability(true);
+    let error = RedisBackend::connect_with(&cluster.url(), strict).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    Ok(())
+}
+
+/// The replica that is waited for is that of the node with the lock.
+#[tokio::test]
+async fn replicas_are_waited_for_on_the_node_with_the_lock() -> Result<()> {
+    let mut cluster = RedisCluster::start_with_replicas(3)?;
+    let wait = WaitReplicas::new(1).with_timeout(Duration::from_millis(500));
+    let options = RedisOptions::new().with_wait_replicas(wait);
+    let backend = connect_with(&cluster, options).await?;
+    let keys = [
+        key_on(&backend, &cluster.nodes()[0]).await?,
+        key_on(&backend, &cluster.nodes()[1]).await?,
+        key_on(&backend, &cluster.nodes()[2]).await?,
+    ];
+    // The replica of the second master.
+    cluster.nodes_mut()[4].pause()?;
+    for (index, key) in keys.iter().enumerate() {
+        let result = backend.acquire(request(key, 60_000)).await;
+        if index == 1 {
+            let error = result.map(drop).unwrap_err();
+            assert!(error.message().contains("0 of 1 replicas"), "{error}");
+            assert!(!backend.is_locked(IsLockedRequest::new(&**key)?).await?, "given back");
+        } else {
+            assert!(result?.is_acquired(), "{key}");
+        }
+    }
+    cluster.nodes_mut()[4].resume()?;
+    Ok(())
+}

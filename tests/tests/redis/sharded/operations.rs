@@ -1,0 +1,215 @@
+//! What operations send, where, and what is stored.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use fred::clients::Client;
+use fred::interfaces::ClientLike as _;
+use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
+use syncguard_redis::{
+    ErrorCode, ExtendRequest, IsLockedRequest, Key, KeyLayout, LockBackend as _, LockId,
+    LookupRequest, NotHeld, RedisBackend, RedisOptions, ReleaseRequest, ReleaseResult, acquire,
+};
+use syncguard_test_services::redis::RedisCluster;
+
+use super::{connect, proxies, reset, scripts, sum, url_of};
+use crate::support::{Raw, request, take};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Every operation, with the scripts that it takes.
+#[tokio::test]
+async fn one_script_with_the_key_and_one_for_each_shard_without() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let (backend, other) = (connect(&cluster).await?, connect(&cluster).await?);
+    assert_eq!(backend.durability_report().await?.layout, KeyLayout::Sharded { shards: 64 });
+    assert!(format!("{backend:?}").contains("Sharded { shards: 64 }"), "{backend:?}");
+    let (key, wrong) = (Key::new("k")?, Key::new("nobody")?);
+    for hint in [None, Some(&key), Some(&wrong)] {
+        let at_most = match hint {
+            None => 64.0,
+            Some(hint) if *hint == key => 1.0,
+            Some(_) => 64.0,
+        };
+        // The first time, scripts have to be sent in full to each node.
+        for warm in [true, false] {
+            let lock = take(&backend, "k", 60_000).await;
+            let mut lookup = LookupRequest::by_lock_id(lock.lock_id);
+            let mut extend = ExtendRequest::new(lock.lock_id, MINUTE)?;
+            let mut release = ReleaseRequest::new(lock.lock_id);
+            lookup.key_hint = hint.cloned();
+            extend.key_hint = hint.cloned();
+            release.key_hint = hint.cloned();
+            let mut costs = Vec::new();
+            reset(&cluster)?;
+            assert!(other.is_locked(IsLockedRequest::new("k")?).await?);
+            costs.push((scripts(&cluster)?, 1.0));
+            reset(&cluster)?;
+            assert!(!other.acquire(request("k", 1000)).await?.is_acquired());
+            costs.push((scripts(&cluster)?, 1.0));
+            reset(&cluster)?;
+            assert!(other.lookup(lookup).await?.is_some());
+            costs.push((scripts(&cluster)?, at_most));
+            reset(&cluster)?;
+            assert!(other.extend(extend).await?.is_extended());
+            costs.push((scripts(&cluster)?, at_most));
+            reset(&cluster)?;
+            assert!(other.release(release.clone()).await?.is_released());
+            costs.push((scripts(&cluster)?, at_most));
+            reset(&cluster)?;
+            let again = other.release(release).await?;
+            assert_eq!(again, ReleaseResult::NotHeld(NotHeld::NotFound));
+            costs.push((scripts(&cluster)?, 64.0));
+            if !warm {
+                assert!(costs.iter().all(|(cost, most)| cost <= most), "{hint:?}: {costs:?}");
+                assert_eq!(costs.last(), Some(&(64.0, 64.0)), "nowhere is everywhere");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A guard knows its key.
+#[tokio::test]
+async fn guards_send_one_script_an_operation() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let backend = connect(&cluster).await?;
+    let warm = acquire(&backend, "warm").await?;
+    let _ = warm.release().await?;
+    for number in 0..20 {
+        let _ = acquire(&backend, format!("w{number}")).await?.release().await?;
+    }
+    reset(&cluster)?;
+    for number in 0..20 {
+        let mut guard = acquire(&backend, format!("k{number}")).await?;
+        assert!(guard.extend(MINUTE).await?.is_extended());
+        assert!(guard.release().await?.is_released());
+    }
+    let sent = scripts(&cluster)?;
+    // Extends are new to the nodes, and come in full the first time.
+    assert!((60.0..=66.0).contains(&sent), "{sent}");
+    let failed = sum(&cluster, "errorstats", "errorstat_NOSCRIPT:count=")?;
+    assert!(sent - failed <= 60.0, "{sent} scripts, {failed} of them unknown");
+    Ok(())
+}
+
+/// Over ways that take 100 ms each, one round trip takes 200 ms and two take 400.
+#[tokio::test]
+async fn what_asks_everywhere_takes_one_round_trip() -> Result<()> {
+    const WAY: Duration = Duration::from_millis(100);
+    let cluster = RedisCluster::start(3)?;
+    let proxies = proxies(&cluster)?;
+    let options = RedisOptions::new().with_key_prefix(super::PREFIX);
+    let backend = RedisBackend::connect_with(&url_of(&proxies), options).await?;
+    for number in 0..50 {
+        let lock = take(&backend, &format!("warm-{number}"), 1000).await;
+        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    let lock = take(&backend, "k", 60_000).await;
+    proxies.iter().for_each(|proxy| proxy.set_latency(WAY, WAY));
+    let mut times = Vec::new();
+    for id in [LockId::generate()?, lock.lock_id] {
+        let started = Instant::now();
+        let _ = backend.release(ReleaseRequest::new(id)).await?;
+        times.push(started.elapsed());
+    }
+    assert!(times.iter().all(|time| (WAY * 2..WAY * 4).contains(time)), "{times:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_stored_is_what_the_documentation_says() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let backend = connect(&cluster).await?;
+    let raw = Raw::connect(&cluster.url()).await;
+    // As the vectors have it: `printf %s app:job:1 | sha256sum` begins with the byte that is 28 modulo 64.
+    let lock = take(&backend, "job:1", 60_000).await;
+    let mut names = Vec::new();
+    for node in cluster.nodes() {
+        names.extend(node.cli(&["KEYS", "*"])?.lines().map(str::to_owned));
+    }
+    names.retain(|name| !name.is_empty());
+    names.sort();
+    let shard =
+        names[0].strip_prefix("{app:").and_then(|rest| rest.split_once('}')).expect("a shard").0;
+    let vectors = include_str!("../../../../crates/syncguard-redis/tests/fixtures/shards.tsv");
+    let vector = vectors.lines().find(|line| line.starts_with("app\tjob:1\t")).expect("a vector");
+    assert_eq!(vector.split('\t').nth(2), Some(shard.trim_start_matches('0')), "{names:?}");
+    let lock_name = format!("{{app:{shard}}}:job:1");
+    let index = format!("{{app:{shard}}}:id:{}", lock.lock_id.expose());
+    let mut expected =
+        [lock_name.clone(), format!("{{app:{shard}}}:fence:{lock_name}"), index.clone()];
+    expected.sort();
+    assert_eq!(names, expected);
+    assert_eq!(raw.text("GET", &[&index]).await, Some(lock_name));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_of_one_node_alone_is_refused() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let url = cluster.nodes()[0].url();
+    let refused = |error: syncguard_redis::LockError| {
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+    };
+    let options = RedisOptions::new().with_key_prefix(super::PREFIX);
+    let error = RedisBackend::connect_with(&url, options.clone()).await.unwrap_err();
+    assert!(error.message().contains("redis-cluster://"), "{error}");
+    refused(error);
+    let client = Raw::connect(&url).await.0;
+    let backend = RedisBackend::from_client(client, options)?;
+    // Not one of them may say that nobody has the lock.
+    let id = LockId::generate()?;
+    for number in 0..8 {
+        let key = format!("k{number}");
+        refused(backend.acquire(request(&key, 1000)).await.map(drop).unwrap_err());
+        refused(backend.is_locked(IsLockedRequest::new(&key)?).await.unwrap_err());
+        refused(backend.lookup(LookupRequest::by_key(&key)?).await.unwrap_err());
+    }
+    refused(backend.lookup(LookupRequest::by_lock_id(id)).await.unwrap_err());
+    refused(backend.extend(ExtendRequest::new(id, MINUTE)?).await.unwrap_err());
+    refused(backend.release(ReleaseRequest::new(id)).await.unwrap_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prefix_with_a_brace_and_no_tag_is_refused() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let client = Raw::connect(&cluster.url()).await.0;
+    for prefix in ["{}", "{app", "app}"] {
+        let options = RedisOptions::new().with_key_prefix(prefix);
+        let connected = RedisBackend::connect_with(&cluster.url(), options.clone()).await;
+        let wrapped = RedisBackend::from_client(client.clone(), options);
+        for refused in [connected, wrapped] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            assert!(error.message().contains("hash tag"), "{error}");
+        }
+    }
+    Ok(())
+}
+
+/// fred mixes up answers when it follows a redirection.
+#[tokio::test]
+async fn a_client_that_follows_redirections_is_refused() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    let client = |redirections| {
+        let connection =
+            ConnectionConfig { max_redirections: redirections, ..ConnectionConfig::default() };
+        let policy = ReconnectPolicy::new_constant(0, 50);
+        let config = Config::from_url(&cluster.url()).expect("a URL");
+        Client::new(config, None, Some(connection), Some(policy))
+    };
+    let options = |prefix| RedisOptions::new().with_key_prefix(prefix);
+    let error = RedisBackend::from_client(client(1), options("app")).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    assert!(error.message().contains("max_redirections"), "{error}");
+    assert!(RedisBackend::from_client(client(1), options("{app}")).is_ok());
+
+    let client = client(0);
+    client.init().await?;
+    let backend = RedisBackend::from_client(client, options("app"))?;
+    let lock = take(&backend, "k", 60_000).await;
+    assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    Ok(())
+}
