@@ -44,6 +44,7 @@ impl Hold {
 }
 
 /// What came of asking.
+#[expect(clippy::large_enum_variant, reason = "there is one in a process")]
 pub(super) enum Asked {
     Held(Hold),
     /// Nothing is held.

@@ -126,13 +126,16 @@ impl<B: LockBackend> Election<B> {
     /// # Cancel safety
     ///
     /// Dropping the future drops the work where it is and gives the lock back in the background.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function keeps its arguments twice, and every leader waits in this future"
+    )]
     pub fn run<W>(self, mut work: W) -> impl Future<Output = Result<(), LockError>>
     where
         W: AsyncFnMut(Term<B::Fence>),
     {
         // Boxed where it is not the term itself: most of the time a leader waits in there, or a candidate in
-        // the campaign, and what belongs to other moments would be part of it. A block, since an async function
-        // keeps its arguments twice.
+        // the campaign, and what belongs to other moments would be part of it.
         async move {
             let notice = self.checked_notice()?;
             while let Some(guard) =

@@ -27,9 +27,8 @@ async fn one_script_with_the_key_and_one_for_each_shard_without() -> Result<()> 
     let (key, wrong) = (Key::new("k")?, Key::new("nobody")?);
     for hint in [None, Some(&key), Some(&wrong)] {
         let at_most = match hint {
-            None => 64.0,
             Some(hint) if *hint == key => 1.0,
-            Some(_) => 64.0,
+            Some(_) | None => 64.0,
         };
         // The first time, scripts have to be sent in full to each node.
         for warm in [true, false] {
@@ -106,7 +105,9 @@ async fn what_asks_everywhere_takes_one_round_trip() -> Result<()> {
         assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
     let lock = take(&backend, "k", 60_000).await;
-    proxies.iter().for_each(|proxy| proxy.set_latency(WAY, WAY));
+    for proxy in &proxies {
+        proxy.set_latency(WAY, WAY);
+    }
     let mut times = Vec::new();
     for id in [LockId::generate()?, lock.lock_id] {
         let started = Instant::now();

@@ -91,7 +91,9 @@ async fn failover(options: RedisOptions) -> Result<Vec<Invariant>> {
     block_in_place(|| cluster.wait_until_ok())?;
     load.more(300).await;
     let broken = load.stop().await?;
-    broken.iter().for_each(|it| println!("{it}"));
+    for it in &broken {
+        println!("{it}");
+    }
     Ok(broken.into_iter().map(|it| it.invariant).collect())
 }
 
