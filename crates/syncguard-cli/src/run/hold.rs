@@ -45,7 +45,7 @@ impl Hold {
 
 /// What came of asking.
 pub(super) enum Asked {
-    Held(Hold),
+    Held(Box<Hold>),
     /// Nothing is held.
     Interrupted(Signal),
 }
@@ -65,7 +65,7 @@ pub(super) async fn ask(
         // Never ends: it only shows who is waited for.
         () = waiting.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
     };
-    Ok(Asked::Held(asked?))
+    Ok(Asked::Held(Box::new(asked?)))
 }
 
 #[cfg(feature = "permits")]
