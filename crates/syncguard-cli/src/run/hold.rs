@@ -49,7 +49,7 @@ impl Hold {
     reason = "there is one in a process; how large depends on the features"
 )]
 pub(super) enum Asked {
-    Held(Hold),
+    Held(Box<Hold>),
     /// Nothing is held.
     Interrupted(Signal),
 }
@@ -69,7 +69,7 @@ pub(super) async fn ask(
         // Never ends: it only shows who is waited for.
         () = waiting.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
     };
-    Ok(Asked::Held(asked?))
+    Ok(Asked::Held(Box::new(asked?)))
 }
 
 #[cfg(feature = "permits")]
