@@ -154,7 +154,9 @@ impl<S: Store> Client<S> {
                 if doubt.is_none() {
                     let this =
                         self.jobs.iter_mut().flatten().find(|job| job.number == request.number);
-                    this.into_iter().for_each(|job| job.is_acquire = false);
+                    if let Some(job) = this {
+                        job.is_acquire = false;
+                    }
                 }
             }
             _ => {}

@@ -150,7 +150,7 @@ impl Store for Redis {
         }
     }
 
-    fn tick_at(_: &mut (), _: &Rules) {}
+    fn tick_at((): &mut (), _: &Rules) {}
 
     fn names(&self, who: usize) -> bool {
         self.lock.is_some_and(|lock| usize::from(lock.owner.client) == who)

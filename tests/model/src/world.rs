@@ -232,10 +232,14 @@ impl<S: Store> World<S> {
                 Phase::Holds { until, known, doubt } => {
                     *until = (*until - 1).max(0);
                     S::tick_known(known, rules);
-                    doubt.iter_mut().for_each(|doubt| pass(doubt, deadline));
+                    if let Some(doubt) = doubt {
+                        pass(doubt, deadline);
+                    }
                 }
                 Phase::Releases { doubt } => {
-                    doubt.iter_mut().for_each(|doubt| pass(doubt, deadline))
+                    if let Some(doubt) = doubt {
+                        pass(doubt, deadline);
+                    }
                 }
                 Phase::Ended { at } => pass(at, rules.longest()),
                 Phase::Idle | Phase::Acquires => {}

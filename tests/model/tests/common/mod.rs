@@ -1,5 +1,7 @@
 //! Checks with their figures.
 
+#![allow(clippy::print_stdout, reason = "figures for a human eye")]
+
 use syncguard_model::{Flaw, Rules, Store, check, find};
 
 pub(crate) const ONE_HOLDER: &str = "one holder at a time";
