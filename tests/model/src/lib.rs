@@ -14,6 +14,11 @@
 //! done the same are interchangeable. Both make the number of worlds finite, and small enough to visit all.
 
 #![allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "records are small in a model, and passed as they would be"
+)]
+#![allow(clippy::unnecessary_wraps, reason = "steps of one kind have one type")]
+#![allow(
     private_interfaces,
     reason = "stores are made here and nowhere else; outside they are only named"
 )]

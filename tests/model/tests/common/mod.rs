@@ -1,6 +1,6 @@
 //! Checks with their figures.
 
-#![allow(clippy::print_stdout, reason = "how many worlds were seen is part of what was shown")]
+#![allow(clippy::print_stdout, reason = "figures for a human eye")]
 
 use syncguard_model::{Flaw, Rules, Store, check, find};
 
