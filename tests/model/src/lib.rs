@@ -22,11 +22,6 @@
     private_interfaces,
     reason = "stores are made here and nowhere else; outside they are only named"
 )]
-#![allow(
-    clippy::trivially_copy_pass_by_ref,
-    clippy::unnecessary_wraps,
-    reason = "the steps of all three stores look alike, however small their records are"
-)]
 
 mod checker;
 mod client;

@@ -44,10 +44,6 @@ impl Hold {
 }
 
 /// What came of asking.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "there is one in a process; how large depends on the features"
-)]
 pub(super) enum Asked {
     Held(Box<Hold>),
     /// Nothing is held.
