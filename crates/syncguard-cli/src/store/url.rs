@@ -10,7 +10,7 @@ fn authority(url: &str) -> Option<(usize, &str)> {
     let rest = url.get(start..)?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     // A password that is not percent-encoded may hold any of these: the last `@` ends it for sure.
-    let end = rest.rfind('@').map_or(end, |at| end.max(at));
+    let end = rest.rfind('@').map_or(end, |at| end.max(at + 1));
     Some((start, rest.get(..end)?))
 }
 
