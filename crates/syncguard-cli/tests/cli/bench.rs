@@ -39,7 +39,15 @@ impl Bench {
 
     /// The command, not started.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_syncguard"));
+        let program = env!("CARGO_BIN_EXE_syncguard");
+        let mut command = if cfg!(target_os = "linux") {
+            // A test run in the background has SIGINT ignored, and what is ignored stays so in a child.
+            let mut command = Command::new("env");
+            command.args(["--default-signal", program]);
+            command
+        } else {
+            Command::new(program)
+        };
         command.env("SYNCGUARD_STORE", &self.url).env_remove("SYNCGUARD_STORE_FILE");
         command.args(arguments).stdin(Stdio::null());
         command
