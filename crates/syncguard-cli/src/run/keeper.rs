@@ -8,9 +8,10 @@ use std::io::{BufRead as _, stdin};
 use std::process::{ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 
@@ -45,9 +46,10 @@ impl Keeper {
         self.tell(format!("group {}\n", group.as_raw_nonzero())).await;
     }
 
-    /// The lock is good for so long; the group may run for this long if nothing more is heard.
+    /// The group may run for this long if nothing more is heard.
     pub(super) async fn allow(&mut self, time: Duration) {
-        self.tell(format!("allow {}\n", time.as_millis())).await;
+        // A point in time, not how long: the keeper may read it late.
+        self.tell(format!("until {}\n", (now() + time).as_millis())).await;
     }
 
     /// The command has ended: there is nothing to keep any more.
@@ -62,6 +64,15 @@ impl Keeper {
         // Somebody may have killed the keeper: the parent-death signal is still there.
         let _ = self.orders.write_all(order.as_bytes()).await;
     }
+}
+
+/// The machine's clock, the same in all processes, which nobody can set.
+fn now() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
 }
 
 /// The keeper's own life.
@@ -85,19 +96,17 @@ pub(crate) fn main() -> ExitCode {
 /// Answers the group that is to be ended.
 fn keep(orders: &Receiver<String>) -> Option<Pid> {
     let mut group = None;
-    let mut allowed: Option<Instant> = None;
+    let mut allowed: Option<Duration> = None;
     loop {
         let order = match allowed {
             None => orders.recv().map_err(RecvTimeoutError::from),
-            Some(until) => orders.recv_timeout(until.saturating_duration_since(Instant::now())),
+            Some(until) => orders.recv_timeout(until.saturating_sub(now())),
         };
         let Ok(order) = order else { return group };
         let (verb, number) = order.split_once(' ').unwrap_or((&order, ""));
-        match (verb, number.parse::<u32>()) {
+        match (verb, number.parse::<u64>()) {
             ("group", Ok(number)) => group = i32::try_from(number).ok().and_then(Pid::from_raw),
-            ("allow", Ok(millis)) => {
-                allowed = Some(Instant::now() + Duration::from_millis(millis.into()));
-            }
+            ("until", Ok(millis)) => allowed = Some(Duration::from_millis(millis)),
             // "end"
             _ => return None,
         }
@@ -113,7 +122,7 @@ mod tests {
         for line in said {
             order.send((*line).to_owned()).unwrap();
         }
-        if !said.contains(&"allow 1") {
+        if !said.contains(&"until 1") {
             drop(order);
             return keep(&orders).map(|group| group.as_raw_nonzero().get());
         }
@@ -126,8 +135,9 @@ mod tests {
     #[test]
     fn a_group_is_ended_when_its_holder_is_gone_or_silent_for_too_long() {
         assert_eq!(kept(&["group 7"]), Some(7), "gone");
-        assert_eq!(kept(&["group 7", "allow 1"]), Some(7), "silent");
-        assert_eq!(kept(&["group 7", "allow 9000", "end"]), None, "dismissed");
+        assert_eq!(kept(&["group 7", "until 1"]), Some(7), "silent");
+        let later = format!("until {}", (now() + Duration::from_secs(9)).as_millis());
+        assert_eq!(kept(&["group 7", &later, "end"]), None, "dismissed");
         assert_eq!(kept(&[]), None, "there is no group yet");
     }
 }

@@ -22,8 +22,9 @@ pub(super) struct Ended {
     pub(super) was_lost: bool,
 }
 
-/// A store frees a lock one second after its expiry. A command whose `syncguard` says nothing ends before that.
-const SLACK: Duration = Duration::from_millis(500);
+/// A store frees a lock one second after its expiry. A command whose `syncguard` says nothing ends before that,
+/// also where the keeper gets the processor late.
+const SLACK: Duration = Duration::from_millis(250);
 
 /// Waits for the end of the command, hands signals on, and ends the command when the lock is lost.
 pub(super) async fn supervise(
