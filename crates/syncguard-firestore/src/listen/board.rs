@@ -1,6 +1,7 @@
 //! Which documents are listened to, and who wants to hear of them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use syncguard_core::{KeySignal, Timestamp};
 use tokio::sync::oneshot;
@@ -9,7 +10,6 @@ use tokio::sync::oneshot;
 #[derive(Default)]
 pub(super) struct Board {
     targets: HashMap<String, Target>,
-    names: HashMap<TargetId, String>,
     last_target: TargetId,
     last_watcher: Watcher,
 }
@@ -21,18 +21,22 @@ pub(super) type Watcher = u64;
 
 struct Target {
     id: TargetId,
-    /// Whether the server has said everything until the target was added.
-    is_current: bool,
+    /// Until the server has said everything until the target was added.
+    asked: Option<Asked>,
+    watchers: Vec<(Watcher, KeySignal)>,
+}
+
+/// What the server has said so far, and who waits for the rest.
+struct Asked {
+    /// Whoever had the target added. What is said is news for this one: the server was asked after.
+    first: oneshot::Sender<Option<Timestamp>>,
+    /// The others.
+    others: Vec<oneshot::Sender<Option<Timestamp>>>,
     /// When the lock in the document expires; `None` without a lock.
     expires_at: Option<Timestamp>,
-    /// Whether it was gone before it was current. What came after that may be older: the emulator
-    /// sends the first state of a document and what happens meanwhile in any order.
+    /// Whether the document was gone meanwhile. What comes after that may be older: the emulator sends
+    /// the first state of a document and what happens meanwhile in any order.
     was_gone: bool,
-    watchers: Vec<(Watcher, KeySignal)>,
-    /// Whoever had it added. What the server says first is news for this one: it was asked after.
-    first: Option<oneshot::Sender<Option<Timestamp>>>,
-    /// The others who wait until it is current.
-    waiting: Vec<oneshot::Sender<Option<Timestamp>>>,
 }
 
 /// A watch that was added.
@@ -57,30 +61,25 @@ impl Board {
         self.last_watcher += 1;
         let (sender, current) = oneshot::channel();
         let mut new = None;
-        let target = self.targets.entry(name.to_owned()).or_insert_with(|| {
-            self.last_target += 1;
-            let id = self.last_target;
-            new = Some(id);
-            self.names.insert(id, name.to_owned());
-            let (watchers, waiting) = (Vec::new(), Vec::new());
-            Target {
-                id,
-                is_current: false,
-                expires_at: None,
-                was_gone: false,
-                watchers,
-                first: None,
-                waiting,
+        match self.targets.entry(name.to_owned()) {
+            Entry::Vacant(vacant) => {
+                self.last_target += 1;
+                let id = self.last_target;
+                new = Some(id);
+                let others = Vec::new();
+                let asked = Asked { first: sender, others, expires_at: None, was_gone: false };
+                let watchers = vec![(self.last_watcher, signal)];
+                vacant.insert(Target { id, asked: Some(asked), watchers });
             }
-        });
-        target.watchers.push((self.last_watcher, signal));
-        if new.is_some() {
-            target.first = Some(sender);
-        } else if target.is_current {
-            // The receiver is here.
-            let _ = sender.send(None);
-        } else {
-            target.waiting.push(sender);
+            Entry::Occupied(mut occupied) => {
+                let target = occupied.get_mut();
+                target.watchers.push((self.last_watcher, signal));
+                match &mut target.asked {
+                    Some(asked) => asked.others.push(sender),
+                    // The receiver is here.
+                    None => drop(sender.send(None)),
+                }
+            }
         }
         Some(Joined { watcher: self.last_watcher, current, new })
     }
@@ -92,39 +91,37 @@ impl Board {
         if !target.watchers.is_empty() {
             return None;
         }
-        let target = self.targets.remove(name)?;
-        self.names.remove(&target.id);
-        Some(target.id)
+        self.targets.remove(name).map(|target| target.id)
     }
 
     /// The server has said everything until these targets were added; all of them if there are none.
     pub(super) fn current(&mut self, ids: &[TargetId]) {
         for target in self.targets.values_mut() {
-            if ids.is_empty() || ids.contains(&target.id) {
-                target.is_current = true;
-                if let Some(first) = target.first.take() {
-                    let _ = first.send(target.expires_at.filter(|_| !target.was_gone));
-                }
-                for waiting in target.waiting.drain(..) {
-                    let _ = waiting.send(None);
+            if !ids.is_empty() && !ids.contains(&target.id) {
+                continue;
+            }
+            // Whoever has stopped waiting needs no answer.
+            if let Some(asked) = target.asked.take() {
+                let _ = asked.first.send(asked.expires_at.filter(|_| !asked.was_gone));
+                for other in asked.others {
+                    let _ = other.send(None);
                 }
             }
         }
     }
 
-    /// A document has changed. There is no news in that: it is not free.
+    /// A document has changed. Once it is listened to, there is no news in that: it is not free.
     pub(super) fn changed(&mut self, name: &str, expires_at: Option<Timestamp>) {
-        if let Some(target) = self.targets.get_mut(name) {
-            target.expires_at = expires_at;
+        if let Some(asked) = self.targets.get_mut(name).and_then(|target| target.asked.as_mut()) {
+            asked.expires_at = expires_at;
         }
     }
 
     /// A document is gone, or was not there.
     pub(super) fn gone(&mut self, name: &str) {
         let Some(target) = self.targets.get_mut(name) else { return };
-        target.expires_at = None;
-        if !target.is_current {
-            target.was_gone = true;
+        if let Some(asked) = &mut target.asked {
+            asked.was_gone = true;
             return;
         }
         for (_, signal) in &target.watchers {
@@ -135,8 +132,6 @@ impl Board {
     /// The server does not listen to these any more; to none at all if there are no ids.
     pub(super) fn refused(&mut self, ids: &[TargetId]) {
         self.targets.retain(|_, target| !ids.is_empty() && !ids.contains(&target.id));
-        let targets = &self.targets;
-        self.names.retain(|_, name| targets.contains_key(name));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -178,7 +173,7 @@ mod tests {
 
         assert_eq!(board.leave("a", first.watcher), None);
         assert_eq!(board.leave("a", second.watcher), Some(1));
-        assert!(board.is_empty() && board.names.is_empty());
+        assert!(board.is_empty());
     }
 
     #[tokio::test]
@@ -229,7 +224,7 @@ mod tests {
         board.refused(&[1]);
         assert!(watch.is_over() && !other.is_over() && one.current.try_recv().is_err());
         board.refused(&[]);
-        assert!(other.is_over() && board.is_empty() && board.names.is_empty());
+        assert!(other.is_over() && board.is_empty());
     }
 
     #[test]
