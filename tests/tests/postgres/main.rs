@@ -9,10 +9,10 @@ mod dropped;
 mod durability;
 mod errors;
 mod faults;
-
 mod interop;
 mod inventory;
 mod late;
+mod late_burst;
 mod late_sessions;
 mod mixed_fleet;
 mod model;
