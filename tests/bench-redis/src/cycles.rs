@@ -189,7 +189,7 @@ fn redis_benchmark(
 }
 
 /// The processor time of a process in µs, where there is a /proc with hundredths of seconds.
-fn processor_time(process: &str) -> f64 {
+pub(crate) fn processor_time(process: &str) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let hundredths = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());

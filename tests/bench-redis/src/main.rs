@@ -1,8 +1,10 @@
 //! `cargo xtask bench redis`: cycles of acquire and release, each on a key nobody else wants.
 //!
 //! Everything runs against one server, one after the other, in several rounds; the median round
-//! counts. A table goes to the terminal, everything to `target/bench/redis.json`.
+//! counts. A table goes to the terminal, everything to `target/bench/redis.json`. With `--cluster` it
+//! is a cluster of three masters beside one server, and nothing else.
 
+mod cluster;
 mod cost;
 mod cycles;
 mod floor;
@@ -28,10 +30,17 @@ const ROUNDS: usize = 5;
 fn main() -> Result<()> {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(run(if quick { 200 } else { 600 }))?;
+    let is_cluster = std::env::args().any(|argument| argument == "--cluster");
+    let round_ms = if quick { 200 } else { 600 };
+    let (name, report) = if is_cluster {
+        let time = Duration::from_millis(round_ms);
+        ("redis-cluster.json", runtime.block_on(cluster::measure(time))?)
+    } else {
+        ("redis.json", runtime.block_on(run(round_ms))?)
+    };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("redis.json"), serde_json::to_string_pretty(&report)?)?;
+    std::fs::write(folder.join(name), serde_json::to_string_pretty(&report)?)?;
     Ok(())
 }
 
