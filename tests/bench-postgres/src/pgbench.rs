@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use crate::figures::Figures;
 
+/// In the year 2255.
+const NO_DEADLINE: &str = "9000000000000::bigint";
+
 /// One cycle, as a script.
 pub(crate) struct Script {
     port: u16,
@@ -33,8 +36,9 @@ impl Script {
             .replace("$2", "('fence' || chr(58) || 'bench ' || (:client_id)::int)")
             .replace("$3", key)
             .replace("$4", id)
-            .replace("$5", "60000::bigint");
-        let release = statement("released AS").await?.replace("$1", id);
+            .replace("$5", "60000::bigint")
+            .replace("$6", NO_DEADLINE);
+        let release = statement("released AS").await?.replace("$1", id).replace("$2", NO_DEADLINE);
         let folder = TempDir::new()?;
         let script = format!("\\set id random(1, 9000000000000000000)\n{acquire};\n{release};\n");
         std::fs::write(folder.path().join("cycle.sql"), script)?;
