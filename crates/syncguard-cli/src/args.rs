@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+#[cfg(feature = "log")]
+use clap::ArgAction;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{commands, run};
@@ -30,6 +32,10 @@ pub(crate) struct Common {
     /// Says nothing but errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// Says what the library logs, such as risks of the store; twice: all of it
+    #[cfg(feature = "log")]
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
 }
 
 #[derive(Subcommand)]

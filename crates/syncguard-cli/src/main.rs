@@ -13,6 +13,8 @@ compile_error!(
 mod args;
 mod commands;
 mod exit;
+#[cfg(feature = "log")]
+mod log;
 mod output;
 mod run;
 mod signals;
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
             return if wanted { ExitCode::SUCCESS } else { Status::USAGE.into() };
         }
     };
+    #[cfg(feature = "log")]
+    log::show(cli.common.verbose);
     let output = Output::new(cli.common.quiet);
     match enter(cli, output) {
         Ok(status) => status.into(),

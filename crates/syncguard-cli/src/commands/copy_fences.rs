@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use syncguard::{DynBackend, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard::{CounterPages, DynBackend, ListRequest, LockInventory as _, RaiseRequest};
 
 use super::listing;
 use crate::exit::{Failure, Status};
@@ -88,10 +88,10 @@ async fn expect_quiet(from: &DynBackend) -> Result<(), Failure> {
 
 /// Answers how many were copied, and how many make no sense.
 async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failure> {
-    let mut request = ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE)?;
+    let request = ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE)?;
     let (mut copied, mut corrupt) = (0, 0);
-    loop {
-        let page = from.list_counters(request.clone()).await?;
+    let mut pages = CounterPages::new(from, request);
+    while let Some(page) = pages.next().await? {
         for counter in page.counters {
             // One at zero is as good as none.
             if counter.last.get() > 0 {
@@ -100,7 +100,6 @@ async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failur
             }
         }
         corrupt += page.corrupt.len();
-        let Some(next) = page.next else { return Ok((copied, corrupt)) };
-        request = request.with_cursor(next);
     }
+    Ok((copied, corrupt))
 }

@@ -80,6 +80,7 @@ async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
     if let Some(at_least) = wish.at_least {
         semaphore = semaphore.with_min_hold(at_least);
     }
+    super::beyond::refuse(backend, wish.config.key()?, permits).await?;
     let permit = if wish.waits() {
         semaphore.acquire().await?
     } else {

@@ -1,5 +1,7 @@
 //! `syncguard run`: a command under a lock.
 
+#[cfg(feature = "permits")]
+mod beyond;
 mod hold;
 mod job;
 pub(crate) mod keeper;

@@ -48,8 +48,9 @@ pub(crate) struct Options {
     at_least: Option<Duration>,
     /// Lets so many run at once, instead of one; all callers give the same number
     ///
-    /// Callers with different numbers are safe: together they are never more than the largest of them. A
-    /// key with permits has nothing to do with the same key without.
+    /// Whoever finds a permit held that is above its own number ends with status 64, and locks nothing. On
+    /// Redis it looks at the 64 above. Whoever gives the larger number is not told. A key with permits has
+    /// nothing to do with the same key without.
     #[cfg(feature = "permits")]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
