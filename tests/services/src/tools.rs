@@ -8,6 +8,12 @@ pub const TMUX: Program = tool(&["tmux"], "tmux");
 /// SQLite's shell.
 pub const SQLITE3: Program = tool(&["sqlite3"], "sqlite3");
 
+/// A shell, whose completions are read by it.
+pub const ZSH: Program = tool(&["zsh"], "zsh");
+
+/// A shell, whose completions are read by it.
+pub const FISH: Program = tool(&["fish"], "fish");
+
 /// It checks units.
 pub const SYSTEMD_ANALYZE: Program = tool(&["systemd-analyze"], "systemd");
 

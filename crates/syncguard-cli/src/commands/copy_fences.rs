@@ -48,11 +48,11 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
     let printed = if options.json {
         print_json(&json!({ "counters": counters, "corrupt": corrupt }))
     } else {
-        print(format!("{counters} fence counters are at least as high as on the old store"))
+        print(format!("fence counters that are at least as high as on the old store: {counters}"))
     };
     printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
     if corrupt > 0 {
-        output.error(format!("{corrupt} counters make no sense and were not copied"));
+        output.error(format!("counters that make no sense and were not copied: {corrupt}"));
         return Ok(Status::INTERNAL);
     }
     Ok(Status::SUCCESS)
@@ -80,7 +80,7 @@ async fn expect_quiet(from: &DynBackend) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{held} locks are held on the old store: stop whatever takes them and run this again (--while-held copies \
+        "locks are held on the old store ({held}): stop whatever takes them and run this again (--while-held copies \
          all the same)"
     );
     Err(Failure::new(Status::CONFLICT, message))

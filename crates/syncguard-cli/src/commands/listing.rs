@@ -72,7 +72,7 @@ pub(super) const HEADER: [&str; 5] = ["HOLDER", "FENCE", "AGE", "LEFT", "KEY"];
 pub(super) fn complaint(corrupt: &[HashId]) -> Option<String> {
     let first = corrupt.first()?;
     Some(format!(
-        "{} records make no sense, the first with the hash {first}; such a lock never gets free",
+        "records that make no sense: {}, the first with the hash {first}; such a lock never gets free",
         corrupt.len()
     ))
 }

@@ -37,7 +37,7 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["status", "k", "--store", "redis:/hunter2"], 64, "redis://"),
         (&["status", "k", "--store", "memory:"], 64, "sqlite:///path"),
         (&["status", "k", "--store", "redis://h?pasword=hunter2"], 64, "is not known"),
-        (&["status", "k", "--store", "postgres://me:hunter2@h:x/db"], 64, "port"),
+        (&["status", "k", "--store", "postgres://me:hunter2@h:x/db"], 64, "percent-encoded"),
         (&["watch", "k"], 64, "a terminal"),
         (&["watch", "--json", "-i", "1ms"], 64, "100ms or more"),
         (&["doctor", "--rounds", "0"], 64, "1..=10000"),

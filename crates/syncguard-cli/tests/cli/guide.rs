@@ -191,12 +191,23 @@ fn the_job_of_kubernetes_works() -> Result<()> {
     runs_the_script(command, "report.sh", "nightly-report")
 }
 
-/// The scripts of shells that are there can be read by them.
+/// Each shell completes with what is in its file.
 #[test]
 fn completions_can_be_read() -> Result<()> {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("dist/syncguard.bash");
-    let check = "source \"$0\" && complete -p syncguard";
-    let output = Command::new("bash").args(["--norc", "-c", check]).arg(&script).output()?;
-    ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let dist = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("dist");
+    let bash = "source syncguard.bash && complete -p syncguard";
+    let zsh =
+        "autoload -U compinit && compinit -uD && source ./_syncguard && print $_comps[syncguard]";
+    let fish = "source syncguard.fish; complete -C 'syncguard copy-f'";
+    for (shell, options, script, says) in [
+        (PathBuf::from("bash"), &["--norc"][..], bash, "-F _syncguard"),
+        (install::require(&tools::ZSH)?, &["-f"], zsh, "_syncguard"),
+        (install::require(&tools::FISH)?, &["--no-config"], fish, "copy-fences"),
+    ] {
+        let mut command = Command::new(&shell);
+        let output = command.args(options).args(["-c", script]).current_dir(&dist).output()?;
+        ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        ensure!(String::from_utf8_lossy(&output.stdout).contains(says), "{output:?}");
+    }
     Ok(())
 }

@@ -58,7 +58,7 @@ fn watch(bench: &Bench) -> Result<()> {
     terminal.until("0 locks", |screen| screen.contains("0 locks, looked at every 100ms"))?;
     let holder = bench.holder("watch:this", &[])?;
     terminal
-        .until("the lock", |screen| screen.contains("1 locks") && screen.contains("watch:this"))?;
+        .until("the lock", |screen| screen.contains("1 lock,") && screen.contains("watch:this"))?;
     ensure!(!terminal.screen()?.contains("before"), "it has a screen of its own");
     terminal.resize(60, 2)?;
     terminal.until("less room", |screen| screen.contains("… and 2 more"))?;
@@ -69,7 +69,7 @@ fn watch(bench: &Bench) -> Result<()> {
         .until("no lock", |screen| screen.contains("0 locks") && !screen.contains("watch:this"))?;
     terminal.keys("C-c")?;
     terminal.until("the old screen", |screen| {
-        screen.contains("before") && screen.contains("after 0") && !screen.contains("locks")
+        screen.contains("before") && screen.contains("after 0") && !screen.contains("looked at")
     })?;
 
     let mut lines = bench.start(&["watch", "--json", "-i", "100ms"])?;
