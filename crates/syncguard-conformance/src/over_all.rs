@@ -43,7 +43,7 @@ impl<F: FenceToken> OverAll<F> {
     /// A listing of locks, page by page.
     pub(crate) fn pages(&self, request: ListRequest) -> Pages<'_, F> {
         let most = request.page_size;
-        Pages { pages: LockPages::new(&self.0, request), most, left: ENDLESS }
+        Pages { listing: LockPages::new(&self.0, request), most, left: ENDLESS }
     }
 
     pub(crate) async fn locks(&self, request: ListRequest) -> Result<Vec<LockInfo<F>>, Unexpected> {
@@ -90,7 +90,7 @@ impl<F: FenceToken> OverAll<F> {
 
 /// The pages of a listing of locks.
 pub(crate) struct Pages<'a, F: FenceToken> {
-    pages: LockPages<'a, DynBackend<F>>,
+    listing: LockPages<'a, DynBackend<F>>,
     /// How many entries a page may have.
     most: usize,
     left: usize,
@@ -99,7 +99,7 @@ pub(crate) struct Pages<'a, F: FenceToken> {
 impl<F: FenceToken> Pages<'_, F> {
     /// `None` after the last one.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<LockInfo<F>>>, Unexpected> {
-        let page = self.pages.next().await;
+        let page = self.listing.next().await;
         let page = page.map_err(|error| Unexpected::error("list_locks", &error))?;
         let Some(page) = page else { return Ok(None) };
         self.left = self

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use serde_json::Value as Json;
 use syncguard_redis::{
-    AcquireRequest, ExtendRequest, IsLockedRequest, Key, ListRequest, LockBackend as _, LockId,
-    LockInventory as _, LookupRequest, RedisOptions, ReleaseRequest,
+    AcquireRequest, ErrorCode, ExtendRequest, IsLockedRequest, Key, ListRequest, LockBackend as _,
+    LockId, LockInventory as _, LookupRequest, RedisOptions, ReleaseRequest,
 };
 use syncguard_test_services::redis::RedisServer;
 
@@ -150,7 +150,13 @@ async fn their_records_are_listed() -> Result<()> {
             assert_eq!(lock.info.fence.to_string(), sample.fence);
             assert_eq!(lock.info.expires_at.as_millis(), sample.expires_at);
         }
-        let counters = backend.list_counters(ListRequest::new()).await?;
+        let counters = backend.list_counters(ListRequest::new()).await;
+        if prefix.len() > 227 {
+            // Counters are under hashes then, from which no key can be told.
+            assert_eq!(counters.unwrap_err().code(), ErrorCode::InvalidArgument);
+            continue;
+        }
+        let counters = counters?;
         assert!(counters.corrupt.is_empty());
         assert!(counters.counters.iter().map(|one| one.key.expose()).eq(samples.keys()));
     }

@@ -1,5 +1,7 @@
 //! What all subcommands print, as files: `UPDATE_EXPECT=1` writes them anew.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context as _, Result};
 use expect_test::{ExpectFile, expect_file};
 use regex::Regex;
@@ -34,7 +36,7 @@ impl Transcript {
             Schema::of(arguments[0])?.check_lines(stdout)?;
         }
         let (typed, printed) = (arguments.join(" "), normal(&format!("{stdout}{stderr}"))?);
-        self.text += &format!("$ syncguard {typed}\n{printed}[{status}]\n\n");
+        writeln!(self.text, "$ syncguard {typed}\n{printed}[{status}]\n")?;
         Ok(())
     }
 }
