@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::ArgAction;
 use clap::{Args, Parser, Subcommand};
 
+use crate::exit::Failure;
 use crate::{commands, run};
 
 /// Locks for shells, cron, systemd and CI: one holder at a time, on any machine.
@@ -36,6 +37,20 @@ pub(crate) struct Common {
     #[cfg(feature = "log")]
     #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
+}
+
+impl Common {
+    /// # Errors
+    ///
+    /// For a store that would be ignored.
+    pub(crate) fn expect_no_store(&self, instead: &str) -> Result<(), Failure> {
+        let option = match (&self.store, &self.store_file) {
+            (None, None) => return Ok(()),
+            (Some(_), _) => "--store",
+            (None, Some(_)) => "--store-file",
+        };
+        Err(Failure::usage(format!("{option} has no meaning here: {instead}")))
+    }
 }
 
 #[derive(Subcommand)]

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::{
     ExtendRequest, Fence, FirestoreBackend, FirestoreOptions, ListRequest, LockBackend as _,
-    LockId, LockInventory as _, LookupRequest, ReleaseRequest,
+    LockId, LockInfo, LockInventory as _, LookupRequest, ReleaseRequest,
 };
 
 use crate::support::{Raw, backend_with, fresh, options, request, text};
@@ -122,7 +122,7 @@ async fn theirs_are_listed() -> Result<()> {
         let ours = backend_at(&url, latest + 1000).await;
         let page = ours.list_locks(ListRequest::new()).await?;
         assert!(page.corrupt.is_empty() && page.next.is_none());
-        let listed: Vec<_> = page.locks.into_iter().map(|lock| lock.expose()).collect();
+        let listed: Vec<_> = page.locks.into_iter().map(LockInfo::expose).collect();
         // In the order of the bytes, as the map has them.
         assert!(listed.iter().map(|lock| lock.key.expose()).eq(locks.keys()));
         for (lock, data) in listed.iter().zip(locks.values()) {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::Value as Json;
 use syncguard_redis::{
     AcquireRequest, ErrorCode, ExtendRequest, IsLockedRequest, Key, ListRequest, LockBackend as _,
-    LockId, LockInventory as _, LookupRequest, RedisOptions, ReleaseRequest,
+    LockId, LockInfo, LockInventory as _, LookupRequest, RedisOptions, ReleaseRequest,
 };
 use syncguard_test_services::redis::RedisServer;
 
@@ -142,7 +142,7 @@ async fn their_records_are_listed() -> Result<()> {
         let backend = backend_with(&server, RedisOptions::new().with_key_prefix(&prefix)).await;
         let page = backend.list_locks(ListRequest::new()).await?;
         assert!(page.corrupt.is_empty() && page.next.is_none());
-        let listed: Vec<_> = page.locks.into_iter().map(|lock| lock.expose()).collect();
+        let listed: Vec<_> = page.locks.into_iter().map(LockInfo::expose).collect();
         // In the order of the bytes, as the map has them.
         assert!(listed.iter().map(|lock| lock.key.expose()).eq(samples.keys()));
         for (lock, sample) in listed.iter().zip(samples.values()) {

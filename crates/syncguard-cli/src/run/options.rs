@@ -18,6 +18,7 @@ use crate::time::parse_duration;
 /// It runs in a process group of its own. That ends when the lock is lost, and when syncguard itself is
 /// killed or stopped for so long that its lock is over.
 #[derive(Args)]
+#[command(override_usage = "syncguard run [OPTIONS] <KEY> -- <COMMAND>...")]
 #[command(after_help = "Example: syncguard run --no-wait nightly-report -- ./report.sh --all")]
 pub(crate) struct Options {
     /// What is locked: whoever uses the same key on the same store waits
@@ -60,7 +61,7 @@ pub(crate) struct Options {
     /// The time between SIGTERM and SIGKILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
-    /// The exit status if somebody else holds the lock
+    /// The exit status if somebody else holds the lock [default: 75]
     #[arg(long, short = 'E', value_name = "STATUS", default_value = None)]
     pub(super) conflict_exit_code: Option<u8>,
 }

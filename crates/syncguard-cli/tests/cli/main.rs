@@ -14,5 +14,6 @@ mod run;
 mod schema;
 mod secrets;
 mod snapshots;
+mod statuses;
 mod stores;
 mod terminal;

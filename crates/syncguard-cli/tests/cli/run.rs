@@ -22,6 +22,7 @@ pub(crate) const EVERYWHERE: &[Holds] = &[
     ("stolen", stolen),
     ("killed", killed),
     ("stopped", stopped),
+    ("stopped_at_once", stopped_at_once),
     ("max_hold", max_hold),
     ("at_least", at_least),
     ("permits", permits),
@@ -187,6 +188,18 @@ fn stopped(bench: &Bench) -> Result<()> {
     let pids = running.numbers()?;
     running.signal(Signal::STOP)?;
     bench.done(&["run", "--wait", "30s", "stopped", "--", "true"])?.expect(0)?;
+    ensure!(!pids.iter().any(|pid| is_running(*pid)));
+    running.signal(Signal::CONT)?;
+    running.ended()?.expect(76).map(drop)
+}
+
+/// Stopped by the command itself, before it can have said anything of the lock to anybody.
+fn stopped_at_once(bench: &Bench) -> Result<()> {
+    let script = format!("kill -STOP $PPID; {FAMILY}");
+    let options = ["run", "--ttl", "2s", "stopped:at-once", "--", "sh", "-c", &script];
+    let mut running = bench.start(&options)?;
+    let pids = running.numbers()?;
+    bench.done(&["run", "--wait", "30s", "stopped:at-once", "--", "true"])?.expect(0)?;
     ensure!(!pids.iter().any(|pid| is_running(*pid)));
     running.signal(Signal::CONT)?;
     running.ended()?.expect(76).map(drop)
