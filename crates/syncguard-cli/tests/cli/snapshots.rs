@@ -96,7 +96,7 @@ fn commands(bench: &Bench) -> Result<()> {
             &["ls", "shown:", "--json"],
             &["ls", "shown:f", "--json", "--reveal"],
             &["run", "--no-wait", "shown:first", "--", "true"],
-            &["run", "--wait", "100ms", "shown:first", "--", "true"],
+            &["run", "--wait", "3s", "shown:first", "--", "true"],
             &["run", "--no-wait", "--quiet", "-E", "9", "shown:first", "--", "true"],
         ],
     )?;
