@@ -12,33 +12,37 @@ use syncguard_test_services::{install, tools, wait};
 use crate::bench::Bench;
 use crate::guide::{bin, shown};
 
-/// Debian's cron, in a mount namespace: it sees one crontab, and no other daemon its lock file. Dropping it kills it.
+/// Debian's cron, in namespaces of its own: it sees one crontab, and no other daemon its lock file. Dropping it ends
+/// it, with whatever it has started.
 struct Cron(Child);
 
 impl Cron {
-    /// With a crontab of root's.
+    /// With a crontab of this user's.
     fn start(folder: &Path, crontab: &str) -> Result<Self> {
         let spool = folder.join("spool");
         fs::create_dir(&spool)?;
-        fs::write(spool.join("root"), crontab)?;
-        fs::set_permissions(spool.join("root"), fs::Permissions::from_mode(0o600))?;
+        let user = String::from_utf8(Command::new("id").arg("-un").output()?.stdout)?;
+        let table = spool.join(user.trim());
+        fs::write(&table, crontab)?;
+        fs::set_permissions(&table, fs::Permissions::from_mode(0o600))?;
         let cron = install::require(&tools::CRON)?;
         let unshare = install::require(&tools::UNSHARE)?;
-        // Nothing of this machine's own tables is run.
+        // Nothing of this machine's own tables is run. The shell is the first process of its namespace, and ends when
+        // nobody holds its standard input any more, also under `sudo`, whose processes we may not kill.
         let script = "
             mount -t tmpfs none /run && mount --bind \"$1\" /var/spool/cron/crontabs &&
             mkdir /run/none && mount --bind /run/none /etc/cron.d && mount --bind /dev/null /etc/crontab &&
-            exec \"$2\" -f";
+            { \"$2\" -f & } && read -r end";
         let mut command = if rustix::process::geteuid().is_root() {
             Command::new(unshare)
         } else {
-            // Cron runs as root, and so does the job.
+            // Cron runs as root, and the job as this user.
             let mut command = Command::new("sudo");
             command.arg("-n").arg(unshare);
             command
         };
-        command.args(["--mount", "--kill-child", "--fork", "--pid", "--mount-proc"]);
-        command.args(["sh", "-ec", script, "cron"]).arg(&spool).arg(cron).stdin(Stdio::null());
+        command.args(["--mount", "--fork", "--pid", "--mount-proc", "sh", "-ec", script, "cron"]);
+        command.arg(&spool).arg(cron).stdin(Stdio::piped());
         command.stderr(File::create(folder.join("log"))?);
         Ok(Self(command.spawn().context("cron needs root, or sudo")?))
     }
@@ -46,8 +50,7 @@ impl Cron {
 
 impl Drop for Cron {
     fn drop(&mut self) {
-        // With its namespace.
-        let _ = self.0.kill();
+        drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
@@ -76,7 +79,8 @@ fn cron_runs_the_line() -> Result<()> {
     wait::until("the line of cron", Duration::from_secs(100), || {
         ensure!(cron.0.try_wait()?.is_none(), "cron does not run: {}", said());
         Ok(fs::read_to_string(&printed).is_ok_and(|printed| !printed.is_empty()))
-    })?;
+    })
+    .with_context(said)?;
     // Whatever is said there would be mailed.
     ensure!(fs::read_to_string(&printed)? == "report\n");
     ensure!(
