@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard::{
-    AcquireRequest, CancellationToken, ListRequest, LockBackend, LockInventory, ReleaseRequest,
+    AcquireRequest, CancellationToken, ListRequest, LockBackend, LockInventory, LockPages,
+    ReleaseRequest,
 };
 
 /// Locks that are held all the time: `key(prefix, 0)` to `key(prefix, count - 1)`.
@@ -50,22 +51,20 @@ pub async fn shows_each_once<B: LockInventory>(
 ) -> Result<()> {
     let done = CancellationToken::new();
     let churn = tokio::spawn(churn(others.clone(), prefix.to_owned(), count, done.clone()));
-    let mut request =
+    let request =
         ListRequest::new().with_prefix(prefix)?.with_page_size(ListRequest::MAX_PAGE_SIZE)?;
     let mut listed = HashSet::with_capacity(count);
     let (mut pages, mut passing) = (0, 0);
-    loop {
-        let page = backend.list_locks(request.clone()).await?;
+    let mut all = LockPages::new(backend, request);
+    while let Some(page) = all.next().await? {
         ensure!(page.corrupt.is_empty(), "a record makes no sense");
-        ensure!(page.locks.len() <= request.page_size, "a page is too large");
+        ensure!(page.locks.len() <= ListRequest::MAX_PAGE_SIZE, "a page is too large");
         pages += 1;
         for lock in page.locks {
             let text = lock.expose().key.expose().to_owned();
             passing += usize::from(text.ends_with('+'));
             ensure!(listed.insert(text), "a key is listed twice");
         }
-        let Some(next) = page.next else { break };
-        request = request.with_cursor(next);
     }
     done.cancel();
     let cycles = churn.await??;

@@ -69,6 +69,6 @@ fn folder() -> PathBuf {
 /// One store is enough: options do not depend on them.
 fn generated(arguments: &[&str]) -> Result<String> {
     let mut command = cargo(["run", "--quiet", "-p", "syncguard-cli", "--no-default-features"]);
-    command.args(["--features", "generate,permits,sqlite,terminal", "--"]);
+    command.args(["--features", "generate,log,permits,sqlite,terminal", "--"]);
     output(command.args(arguments))
 }

@@ -59,7 +59,7 @@ _syncguard() {
 
     case "${cmd}" in
         syncguard)
-            opts="-q -h -V --store --store-file --quiet --help --version run status ls watch release fence copy-fences doctor completions man"
+            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run status ls watch release fence copy-fences doctor completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -81,7 +81,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__completions)
-            opts="-q -h --store --store-file --quiet --help bash elvish fish powershell zsh"
+            opts="-q -v -h --store --store-file --quiet --verbose --help bash elvish fish powershell zsh"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -103,7 +103,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__copy__subcmd__fences)
-            opts="-q -h --from --to --while-held --json --store --store-file --quiet --help"
+            opts="-q -v -h --from --to --while-held --json --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -133,7 +133,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__doctor)
-            opts="-q -h --json --strict --rounds --store --store-file --quiet --help"
+            opts="-q -v -h --json --strict --rounds --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -159,7 +159,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__fence)
-            opts="-q -h --store --store-file --quiet --help show raise"
+            opts="-q -v -h --store --store-file --quiet --verbose --help show raise"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -181,7 +181,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__fence__subcmd__raise)
-            opts="-q -h --json --store --store-file --quiet --help"
+            opts="-q -v -h --json --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -203,7 +203,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__fence__subcmd__show)
-            opts="-q -h --json --store --store-file --quiet --help"
+            opts="-q -v -h --json --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -225,7 +225,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__ls)
-            opts="-q -h --json --reveal --store --store-file --quiet --help"
+            opts="-q -v -h --json --reveal --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -247,7 +247,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__man)
-            opts="-q -h --store --store-file --quiet --help"
+            opts="-q -v -h --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -269,7 +269,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__release)
-            opts="-y -q -h --force --yes --json --store --store-file --quiet --help"
+            opts="-y -q -v -h --force --yes --json --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -291,7 +291,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__run)
-            opts="-w -n -E -q -h --wait --no-wait --ttl --max-hold --at-least --permits --on-lost --grace --conflict-exit-code --store --store-file --quiet --help"
+            opts="-w -n -E -q -v -h --wait --no-wait --ttl --max-hold --at-least --permits --on-lost --grace --conflict-exit-code --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -353,7 +353,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__status)
-            opts="-e -q -h --json --exit-code --reveal --store --store-file --quiet --help"
+            opts="-e -q -v -h --json --exit-code --reveal --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -375,7 +375,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__watch)
-            opts="-i -q -h --interval --json --store --store-file --quiet --help"
+            opts="-i -q -v -h --interval --json --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+#[cfg(feature = "log")]
+use clap::ArgAction;
 use clap::{Args, Parser, Subcommand};
 
+use crate::exit::Failure;
 use crate::{commands, run};
 
 /// Locks for shells, cron, systemd and CI: one holder at a time, on any machine.
@@ -30,6 +33,24 @@ pub(crate) struct Common {
     /// Says nothing but errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
+    /// Says what the library logs, such as risks of the store; twice: all of it
+    #[cfg(feature = "log")]
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+}
+
+impl Common {
+    /// # Errors
+    ///
+    /// For a store that would be ignored.
+    pub(crate) fn expect_no_store(&self, instead: &str) -> Result<(), Failure> {
+        let option = match (&self.store, &self.store_file) {
+            (None, None) => return Ok(()),
+            (Some(_), _) => "--store",
+            (None, Some(_)) => "--store-file",
+        };
+        Err(Failure::usage(format!("{option} has no meaning here: {instead}")))
+    }
 }
 
 #[derive(Subcommand)]

@@ -13,6 +13,8 @@ compile_error!(
 mod args;
 mod commands;
 mod exit;
+#[cfg(feature = "log")]
+mod log;
 mod output;
 mod run;
 mod signals;
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
             return if wanted { ExitCode::SUCCESS } else { Status::USAGE.into() };
         }
     };
+    #[cfg(feature = "log")]
+    log::show(cli.common.verbose);
     let output = Output::new(cli.common.quiet);
     match enter(cli, output) {
         Ok(status) => status.into(),
@@ -79,10 +83,16 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Ls(options) => commands::ls::run(&options, &store()?, output).await,
         Command::Watch(options) => commands::watch::run(&options, &store()?).await,
         Command::Fence(options) => commands::fence::run(&options, &store()?).await,
-        Command::CopyFences(options) => commands::copy_fences::run(&options, output).await,
+        Command::CopyFences(options) => {
+            cli.common.expect_no_store("copy-fences takes --from and --to")?;
+            commands::copy_fences::run(&options, output).await
+        }
         Command::Doctor(options) => {
             let store = match &options.url {
-                Some(url) => Store::given(url, "the argument", output)?,
+                Some(url) => {
+                    cli.common.expect_no_store("the store is the URL behind doctor")?;
+                    Store::given(url, "the argument", output)?
+                }
                 None => store()?,
             };
             commands::doctor::run(&options, &store).await

@@ -1,8 +1,8 @@
 //! Looking over all locks, as the cases say it.
 
 use syncguard_core::{
-    CounterRequest, DynBackend, Fence, FenceToken, Key, ListRequest, LockBackend, LockInfo,
-    LockInventory, RaiseRequest,
+    CounterPages, CounterRequest, DynBackend, Fence, FenceToken, Key, ListRequest, LockBackend,
+    LockInfo, LockInventory, LockPages, RaiseRequest,
 };
 
 use crate::client::Client;
@@ -41,8 +41,9 @@ impl<F: FenceToken> OverAll<F> {
     }
 
     /// A listing of locks, page by page.
-    pub(crate) fn pages(&self, request: ListRequest) -> Pages<F> {
-        Pages { over_all: self.0.clone(), request: Some(request), left: ENDLESS }
+    pub(crate) fn pages(&self, request: ListRequest) -> Pages<'_, F> {
+        let most = request.page_size;
+        Pages { listing: LockPages::new(&self.0, request), most, left: ENDLESS }
     }
 
     pub(crate) async fn locks(&self, request: ListRequest) -> Result<Vec<LockInfo<F>>, Unexpected> {
@@ -61,17 +62,17 @@ impl<F: FenceToken> OverAll<F> {
     /// All pages of counters.
     pub(crate) async fn counters(
         &self,
-        mut request: ListRequest,
+        request: ListRequest,
     ) -> Result<Vec<(String, Fence)>, Unexpected> {
-        let mut counters = Vec::new();
+        let (most, mut counters) = (request.page_size, Vec::new());
+        let mut pages = CounterPages::new(&self.0, request);
         for _ in 0..ENDLESS {
-            let page = self.0.list_counters(request.clone()).await;
+            let page = pages.next().await;
             let page = page.map_err(|error| Unexpected::error("list_counters", &error))?;
-            fits(page.counters.len(), &request)?;
+            let Some(page) = page else { return Ok(counters) };
+            fits(page.counters.len(), most)?;
             let text = |key: &Key| key.expose().to_owned();
             counters.extend(page.counters.iter().map(|counter| (text(&counter.key), counter.last)));
-            let Some(next) = page.next else { return Ok(counters) };
-            request = request.with_cursor(next);
         }
         Err(Unexpected::new("a listing of counters has no end"))
     }
@@ -88,34 +89,33 @@ impl<F: FenceToken> OverAll<F> {
 }
 
 /// The pages of a listing of locks.
-pub(crate) struct Pages<F: FenceToken> {
-    over_all: DynBackend<F>,
-    request: Option<ListRequest>,
+pub(crate) struct Pages<'a, F: FenceToken> {
+    listing: LockPages<'a, DynBackend<F>>,
+    /// How many entries a page may have.
+    most: usize,
     left: usize,
 }
 
-impl<F: FenceToken> Pages<F> {
+impl<F: FenceToken> Pages<'_, F> {
     /// `None` after the last one.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<LockInfo<F>>>, Unexpected> {
-        let Some(request) = self.request.take() else { return Ok(None) };
+        let page = self.listing.next().await;
+        let page = page.map_err(|error| Unexpected::error("list_locks", &error))?;
+        let Some(page) = page else { return Ok(None) };
         self.left = self
             .left
             .checked_sub(1)
             .ok_or_else(|| Unexpected::new("a listing of locks has no end"))?;
-        let page = self.over_all.list_locks(request.clone()).await;
-        let page = page.map_err(|error| Unexpected::error("list_locks", &error))?;
-        fits(page.locks.len(), &request)?;
-        self.request = page.next.map(|next| request.with_cursor(next));
+        fits(page.locks.len(), self.most)?;
         Ok(Some(page.locks))
     }
 }
 
-fn fits(length: usize, request: &ListRequest) -> Result<(), Unexpected> {
-    if length <= request.page_size {
+fn fits(length: usize, most: usize) -> Result<(), Unexpected> {
+    if length <= most {
         return Ok(());
     }
-    let size = request.page_size;
-    Err(Unexpected::new(format!("a page of at most {size} entries has {length}")))
+    Err(Unexpected::new(format!("a page of at most {most} entries has {length}")))
 }
 
 pub(crate) fn texts<F: FenceToken>(locks: Vec<LockInfo<F>>) -> Vec<String> {

@@ -44,13 +44,13 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::contract::{
     AcquireRequest, AcquireResult, Acquired, AcquisitionEnd, AcquisitionObserved,
-    BackendCapabilities, Began, CleanUp, ClientState, Contention, CounterPage, CounterRequest,
-    Cursor, DynBackend, ErrorCode, ExtendRequest, ExtendResult, FenceCounter, HoldObserved,
-    Inventory, IsLockedRequest, KeySignal, KeyWatch, ListRequest, LockBackend, LockError, LockInfo,
-    LockInfoDebug, LockInventory, LockObserver, LockPage, LookupBy, LookupRequest, NotHeld,
-    Observation, RaiseRequest, ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest,
-    ReleaseResult, ReleaseSource, SignalStatus, TIME_TOLERANCE, TimeAuthority, WatchRequest,
-    is_live,
+    BackendCapabilities, Began, CleanUp, ClientState, Contention, CounterPage, CounterPages,
+    CounterRequest, Cursor, DynBackend, ErrorCode, ExtendRequest, ExtendResult, FenceCounter,
+    HoldObserved, Inventory, IsLockedRequest, KeySignal, KeyWatch, ListRequest, LockBackend,
+    LockError, LockInfo, LockInfoDebug, LockInventory, LockObserver, LockPage, LockPages, LookupBy,
+    LookupRequest, NotHeld, Observation, RaiseRequest, ReleaseErrorContext, ReleaseErrorHandler,
+    ReleaseRequest, ReleaseResult, ReleaseSource, SignalStatus, TIME_TOLERANCE, TimeAuthority,
+    WatchRequest, is_live,
 };
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use syncguard_memory::{
-    AcquireRequest, ListRequest, LockBackend as _, LockInventory as _, MemoryBackend,
-    ReleaseRequest,
+    AcquireRequest, ListRequest, LockBackend as _, LockPages, MemoryBackend, ReleaseRequest,
 };
 
 #[tokio::test]
@@ -20,18 +19,16 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() {
     for number in 0..COUNT {
         let _ = take(key(number)).await;
     }
-    let mut request = ListRequest::new().with_prefix("bulk:").unwrap();
-    request = request.with_page_size(ListRequest::MAX_PAGE_SIZE).unwrap();
+    let request = ListRequest::new().with_prefix("bulk:").unwrap();
+    let request = request.with_page_size(ListRequest::MAX_PAGE_SIZE).unwrap();
     let (mut listed, mut passing, mut held) = (HashSet::new(), 0, Vec::new());
-    loop {
-        let page = backend.list_locks(request.clone()).await.unwrap();
+    let mut pages = LockPages::new(&backend, request);
+    while let Some(page) = pages.next().await.unwrap() {
         for lock in page.locks {
             let text = lock.expose().key.expose().to_owned();
             passing += usize::from(text.ends_with('+'));
             assert!(listed.insert(text), "a key is listed twice");
         }
-        let Some(next) = page.next else { break };
-        request = request.with_cursor(next);
         for lock_id in held.drain(..) {
             let released = backend.release(ReleaseRequest::new(lock_id)).await.unwrap();
             assert!(released.is_released());

@@ -77,6 +77,7 @@ pub mod inventory {}
 #[doc = quoted!("## cron", "text", "guide/shell/nightly.cron")]
 #[doc = quoted!("## GitHub Actions", "yaml", "guide/shell/deploy.yml")]
 #[doc = quoted!("## Kubernetes", "yaml", "guide/shell/cronjob.yaml")]
+#[doc = quoted!("## The schema of the JSON", "json", "guide/shell/output.schema.json")]
 pub mod shell {}
 
 // Its snippets need the conformance suite: they are doc tests of the package `syncguard-examples`.

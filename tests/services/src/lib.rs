@@ -28,6 +28,7 @@ pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod redis;
+pub mod tools;
 pub mod wait;
 
 mod scratch;

@@ -1,14 +1,14 @@
 //! Records that the TypeScript library wrote, and ours beside them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value as Json;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::{
-    ExtendRequest, Fence, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId,
-    LookupRequest, ReleaseRequest,
+    ExtendRequest, Fence, FirestoreBackend, FirestoreOptions, ListRequest, LockBackend as _,
+    LockId, LockInfo, LockInventory as _, LookupRequest, ReleaseRequest,
 };
 
 use crate::support::{Raw, backend_with, fresh, options, request, text};
@@ -96,6 +96,48 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
         }
     }
     assert!(seen >= 8, "{seen} records");
+    Ok(())
+}
+
+/// All that they wrote, at once.
+#[tokio::test]
+async fn theirs_are_listed() -> Result<()> {
+    for doubles in [false, true] {
+        let url = fresh();
+        let raw = Raw::new(&url);
+        let (mut locks, mut counted, mut latest) = (BTreeMap::new(), BTreeSet::new(), 0);
+        for vector in vectors() {
+            for document in vector["locks"].as_array().into_iter().flatten() {
+                write(&raw, "locks", document, doubles).await;
+                let data = &document["data"];
+                latest = latest.max(data["acquiredAtMs"].as_u64().context("a time")?);
+                locks.insert(data["key"].as_str().context("key")?.to_owned(), data.clone());
+            }
+            for counter in vector["fences"].as_array().into_iter().flatten() {
+                write(&raw, "fence_counters", counter, doubles).await;
+                let key = counter["data"]["keyDebug"].as_str().context("keyDebug")?;
+                counted.insert(key.to_owned());
+            }
+        }
+        let ours = backend_at(&url, latest + 1000).await;
+        let page = ours.list_locks(ListRequest::new()).await?;
+        assert!(page.corrupt.is_empty() && page.next.is_none());
+        let listed: Vec<_> = page.locks.into_iter().map(LockInfo::expose).collect();
+        // In the order of the bytes, as the map has them.
+        assert!(listed.iter().map(|lock| lock.key.expose()).eq(locks.keys()));
+        for (lock, data) in listed.iter().zip(locks.values()) {
+            assert_eq!(lock.lock_id, LockId::new(data["lockId"].as_str().context("id")?)?);
+            assert_eq!(lock.info.fence.to_string(), data["fence"].as_str().context("fence")?);
+            assert_eq!(
+                lock.info.expires_at.as_millis(),
+                data["expiresAtMs"].as_u64().context("a time")?
+            );
+        }
+        assert!(listed.len() >= 4, "{} records", listed.len());
+        let counters = ours.list_counters(ListRequest::new()).await?;
+        assert!(counters.corrupt.is_empty());
+        assert!(counters.counters.iter().map(|one| one.key.expose()).eq(counted.iter()));
+    }
     Ok(())
 }
 

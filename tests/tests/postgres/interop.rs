@@ -2,14 +2,15 @@
 
 #![allow(clippy::many_single_char_names, reason = "six columns of a row")]
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
 use syncguard_postgres::deadpool_postgres::Client;
 use syncguard_postgres::{
-    AcquireRequest, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend as _, LockId,
-    LookupRequest, PostgresBackend, ReleaseRequest,
+    AcquireRequest, ExtendRequest, ExtendResult, IsLockedRequest, ListRequest, LockBackend as _,
+    LockId, LockInventory as _, LookupRequest, PostgresBackend, ReleaseRequest,
 };
 
 use crate::support::Tables;
@@ -50,6 +51,41 @@ async fn their_records_are_ours() -> Result<()> {
         let next = backend.acquire(next).await?.acquired().context("a free key")?;
         assert_eq!(next.fence.get(), 2);
     }
+    Ok(())
+}
+
+/// All that they wrote, at once.
+#[tokio::test]
+async fn their_records_are_listed() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let mut keys = BTreeMap::new();
+    for sample in samples() {
+        let Some(row) = &sample.row else { continue };
+        fixture.write(row, &[]).await?;
+        keys.insert(text(row, "user_key").to_owned(), row.clone());
+    }
+    // The counters of all of them, as they were at the end.
+    let last = samples().pop().context("a sample")?.counters;
+    fixture.write_counters(&last).await?;
+
+    let page = fixture.backend.list_locks(ListRequest::new()).await?;
+    assert!(page.corrupt.is_empty() && page.next.is_none());
+    assert_eq!(page.locks.len(), keys.len());
+    for lock in page.locks {
+        let lock = lock.expose();
+        let row = keys.remove(lock.key.expose()).context("a key of theirs, once")?;
+        assert_eq!(lock.lock_id, LockId::new(text(&row, "lock_id"))?);
+        assert_eq!(lock.info.fence.to_string(), text(&row, "fence"));
+        assert_eq!(lock.info.expires_at.as_millis(), number(&row, "expires_at_ms"));
+        assert_eq!(lock.info.acquired_at.as_millis(), number(&row, "acquired_at_ms"));
+    }
+    let counters = fixture.backend.list_counters(ListRequest::new()).await?;
+    assert!(counters.corrupt.is_empty());
+    let mut theirs: Vec<&str> = last.iter().map(|row| text(row, "key_debug")).collect();
+    let mut listed: Vec<&str> = counters.counters.iter().map(|one| one.key.expose()).collect();
+    theirs.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, theirs);
     Ok(())
 }
 
@@ -169,6 +205,11 @@ impl Fixture {
         let columns = ["key", "lock_id", "expires_at_ms", "acquired_at_ms", "fence", "user_key"];
         let [a, b, c, d, e, f] = columns.map(|column| text(row, column));
         client.execute(&sql, &[&a, &b, &c, &d, &e, &f]).await?;
+        self.write_counters(counters).await
+    }
+
+    async fn write_counters(&self, counters: &[Json]) -> Result<()> {
+        let client = self.client().await?;
         for counter in counters {
             let sql =
                 format!("INSERT INTO {} VALUES ($1, $2::text::bigint, $3)", self.tables.fences);

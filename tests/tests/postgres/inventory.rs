@@ -3,8 +3,8 @@
 use anyhow::Result;
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
-    CounterRequest, ErrorCode, Fence, ListRequest, LockInventory as _, PostgresBackend,
-    RaiseRequest,
+    CounterPages, CounterRequest, ErrorCode, Fence, ListRequest, LockInventory as _,
+    PostgresBackend, RaiseRequest,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::inventory::shows_each_once;
@@ -60,12 +60,9 @@ async fn the_order_of_another_collation_loses_no_lock() -> Result<()> {
     let counters = backend.list_counters(ListRequest::new().with_prefix("b\u{fc}")?).await?;
     assert_eq!(counters.counters.len(), 1);
     let all = ListRequest::new().with_page_size(1000)?;
-    let (mut request, mut counted) = (all, 0);
-    loop {
-        let page = backend.list_counters(request.clone()).await?;
+    let (mut pages, mut counted) = (CounterPages::new(&backend, all), 0);
+    while let Some(page) = pages.next().await? {
         counted += page.counters.iter().filter(|one| !one.key.expose().ends_with('+')).count();
-        let Some(next) = page.next else { break };
-        request = request.with_cursor(next);
     }
     assert_eq!(counted, COUNT + 5);
     Ok(())

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use serde_json::Value as Json;
 use syncguard_redis::{
-    AcquireRequest, ExtendRequest, IsLockedRequest, Key, LockBackend as _, LockId, LookupRequest,
-    RedisOptions, ReleaseRequest,
+    AcquireRequest, ErrorCode, ExtendRequest, IsLockedRequest, Key, ListRequest, LockBackend as _,
+    LockId, LockInfo, LockInventory as _, LookupRequest, RedisOptions, ReleaseRequest,
 };
 use syncguard_test_services::redis::RedisServer;
 
@@ -120,6 +120,46 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
         count += 1;
     }
     assert_eq!(count, 20);
+    Ok(())
+}
+
+/// All that they wrote under one prefix, at once.
+#[tokio::test]
+async fn their_records_are_listed() -> Result<()> {
+    let server = RedisServer::start()?;
+    let raw = Raw::connect(&server.url()).await;
+    let mut prefixes = BTreeMap::<String, BTreeMap<String, Sample>>::new();
+    for sample in samples() {
+        // A later one of the same key was written after the former was released.
+        let key = Key::new(&sample.key)?.expose().to_owned();
+        prefixes.entry(sample.prefix.clone()).or_default().insert(key, sample);
+    }
+    for (prefix, samples) in prefixes {
+        raw.send("FLUSHALL", &[]).await;
+        for (name, text) in samples.values().flat_map(|sample| &sample.stored) {
+            raw.send("SET", &[name, text]).await;
+        }
+        let backend = backend_with(&server, RedisOptions::new().with_key_prefix(&prefix)).await;
+        let page = backend.list_locks(ListRequest::new()).await?;
+        assert!(page.corrupt.is_empty() && page.next.is_none());
+        let listed: Vec<_> = page.locks.into_iter().map(LockInfo::expose).collect();
+        // In the order of the bytes, as the map has them.
+        assert!(listed.iter().map(|lock| lock.key.expose()).eq(samples.keys()));
+        for (lock, sample) in listed.iter().zip(samples.values()) {
+            assert_eq!(lock.lock_id, sample.lock_id);
+            assert_eq!(lock.info.fence.to_string(), sample.fence);
+            assert_eq!(lock.info.expires_at.as_millis(), sample.expires_at);
+        }
+        let counters = backend.list_counters(ListRequest::new()).await;
+        if prefix.len() > 227 {
+            // Counters are under hashes then, from which no key can be told.
+            assert_eq!(counters.unwrap_err().code(), ErrorCode::InvalidArgument);
+            continue;
+        }
+        let counters = counters?;
+        assert!(counters.corrupt.is_empty());
+        assert!(counters.counters.iter().map(|one| one.key.expose()).eq(samples.keys()));
+    }
     Ok(())
 }
 

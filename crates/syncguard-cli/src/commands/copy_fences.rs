@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use syncguard::{DynBackend, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard::{CounterPages, DynBackend, ListRequest, LockInventory as _, RaiseRequest};
 
 use super::listing;
 use crate::exit::{Failure, Status};
@@ -48,11 +48,11 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
     let printed = if options.json {
         print_json(&json!({ "counters": counters, "corrupt": corrupt }))
     } else {
-        print(format!("{counters} fence counters are at least as high as on the old store"))
+        print(format!("fence counters that are at least as high as on the old store: {counters}"))
     };
     printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
     if corrupt > 0 {
-        output.error(format!("{corrupt} counters make no sense and were not copied"));
+        output.error(format!("counters that make no sense and were not copied: {corrupt}"));
         return Ok(Status::INTERNAL);
     }
     Ok(Status::SUCCESS)
@@ -80,7 +80,7 @@ async fn expect_quiet(from: &DynBackend) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{held} locks are held on the old store: stop whatever takes them and run this again (--while-held copies \
+        "locks are held on the old store ({held}): stop whatever takes them and run this again (--while-held copies \
          all the same)"
     );
     Err(Failure::new(Status::CONFLICT, message))
@@ -88,10 +88,10 @@ async fn expect_quiet(from: &DynBackend) -> Result<(), Failure> {
 
 /// Answers how many were copied, and how many make no sense.
 async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failure> {
-    let mut request = ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE)?;
+    let request = ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE)?;
     let (mut copied, mut corrupt) = (0, 0);
-    loop {
-        let page = from.list_counters(request.clone()).await?;
+    let mut pages = CounterPages::new(from, request);
+    while let Some(page) = pages.next().await? {
         for counter in page.counters {
             // One at zero is as good as none.
             if counter.last.get() > 0 {
@@ -100,7 +100,6 @@ async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failur
             }
         }
         corrupt += page.corrupt.len();
-        let Some(next) = page.next else { return Ok((copied, corrupt)) };
-        request = request.with_cursor(next);
     }
+    Ok((copied, corrupt))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use syncguard::{DynBackend, HashId, ListRequest, LockInfo, LockInventory as _};
+use syncguard::{DynBackend, HashId, ListRequest, LockInfo, LockPages};
 
 use crate::exit::Failure;
 use crate::time::{human, since, until};
@@ -18,17 +18,15 @@ pub(super) struct Listing {
 
 /// Reads all pages.
 pub(super) async fn read(backend: &DynBackend, prefix: &str) -> Result<Listing, Failure> {
-    let mut request =
+    let request =
         ListRequest::new().with_prefix(prefix)?.with_page_size(ListRequest::MAX_PAGE_SIZE)?;
     let (mut locks, mut corrupt) = (BTreeMap::new(), Vec::new());
-    loop {
-        let page = backend.list_locks(request.clone()).await?;
+    let mut pages = LockPages::new(backend, request);
+    while let Some(page) = pages.next().await? {
         for info in page.locks {
             locks.insert(key_of(&info), info);
         }
         corrupt.extend(page.corrupt);
-        let Some(next) = page.next else { break };
-        request = request.with_cursor(next);
     }
     Ok(Listing { locks: locks.into_values().collect(), corrupt })
 }
@@ -58,22 +56,23 @@ pub(super) fn as_json(info: &LockInfo) -> Value {
 /// What a table says of a lock.
 pub(super) fn row(info: &LockInfo) -> [String; 5] {
     [
-        shown_key(info),
         // Enough to tell holders apart, and a line of 80 columns has room for the key.
         info.lock_id_hash().to_string().chars().take(12).collect(),
         info.fence.to_string(),
         human(since(info.acquired_at)),
         human(until(info.expires_at)),
+        // The last one, since it can be so long that it is cut or wrapped.
+        shown_key(info),
     ]
 }
 
-pub(super) const HEADER: [&str; 5] = ["KEY", "HOLDER", "FENCE", "AGE", "LEFT"];
+pub(super) const HEADER: [&str; 5] = ["HOLDER", "FENCE", "AGE", "LEFT", "KEY"];
 
 /// What is to be said of records that make no sense.
 pub(super) fn complaint(corrupt: &[HashId]) -> Option<String> {
     let first = corrupt.first()?;
     Some(format!(
-        "{} records make no sense, the first with the hash {first}; such a lock never gets free",
+        "records that make no sense: {}, the first with the hash {first}; such a lock never gets free",
         corrupt.len()
     ))
 }

@@ -37,7 +37,11 @@ pub(crate) async fn run(
     let printed = if options.json {
         locks.iter().try_for_each(|info| print_json(&as_json(options, info)))
     } else if locks.is_empty() {
-        output.note("no lock is held");
+        output.note(if options.prefix.is_empty() {
+            "no lock is held"
+        } else {
+            "no lock whose key begins so is held"
+        });
         Ok(())
     } else {
         print(table(&HEADER, locks.iter().map(listing::row)))

@@ -86,11 +86,12 @@ fn show(
     let Some(screen) = screen else { return print_json(&as_json(seen)) };
     let lines = match seen {
         Ok(listing) => {
-            let mut lines = vec![format!(
-                "{} locks, looked at every {}; Ctrl-C ends",
-                listing.locks.len(),
-                human(options.interval)
-            )];
+            let count = match listing.locks.len() {
+                1 => "1 lock".to_owned(),
+                count => format!("{count} locks"),
+            };
+            let every = human(options.interval);
+            let mut lines = vec![format!("{count}, looked at every {every}; Ctrl-C ends")];
             lines.extend(listing::complaint(&listing.corrupt));
             let rows = listing.locks.iter().map(listing::row);
             lines.extend(table(&HEADER, rows).lines().map(str::to_owned));

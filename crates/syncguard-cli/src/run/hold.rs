@@ -1,13 +1,14 @@
 //! Taking the lock, or one of the permits.
 
 use rustix::process::Signal;
-use syncguard::{DynBackend, Held, LockError, LockGuard, ReleaseResult, acquire};
+use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult, acquire};
 
 use super::options::Wish;
 use super::waiting::Waiting;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
+use crate::time::human;
 
 /// What is held while the command runs.
 pub(super) enum Hold {
@@ -80,8 +81,9 @@ async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
     if let Some(at_least) = wish.at_least {
         semaphore = semaphore.with_min_hold(at_least);
     }
+    super::beyond::refuse(backend, wish.config.key()?, permits).await?;
     let permit = if wish.waits() {
-        semaphore.acquire().await?
+        semaphore.acquire().await.map_err(|error| waited(error, wish))?
     } else {
         semaphore.try_acquire().await?.ok_or_else(|| {
             conflict(format!(
@@ -100,12 +102,25 @@ async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
 
 async fn take_lock(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
     if wish.waits() {
-        return Ok(Hold::Lock(acquire(backend, wish.config.clone()).await?));
+        let acquired = acquire(backend, wish.config.clone()).await;
+        return Ok(Hold::Lock(acquired.map_err(|error| waited(error, wish))?));
     }
     match syncguard::try_lock(backend, wish.config.clone()).await? {
         Some(guard) => Ok(Hold::Lock(guard)),
         None => Err(conflict("somebody else holds the lock; --wait DURATION waits for it")),
     }
+}
+
+/// The end of the time that was given to wait; nobody here has counted retries.
+fn waited(error: LockError, wish: &Wish) -> Failure {
+    if error.code() != ErrorCode::AcquisitionTimeout {
+        return error.into();
+    }
+    let longest = human(wish.wait.timeout);
+    conflict(match wish.permits {
+        None => format!("somebody else still held the lock after {longest}"),
+        Some(permits) => format!("others still held all {permits} permits after {longest}"),
+    })
 }
 
 fn conflict(message: impl Into<String>) -> Failure {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};
@@ -24,19 +25,25 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Starts the command. Called on the main thread, whose end is that of this process.
+    /// Starts the command, which ends after this time if the keeper hears nothing more. Called on the main thread,
+    /// whose end is that of this process.
     pub(super) async fn start(
         program: &Program,
         arguments: &[OsString],
         environment: &[(&str, String)],
+        allowed: Option<Duration>,
     ) -> Result<Self, Failure> {
         let mut keeper = Keeper::start()?;
+        if let Some(allowed) = allowed {
+            keeper.allow(allowed).await;
+        }
         let mut command = Command::new(this_program()?);
         let may_lend = Terminal::is_ours();
         command
             .arg0("syncguard")
             .arg(launch::NAME)
             .arg(std::process::id().to_string())
+            .arg(keeper.id().unwrap_or_default().to_string())
             .arg(launch::waits(may_lend));
         command.arg(&program.path).arg(&program.name).args(arguments);
         command.env_remove("SYNCGUARD_SLOT");

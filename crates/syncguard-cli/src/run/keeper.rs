@@ -4,13 +4,14 @@
 //! On Linux the command itself has a parent-death signal. That does not reach the processes which the command
 //! has started, is gone once the command executes a program with other rights, and knows no time.
 
-use std::io::{BufRead as _, stdin};
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, Write as _, stdin};
 use std::process::{ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
@@ -41,9 +42,14 @@ impl Keeper {
         Ok(Self { process, orders })
     }
 
+    /// Where the command itself can say which group it is: see [`watch_me`].
+    pub(super) fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
     /// This is the group to end.
     pub(super) async fn watch(&mut self, group: Pid) {
-        self.tell(format!("group {}\n", group.as_raw_nonzero())).await;
+        self.tell(watching(group)).await;
     }
 
     /// The group may run for this long if nothing more is heard.
@@ -64,6 +70,18 @@ impl Keeper {
         // Somebody may have killed the keeper: the parent-death signal is still there.
         let _ = self.orders.write_all(order.as_bytes()).await;
     }
+}
+
+/// Has this keeper end the group of this process. It is told before the command runs: the one who starts it can be
+/// stopped before it comes to [`Keeper::watch`], which is for where this does not work.
+pub(super) fn watch_me(keeper: u32) {
+    let orders = OpenOptions::new().write(true).open(format!("/proc/{keeper}/fd/0"));
+    // So few bytes are written at once, between the orders of others.
+    let _ = orders.and_then(|mut orders| orders.write_all(watching(getpid()).as_bytes()));
+}
+
+fn watching(group: Pid) -> String {
+    format!("group {}\n", group.as_raw_nonzero())
 }
 
 /// The machine's clock, the same in all processes, which nobody can set.
@@ -98,7 +116,7 @@ fn keep(orders: &Receiver<String>) -> Option<Pid> {
     let mut group = None;
     let mut allowed: Option<Duration> = None;
     loop {
-        let order = match allowed {
+        let order = match allowed.filter(|_| group.is_some()) {
             None => orders.recv().map_err(RecvTimeoutError::from),
             Some(until) => orders.recv_timeout(until.saturating_sub(now())),
         };
@@ -136,6 +154,8 @@ mod tests {
     fn a_group_is_ended_when_its_holder_is_gone_or_silent_for_too_long() {
         assert_eq!(kept(&["group 7"]), Some(7), "gone");
         assert_eq!(kept(&["group 7", "until 1"]), Some(7), "silent");
+        assert_eq!(kept(&["until 1", "group 7"]), Some(7), "silent before there was a group");
+        assert_eq!(kept(&["until 1", "group 7", "end"]), None, "dismissed in time");
         let later = format!("until {}", (now() + Duration::from_secs(9)).as_millis());
         assert_eq!(kept(&["group 7", &later, "end"]), None, "dismissed");
         assert_eq!(kept(&[]), None, "there is no group yet");

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
+use super::keeper::watch_me;
 use crate::exit::Status;
 
 /// The first argument of such a process.
@@ -18,10 +19,12 @@ pub(super) fn waits(for_terminal: bool) -> &'static str {
     if for_terminal { "waits" } else { "goes" }
 }
 
-/// `__launch PARENT waits|goes PATH NAME ARGUMENTS…`
+/// `__launch PARENT KEEPER waits|goes PATH NAME ARGUMENTS…`
 pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     let parent = arguments.next();
     let parent = parent.as_ref().and_then(|parent| parent.to_str()?.parse::<i32>().ok());
+    let keeper = arguments.next();
+    let keeper = keeper.as_ref().and_then(|keeper| keeper.to_str()?.parse::<u32>().ok());
     let waits = arguments.next();
     let (Some(parent), Some(path), Some(name)) = (parent, arguments.next(), arguments.next())
     else {
@@ -30,6 +33,9 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     if !ends_with(parent) {
         // Whoever holds the lock is gone already.
         return Status::LOST.into();
+    }
+    if let Some(keeper) = keeper {
+        watch_me(keeper);
     }
     if waits.is_some_and(|word| word == self::waits(true)) {
         wait_for_terminal();

@@ -1,5 +1,7 @@
 //! `syncguard run`: a command under a lock.
 
+#[cfg(feature = "permits")]
+mod beyond;
 mod hold;
 mod job;
 pub(crate) mod keeper;
@@ -62,8 +64,10 @@ pub(crate) async fn run(
         ("SYNCGUARD_STORE", without_password(store.expose())),
     ];
     environment.extend(hold.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string())));
-    let ended = match Job::start(&program, options.arguments(), &environment).await {
-        Ok(job) => supervise(job, &hold.held(), &options.on_loss(), &mut signals, output).await,
+    let (held, on_loss) = (hold.held(), options.on_loss());
+    let allowed = supervise::allowed(&held, on_loss);
+    let ended = match Job::start(&program, options.arguments(), &environment, allowed).await {
+        Ok(job) => supervise(job, &held, &on_loss, &mut signals, output).await,
         Err(failure) => Err(failure),
     };
     let released = hold.release().await;

@@ -18,6 +18,7 @@ use crate::time::parse_duration;
 /// It runs in a process group of its own. That ends when the lock is lost, and when syncguard itself is
 /// killed or stopped for so long that its lock is over.
 #[derive(Args)]
+#[command(override_usage = "syncguard run [OPTIONS] <KEY> -- <COMMAND>...")]
 #[command(after_help = "Example: syncguard run --no-wait nightly-report -- ./report.sh --all")]
 pub(crate) struct Options {
     /// What is locked: whoever uses the same key on the same store waits
@@ -48,8 +49,9 @@ pub(crate) struct Options {
     at_least: Option<Duration>,
     /// Lets so many run at once, instead of one; all callers give the same number
     ///
-    /// Callers with different numbers are safe: together they are never more than the largest of them. A
-    /// key with permits has nothing to do with the same key without.
+    /// Whoever finds a permit held that is above its own number ends with status 64, and locks nothing. On
+    /// Redis it looks at the 64 above. Whoever gives the larger number is not told. A key with permits has
+    /// nothing to do with the same key without.
     #[cfg(feature = "permits")]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
@@ -59,7 +61,7 @@ pub(crate) struct Options {
     /// The time between SIGTERM and SIGKILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
-    /// The exit status if somebody else holds the lock
+    /// The exit status if somebody else holds the lock [default: 75]
     #[arg(long, short = 'E', value_name = "STATUS", default_value = None)]
     pub(super) conflict_exit_code: Option<u8>,
 }

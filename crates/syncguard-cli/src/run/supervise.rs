@@ -26,6 +26,11 @@ pub(super) struct Ended {
 /// also where the keeper gets the processor late.
 const SLACK: Duration = Duration::from_millis(250);
 
+/// How long a command may run if nothing more is heard of its lock; `None`: as long as it likes.
+pub(super) fn allowed(held: &Held, on_loss: OnLoss) -> Option<Duration> {
+    (on_loss != OnLoss::Ignore).then(|| held.valid_for() + SLACK)
+}
+
 /// Waits for the end of the command, hands signals on, and ends the command when the lock is lost.
 pub(super) async fn supervise(
     mut job: Job,
@@ -129,8 +134,8 @@ impl Watch<'_> {
 
     /// Tells the keeper how long the lock is good.
     async fn tell(&self, job: &mut Job) {
-        if self.end.is_none() && self.on_loss != OnLoss::Ignore {
-            job.keeper.allow(self.held.valid_for() + SLACK).await;
+        if let Some(allowed) = allowed(self.held, self.on_loss).filter(|_| self.end.is_none()) {
+            job.keeper.allow(allowed).await;
         }
     }
 

@@ -55,8 +55,7 @@ impl Bench {
 
     /// Runs the command to its end.
     pub(crate) fn done(&self, arguments: &[&str]) -> Result<Done> {
-        let output = self.command(arguments).output()?;
-        Ok(self.checked(&output))
+        Ok(self.checked(&self.command(arguments).output()?))
     }
 
     /// The same, with something on its standard input.
@@ -68,12 +67,9 @@ impl Bench {
         Ok(self.checked(&child.wait_with_output()?))
     }
 
-    fn checked(&self, output: &Output) -> Done {
-        let done = Done {
-            status: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        };
+    /// Shows no password.
+    pub(crate) fn checked(&self, output: &Output) -> Done {
+        let done = Done::of(output);
         if let Some(password) = &self.password {
             assert!(!done.stdout.contains(password) && !done.stderr.contains(password), "{done:?}");
         }
@@ -82,7 +78,11 @@ impl Bench {
 
     /// Starts the command, and reads the first line that it prints.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Running> {
-        let mut command = self.command(arguments);
+        Self::started(self.command(arguments))
+    }
+
+    /// Starts it as it is, for [`start`](Self::start).
+    pub(crate) fn started(mut command: Command) -> Result<Running> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
@@ -119,6 +119,14 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    pub(crate) fn of(output: &Output) -> Self {
+        Self {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
     /// # Errors
     ///
     /// If it has ended otherwise.
@@ -170,8 +178,7 @@ impl Running {
         let mut stdout = String::new();
         std::io::Read::read_to_string(&mut self.stdout, &mut stdout)?;
         let output = child.wait_with_output()?;
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok(Done { status: output.status.code().unwrap_or(-1), stdout, stderr })
+        Ok(Done { stdout, ..Done::of(&output) })
     }
 
     /// Waits for its end, without closing its standard input.

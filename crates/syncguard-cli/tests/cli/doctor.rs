@@ -1,11 +1,15 @@
 //! `syncguard doctor`, on servers that are set up wrongly on purpose.
 
-use anyhow::{Result, ensure};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
-use syncguard_test_services::redis::{AppendOnly, RedisServer};
+use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
+use syncguard_test_services::{install, tools};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Done};
 use crate::stores::emulator_url;
 
 /// What the doctor has to say: the level and the word of a finding, and a part of its mend.
@@ -56,6 +60,26 @@ fn redis() -> Result<()> {
     finds(&weak, 78, &[("red", "permissions", "ACL SETUSER")])
 }
 
+/// A prefix without a hash tag is in shards, and one with a tag on one master. By itself, a node of a cluster is
+/// refused where there is no tag.
+#[test]
+fn redis_cluster() -> Result<()> {
+    let cluster = RedisCluster::start(3)?;
+    for node in cluster.nodes() {
+        node.cli(&["CONFIG", "SET", "appendonly", "yes"])?;
+    }
+    let untagged = ("green", "layout", "64 shards, spread over all masters");
+    finds(&cluster.url(), 0, &[untagged, ("green", "permissions", "")])?;
+    let tagged = format!("{}&key_prefix=%7Bapp%7D", cluster.url());
+    finds(&tagged, 0, &[("green", "layout", "on the one master of that tag")])?;
+    // One of them is enough to be at risk.
+    cluster.nodes()[2].cli(&["CONFIG", "SET", "appendonly", "no"])?;
+    finds(&cluster.url(), 78, &[("red", "persistence", "CONFIG SET appendonly yes")])?;
+
+    let node = cluster.nodes()[0].url();
+    finds(&node, 78, &[("red", "connect", "redis-cluster:// instead of redis://")])
+}
+
 #[test]
 fn postgres() -> Result<()> {
     let server = PostgresServer::builder().config("fsync = off").start()?;
@@ -86,7 +110,37 @@ fn postgres() -> Result<()> {
 fn firestore() -> Result<()> {
     let server = FirestoreEmulator::start()?;
     let url = emulator_url(&server)?;
-    finds(&url, 0, &[("green", "clock", ""), ("green", "permissions", "")])
+    finds(&url, 0, &[("green", "clock", ""), ("green", "permissions", "")])?;
+
+    // A machine whose wall clock is off. The other clocks are as they are.
+    let bench = Bench::at(url, None);
+    let faketime = install::require(&tools::FAKETIME)?;
+    for (off, status, level, meant, side) in [
+        ("+0.7s", 78, "red", 700, "ahead of"),
+        ("-0.7s", 78, "red", 700, "behind"),
+        ("+0.3s", 0, "yellow", 300, "ahead of"),
+    ] {
+        let mut command = bench.command(&[]);
+        let program = command.get_program().to_owned();
+        let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        command = Command::new(&faketime);
+        command.args(["-m", "--exclude-monotonic", "-f", off]).arg(program).args(arguments);
+        command.args(["doctor", "--json", "--rounds", "3"]).env("SYNCGUARD_STORE", &bench.url);
+        let done = Done::of(&command.output()?).expect(status)?;
+        let report: Value = serde_json::from_str(&done.stdout)?;
+        let findings = report["findings"].as_array().context("findings")?;
+        let clock = findings.iter().find(|finding| finding["about"] == "clock");
+        let clock = clock.with_context(|| done.stdout.clone())?;
+        ensure!(clock["level"] == level, "{off}: {clock}");
+        ensure!(clock["mend"].as_str().is_some_and(|mend| mend.contains("timedatectl")), "{clock}");
+        // Within what a round trip to the emulator leaves open.
+        let words = clock["says"].as_str().context("a text")?;
+        let millis =
+            words.split(' ').find_map(|word| word.parse::<i64>().ok()).context("a number")?;
+        ensure!((millis - meant).abs() < 200, "{off}: {words}");
+        ensure!(words.contains(side), "{off}: {words}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -6,15 +6,17 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::{install, tools};
+use yaml_rust2::{Yaml, YamlLoader};
 
 use crate::bench::Bench;
 
-fn shown(name: &str) -> PathBuf {
+pub(crate) fn shown(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../syncguard/src/guide/shell").join(name)
 }
 
 /// A folder for `PATH` that has the command in it.
-fn bin() -> PathBuf {
+pub(crate) fn bin() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_syncguard")).parent().map(PathBuf::from).unwrap_or_default()
 }
 
@@ -47,9 +49,9 @@ fn refuses_an_old_fence(
 fn a_fenced_write_with_sqlite3() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let database = folder.path().join("app.db").display().to_string();
+    let program = install::require(&tools::SQLITE3)?;
     let sqlite = |sql: &str| -> Result<String> {
-        let output = Command::new("sqlite3").arg(&database).arg(sql).output();
-        let output = output.context("sqlite3 is missing: apt-get install sqlite3")?;
+        let output = Command::new(&program).arg(&database).arg(sql).output()?;
         ensure!(output.status.success(), "{output:?}");
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
@@ -79,8 +81,8 @@ fn the_unit_is_sound() -> Result<()> {
     let unit = unit.replace("/usr/bin/syncguard", env!("CARGO_BIN_EXE_syncguard"));
     let path = folder.path().join("nightly.service");
     fs::write(&path, &unit)?;
-    let output = Command::new("systemd-analyze").arg("verify").arg(&path).output();
-    let output = output.context("systemd-analyze is missing: apt-get install systemd")?;
+    let program = install::require(&tools::SYSTEMD_ANALYZE)?;
+    let output = Command::new(program).arg("verify").arg(&path).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let about_it: Vec<&str> = said.lines().filter(|line| line.contains("nightly")).collect();
     ensure!(output.status.success() && about_it.is_empty(), "{said}");
@@ -127,12 +129,85 @@ fn the_line_of_cron_works() -> Result<()> {
     Ok(())
 }
 
-/// The scripts of shells that are there can be read by them.
+fn yaml(name: &str) -> Result<Yaml> {
+    let mut documents = YamlLoader::load_from_str(&fs::read_to_string(shown(name))?)?;
+    ensure!(documents.len() == 1, "{name}");
+    documents.pop().context("a document")
+}
+
+/// Runs what the guide shows, in a folder that has the script it names.
+fn runs_the_script(mut command: Command, script: &str, key: &str) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let (bench, folder) = (Bench::file()?, tempfile::tempdir()?);
+    let script = folder.path().join(script);
+    fs::write(&script, "#!/bin/sh\necho \"$SYNCGUARD_KEY\"\n")?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    command.current_dir(folder.path()).env("SYNCGUARD_STORE", &bench.url);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
+    let output = command.output()?;
+    ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    ensure!(output.stdout == format!("{key}\n").as_bytes(), "{output:?}");
+    Ok(())
+}
+
+#[test]
+fn the_step_of_github_actions_works() -> Result<()> {
+    let workflow = yaml("deploy.yml")?;
+    let steps = workflow["jobs"]["deploy"]["steps"].as_vec().context("steps")?;
+    let runs: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
+    let [install, deploy] = runs[..] else { anyhow::bail!("{runs:?}") };
+    // The features it names are there.
+    let manifest = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))?;
+    let features = install.split_once("--features ").context("features")?.1;
+    for feature in features.split(',') {
+        ensure!(manifest.contains(&format!("\n{feature} = [")), "{feature}");
+    }
+    ensure!(install.starts_with("cargo install syncguard-cli --locked --no-default-features "));
+    let step = steps.last().context("a step")?;
+    ensure!(step["env"]["SYNCGUARD_STORE"].as_str() == Some("${{ secrets.SYNCGUARD_STORE }}"));
+    // As a runner does it.
+    let mut command = Command::new("bash");
+    command.args(["-e", "-c", deploy]);
+    runs_the_script(command, "deploy.sh", "deploy:production")
+}
+
+#[test]
+fn the_job_of_kubernetes_works() -> Result<()> {
+    let job = yaml("cronjob.yaml")?;
+    ensure!(
+        job["apiVersion"].as_str() == Some("batch/v1") && job["kind"].as_str() == Some("CronJob")
+    );
+    let pod = &job["spec"]["jobTemplate"]["spec"]["template"]["spec"];
+    ensure!(pod["restartPolicy"].as_str() == Some("Never"));
+    ensure!(pod["terminationGracePeriodSeconds"].as_i64().is_some());
+    let container = &pod["containers"][0];
+    ensure!(container["env"][0]["name"].as_str() == Some("SYNCGUARD_STORE"));
+    let words = container["command"].as_vec().context("a command")?.iter().map(Yaml::as_str);
+    let words: Vec<&str> = words.collect::<Option<_>>().context("texts")?;
+    // Looked for in this program's `PATH`, which does not have it.
+    let mut command = Command::new("env");
+    command.args(&words);
+    runs_the_script(command, "report.sh", "nightly-report")
+}
+
+/// Each shell completes with what is in its file.
 #[test]
 fn completions_can_be_read() -> Result<()> {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("dist/syncguard.bash");
-    let check = "source \"$0\" && complete -p syncguard";
-    let output = Command::new("bash").args(["--norc", "-c", check]).arg(&script).output()?;
-    ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let dist = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("dist");
+    let bash = "source syncguard.bash && complete -p syncguard";
+    let zsh =
+        "autoload -U compinit && compinit -uD && source ./_syncguard && print $_comps[syncguard]";
+    let fish = "source syncguard.fish; complete -C 'syncguard copy-f'";
+    for (shell, options, script, says) in [
+        (PathBuf::from("bash"), &["--norc"][..], bash, "-F _syncguard"),
+        (install::require(&tools::ZSH)?, &["-f"], zsh, "_syncguard"),
+        (install::require(&tools::FISH)?, &["--no-config"], fish, "copy-fences"),
+    ] {
+        let mut command = Command::new(&shell);
+        let output = command.args(options).args(["-c", script]).current_dir(&dist).output()?;
+        ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        ensure!(String::from_utf8_lossy(&output.stdout).contains(says), "{output:?}");
+    }
     Ok(())
 }

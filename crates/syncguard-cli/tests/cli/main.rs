@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod bench;
+mod copying;
+mod cron;
 mod doctor;
 mod guide;
 mod interactive;
@@ -9,5 +11,9 @@ mod inventory;
 mod looking;
 mod processes;
 mod run;
+mod schema;
+mod secrets;
+mod snapshots;
+mod statuses;
 mod stores;
 mod terminal;

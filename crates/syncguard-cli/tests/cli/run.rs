@@ -22,9 +22,11 @@ pub(crate) const EVERYWHERE: &[Holds] = &[
     ("stolen", stolen),
     ("killed", killed),
     ("stopped", stopped),
+    ("stopped_at_once", stopped_at_once),
     ("max_hold", max_hold),
     ("at_least", at_least),
     ("permits", permits),
+    ("permits_that_differ", permits_that_differ),
     ("grace", grace),
     ("on_lost", on_lost),
 ];
@@ -191,6 +193,18 @@ fn stopped(bench: &Bench) -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
+/// Stopped by the command itself, before it can have said anything of the lock to anybody.
+fn stopped_at_once(bench: &Bench) -> Result<()> {
+    let script = format!("kill -STOP $PPID; {FAMILY}");
+    let options = ["run", "--ttl", "2s", "stopped:at-once", "--", "sh", "-c", &script];
+    let mut running = bench.start(&options)?;
+    let pids = running.numbers()?;
+    bench.done(&["run", "--wait", "30s", "stopped:at-once", "--", "true"])?.expect(0)?;
+    ensure!(!pids.iter().any(|pid| is_running(*pid)));
+    running.signal(Signal::CONT)?;
+    running.ended()?.expect(76).map(drop)
+}
+
 fn max_hold(bench: &Bench) -> Result<()> {
     let done = bench.done(&["run", "--max-hold", "300ms", "max-hold", "--", "sleep", "1000"])?;
     let done = done.expect(76)?;
@@ -229,6 +243,28 @@ fn permits(bench: &Bench) -> Result<()> {
     second.end()?.expect(0)?;
     bench.done(&third)?.expect(0)?;
     Ok(())
+}
+
+/// One that gives a smaller number than others is told, and gets nothing.
+fn permits_that_differ(bench: &Bench) -> Result<()> {
+    let two = ["--permits", "2"];
+    let mut holders = [bench.holder("differ", &two)?, bench.holder("differ", &two)?].into_iter();
+    let smaller = ["run", "--permits", "1", "differ", "--", "true"];
+    for wait in ["--no-wait", "--wait=1h"] {
+        let arguments = [&smaller[..1], &[wait], &smaller[1..]].concat();
+        let done = bench.done(&arguments)?.expect(64)?;
+        ensure!(done.stderr.contains("permit 1 is held, and --permits 1 ends at 0"), "{done:?}");
+        ensure!(done.stderr.contains("Give the same one everywhere"), "{done:?}");
+    }
+    let held = bench.done(&["ls", "--json", "differ"])?.expect(0)?;
+    ensure!(held.stdout.lines().count() == 2, "nothing more was locked: {held:?}");
+    // A larger one is not noticed, and safe.
+    bench.done(&["run", "--permits", "3", "differ", "--", "true"])?.expect(0)?;
+    // Another semaphore's permits, and a lock of a similar name, are none of ours.
+    let other = bench.holder("differ:permit:x", &[])?;
+    holders.try_for_each(|holder| holder.end()?.expect(0).map(drop))?;
+    bench.done(&smaller)?.expect(0)?;
+    other.end()?.expect(0).map(drop)
 }
 
 /// A command that does not listen to SIGTERM gets its grace, and no more.

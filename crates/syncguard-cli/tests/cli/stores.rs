@@ -6,7 +6,7 @@ use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::bench::{Bench, until_gone};
-use crate::{inventory, run};
+use crate::{inventory, run, secrets, snapshots};
 
 /// Of an emulator whose first answers, which can take seconds, have come.
 pub(crate) fn emulator_url(server: &FirestoreEmulator) -> Result<String> {
@@ -20,16 +20,13 @@ pub(crate) fn emulator_url(server: &FirestoreEmulator) -> Result<String> {
 }
 
 fn all(bench: &Bench) -> Result<()> {
-    for (name, holds) in run::EVERYWHERE.iter().chain(inventory::EVERYWHERE) {
-        holds(bench).with_context(|| (*name).to_owned())?;
+    // On a store that is empty.
+    let tests =
+        [snapshots::EVERYWHERE, run::EVERYWHERE, inventory::EVERYWHERE, secrets::EVERYWHERE];
+    for (name, holds) in tests.concat() {
+        holds(bench).context(name)?;
     }
     Ok(())
-}
-
-/// A file on one side, so that each store is on both.
-fn to_and_from_a_file(bench: &Bench) -> Result<()> {
-    inventory::copy(bench, &Bench::file()?).context("from it")?;
-    inventory::copy(&Bench::file()?, bench).context("to it")
 }
 
 #[test]
@@ -38,16 +35,10 @@ fn sqlite() -> Result<()> {
 }
 
 #[test]
-fn fences_are_copied_from_one_file_to_another() -> Result<()> {
-    inventory::copy(&Bench::file()?, &Bench::file()?)
-}
-
-#[test]
 fn redis() -> Result<()> {
     let server = RedisServer::builder().password("hunter2-redis").start()?;
     let bench = Bench::at(server.url(), server.password());
-    all(&bench)?;
-    to_and_from_a_file(&bench)
+    all(&bench)
 }
 
 #[test]
@@ -57,16 +48,14 @@ fn postgres() -> Result<()> {
     let port = server.port();
     let url = format!("postgres://me:hunter2-postgres@127.0.0.1:{port}/postgres?setup_schema=true");
     let bench = Bench::at(url, Some("hunter2-postgres"));
-    all(&bench)?;
-    to_and_from_a_file(&bench)
+    all(&bench)
 }
 
 #[test]
 fn firestore() -> Result<()> {
     let server = FirestoreEmulator::start()?;
     let bench = Bench::at(emulator_url(&server)?, None);
-    all(&bench)?;
-    to_and_from_a_file(&bench)
+    all(&bench)
 }
 
 /// A store that goes away while the command runs: the command is ended when the lock can be relied on no more.

@@ -1,9 +1,10 @@
 //! A terminal: a window of tmux that nobody looks at.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_test_services::wait;
+use syncguard_test_services::{install, tools, wait};
 use tempfile::TempDir;
 
 use crate::bench::{Bench, LONG};
@@ -11,18 +12,20 @@ use crate::bench::{Bench, LONG};
 /// Dropping it ends everything in it.
 pub(crate) struct Terminal {
     folder: TempDir,
+    tmux: PathBuf,
 }
 
 impl Terminal {
     /// Runs a script in a shell with job control, on this store. `$SYNCGUARD` is the command.
     pub(crate) fn start(bench: &Bench, script: &str) -> Result<Self> {
-        let terminal = Self { folder: tempfile::tempdir()? };
+        let tmux = install::require(&tools::TMUX)?;
+        let terminal = Self { folder: tempfile::tempdir()?, tmux };
         let shell = format!("bash --norc --noprofile -i -c {}; sleep 1000", quoted(script));
         let mut command = terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24"]);
         command.args(["-e", &format!("SYNCGUARD_STORE={}", bench.url)]);
         command.args(["-e", concat!("SYNCGUARD=", env!("CARGO_BIN_EXE_syncguard"))]);
         command.arg(shell);
-        let output = command.output().context("tmux is missing: apt-get install tmux")?;
+        let output = command.output()?;
         ensure!(output.status.success(), "{output:?}");
         Ok(terminal)
     }
@@ -59,7 +62,7 @@ impl Terminal {
     }
 
     fn tmux(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("tmux");
+        let mut command = Command::new(&self.tmux);
         command.arg("-S").arg(self.folder.path().join("socket")).args(["-f", "/dev/null"]);
         command.args(arguments).stdin(Stdio::null());
         // Another one that this runs in is not meant; and all characters are to be seen.

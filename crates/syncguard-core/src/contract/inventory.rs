@@ -16,18 +16,15 @@ use crate::{
 /// taken or released by it, and none of it tells a program whether to go on.
 ///
 /// ```
-/// use syncguard_core::{ListRequest, LockError, LockInventory};
+/// use syncguard_core::{ListRequest, LockError, LockInventory, LockPages};
 ///
-/// async fn print_locks(store: &impl LockInventory) -> Result<(), LockError> {
-///     let mut request = ListRequest::new().with_prefix("job:")?;
-///     loop {
-///         let page = store.list_locks(request.clone()).await?;
-///         for lock in page.locks {
-///             println!("{:?} until {}", lock.key_hash(), lock.expires_at);
-///         }
-///         let Some(next) = page.next else { return Ok(()) };
-///         request = request.with_cursor(next);
+/// async fn count_locks(store: &impl LockInventory) -> Result<usize, LockError> {
+///     let mut pages = LockPages::new(store, ListRequest::new().with_prefix("job:")?);
+///     let mut count = 0;
+///     while let Some(page) = pages.next().await? {
+///         count += page.locks.len();
 ///     }
+///     Ok(count)
 /// }
 /// ```
 ///

@@ -1,7 +1,9 @@
 //! Looking over the locks of all shards.
 
 use anyhow::Result;
-use syncguard_redis::{CounterRequest, Fence, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard_redis::{
+    CounterRequest, Fence, ListRequest, LockInventory as _, LockPages, RaiseRequest,
+};
 use syncguard_test_services::redis::RedisCluster;
 use syncguard_tests::inventory::{shows_each_once, take_all};
 use tokio::task::block_in_place;
@@ -23,14 +25,11 @@ async fn all_shards_are_listed_in_the_order_of_the_keys() -> Result<()> {
     for name in ["{app:63}:elsewhere", "{app:63}x:job", "{app:6}:job"] {
         let _ = node.cli(&["SET", name, &record]);
     }
-    let mut request = ListRequest::new().with_prefix("job:0001")?.with_page_size(30)?;
-    let mut keys = Vec::new();
-    loop {
-        let page = backend.list_locks(request.clone()).await?;
+    let request = ListRequest::new().with_prefix("job:0001")?.with_page_size(30)?;
+    let (mut pages, mut keys) = (LockPages::new(&backend, request), Vec::new());
+    while let Some(page) = pages.next().await? {
         assert!(page.corrupt.is_empty());
         keys.extend(page.locks.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
-        let Some(next) = page.next else { break };
-        request.after = Some(next);
     }
     // What the others had taken meanwhile, and not released.
     keys.retain(|key| !key.ends_with('+'));

@@ -58,6 +58,16 @@ impl Finding {
         Self { level: Level::Red, about, says, mend: None, is_refusal: true }
     }
 
+    /// No connection, or none that could be used.
+    pub(super) fn of_connecting(failure: &Failure) -> Self {
+        let finding = Self::of_pooler(failure).unwrap_or_else(|| Self::refusal("connect", failure));
+        // A node of a cluster, by itself.
+        if finding.says.contains("redis-cluster://") {
+            return finding.with_mend("redis-cluster:// instead of redis:// in the URL");
+        }
+        finding
+    }
+
     /// A pooler in transaction mode, as a failure that speaks of it shows. What fails first is a matter of chance.
     pub(super) fn of_pooler(failure: &Failure) -> Option<Self> {
         let says = failure.to_string();

@@ -23,7 +23,8 @@ fn clock(drift: ClockDrift) -> Finding {
 }
 
 fn told(level: DriftLevel, millis: i64) -> Finding {
-    let says = format!("this machine's clock is {millis} ms ahead of Firestore's");
+    let side = if millis < 0 { "behind" } else { "ahead of" };
+    let says = format!("this machine's clock is {} ms {side} Firestore's", millis.unsigned_abs());
     let mend = "sudo timedatectl set-ntp true (or: sudo chronyc makestep)";
     match level {
         DriftLevel::Fine => Finding::green("clock", says),
@@ -45,7 +46,8 @@ mod tests {
             (DriftLevel::Block, Level::Red),
         ] {
             let finding = told(level, 700);
-            assert!(finding.level == shown && finding.says.contains("700 ms"));
+            assert!(finding.level == shown && finding.says.contains("700 ms ahead of"));
         }
+        assert!(told(DriftLevel::Block, -700).says.contains("700 ms behind Firestore's"));
     }
 }

@@ -76,9 +76,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         }
         // A store that is away is no finding: somebody who waits for it wants the usual status.
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
-        Err(failure) => report.findings.push(
-            Finding::of_pooler(&failure).unwrap_or_else(|| Finding::refusal("connect", &failure)),
-        ),
+        Err(failure) => report.findings.push(Finding::of_connecting(&failure)),
     }
     let printed = if options.json {
         print_json(&show::as_json(&report))

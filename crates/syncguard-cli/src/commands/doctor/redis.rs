@@ -1,7 +1,7 @@
 //! Redis and Valkey.
 
 use syncguard::authoring::backend_url::BackendUrl;
-use syncguard::redis::{DurabilityRisk, RedisBackend, WaitReplicas};
+use syncguard::redis::{DurabilityRisk, KeyLayout, RedisBackend, WaitReplicas};
 use syncguard::{DynBackend, Key, LockBackend as _, SignalStatus, WatchRequest};
 
 use super::Examined;
@@ -21,6 +21,9 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
+    if parsed.scheme().ends_with("-cluster") {
+        findings.push(Finding::green("layout", layout(report.layout)));
+    }
     if report.signals == SignalStatus::Failing {
         let says = "those who wait do not hear of releases, and look from time to time";
         findings.push(Finding::yellow(
@@ -30,6 +33,18 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
         ));
     }
     Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
+}
+
+fn layout(layout: KeyLayout) -> String {
+    match layout {
+        KeyLayout::Sharded { shards } => {
+            format!(
+                "the key prefix has no hash tag: its locks are in {shards} shards, spread over all masters"
+            )
+        }
+        _ => "the key prefix has a hash tag: all its locks are on the one master of that tag"
+            .to_owned(),
+    }
 }
 
 fn finding(risk: &DurabilityRisk) -> Finding {

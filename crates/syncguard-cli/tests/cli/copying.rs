@@ -1,0 +1,123 @@
+//! `copy-fences`: from each store to each other one, and interrupted.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::proxy::FaultProxy;
+use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::wait;
+
+use crate::bench::{Bench, LONG};
+use crate::stores::emulator_url;
+
+#[test]
+fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
+    let redis = RedisServer::start()?;
+    let postgres = PostgresServer::start()?;
+    let firestore = FirestoreEmulator::start()?;
+    let stores = [
+        Bench::file()?,
+        Bench::file()?,
+        Bench::at(redis.url(), None),
+        Bench::at(format!("{}?setup_schema=true", postgres.url()), None),
+        Bench::at(emulator_url(&firestore)?, None),
+    ];
+    for (number, from) in stores.iter().enumerate() {
+        for (other, to) in stores.iter().enumerate().filter(|(other, _)| *other != number) {
+            copy(from, to, &format!("copied:{number}:{other}"))
+                .with_context(|| format!("from {} to {}", from.url, to.url))?;
+        }
+    }
+    Ok(())
+}
+
+fn fence_of_a_lock(bench: &Bench, key: &str) -> Result<u64> {
+    let show = ["run", "-n", key, "--", "sh", "-c", "echo $SYNCGUARD_FENCE"];
+    Ok(bench.done(&show)?.expect(0)?.stdout.trim().parse()?)
+}
+
+/// Held or not, and again.
+fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
+    let key = |name: &str| format!("{prefix}:{name}");
+    for (name, fence) in
+        [("ahead", "1000"), ("b/ehind", "1001"), ("l\u{f6}nger", "800000000000000")]
+    {
+        from.done(&["fence", "raise", &key(name), fence])?.expect(0)?;
+    }
+    // One that is ahead stays ahead.
+    to.done(&["fence", "raise", &key("ahead"), "5000"])?.expect(0)?;
+    let run = |more: &[&str]| {
+        let mut command = from.command(&[&["copy-fences", "--json"][..], more].concat());
+        command.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &to.url);
+        command.output()
+    };
+    let holder = from.holder(&key("held"), &[])?;
+    let refused = run(&[])?;
+    ensure!(refused.status.code() == Some(75), "{refused:?}");
+    ensure!(String::from_utf8_lossy(&refused.stderr).contains("--while-held"), "{refused:?}");
+    ensure!(to.done(&["fence", "show", &key("held")])?.expect(0)?.stdout.starts_with("none"));
+    ensure!(run(&["--while-held"])?.status.success());
+    holder.end()?.expect(0)?;
+    // Again, as after an interruption.
+    let done = run(&[])?;
+    ensure!(done.status.success(), "{done:?}");
+    for (name, least) in
+        [("ahead", 5001), ("b/ehind", 1002), ("l\u{f6}nger", 800_000_000_000_001), ("held", 2)]
+    {
+        let fence = fence_of_a_lock(to, &key(name))?;
+        ensure!(fence == least, "{name}: {fence}");
+    }
+    Ok(())
+}
+
+/// Killed in the middle, and run again: every first fence on the new store is above all of the old one.
+#[test]
+fn an_interrupted_copy_is_run_again() -> Result<()> {
+    const COUNT: usize = 400;
+    let (redis, postgres) = (RedisServer::start()?, PostgresServer::start()?);
+    let from = Bench::at(redis.url(), None);
+    let to = Bench::at(format!("{}?setup_schema=true", postgres.url()), None);
+    // As many acquisitions would leave it.
+    let fill = format!(
+        "for i = 1, {COUNT} do redis.call('SET', 'syncguard:fence:syncguard:many:' .. i, 1000 + i) end"
+    );
+    redis.cli(&["EVAL", &fill, "0"])?;
+    ensure!(from.done(&["fence", "show", "many:400"])?.stdout == "000000000001400\n");
+    // The tables have to be there.
+    to.done(&["status", "many:1"])?.expect(0)?;
+    let copied = || -> Result<usize> {
+        let count = "SELECT count(*) FROM syncguard_fence_counters WHERE fence > 1000";
+        Ok(postgres.psql(count)?.trim().parse()?)
+    };
+
+    // Slow enough to be met in the middle.
+    let proxy = FaultProxy::start(postgres.port())?;
+    proxy.set_latency(Duration::from_millis(10), Duration::from_millis(10));
+    let slow = to.url.replace(&format!(":{}", postgres.port()), &format!(":{}", proxy.port()));
+    let mut command = from.command(&["copy-fences"]);
+    command.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &slow);
+    let running = Bench::started(command)?;
+    wait::until("some counters", LONG, || Ok(copied()? >= 20))?;
+    running.signal(Signal::KILL)?;
+    ensure!(running.ended()?.status == -1, "killed");
+    ensure!((20..COUNT).contains(&copied()?), "in the middle");
+
+    let mut again = from.command(&["copy-fences"]);
+    let again = again.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &to.url).output()?;
+    ensure!(again.status.success(), "{again:?}");
+    ensure!(String::from_utf8_lossy(&again.stdout).ends_with(" old store: 400\n"), "{again:?}");
+    ensure!(copied()? == COUNT);
+    let highest = redis.cli(&["GET", "syncguard:fence:syncguard:many:400"])?;
+    ensure!(highest == "1400");
+    // Each is what it was; so each first fence is one more.
+    let differing = "SELECT count(*) FROM syncguard_fence_counters
+        WHERE key_debug LIKE 'many:%' AND fence <> 1000 + substr(key_debug, 6)::bigint";
+    ensure!(postgres.psql(differing)?.trim() == "0");
+    for number in [1, 200, 400] {
+        ensure!(fence_of_a_lock(&to, &format!("many:{number}"))? == 1001 + number);
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Keys, lock ids and passwords are seen where they were asked for, and nowhere else.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::bench::{Bench, Done, Holds};
+use crate::processes::family;
+
+/// All that must hold on every store.
+pub(crate) const EVERYWHERE: &[Holds] = &[("secrets", secrets)];
+
+/// The key that no message may name.
+const CANARY: &str = "canary:hunter7";
+
+/// What was said in a way that is not the result of the command: the journal and the mails of cron have it.
+fn check(done: &Done, lock_id: &str, arguments: &[&str]) -> Result<()> {
+    let said = &done.stderr;
+    ensure!(!said.contains("hunter7"), "a key in a message: {arguments:?} {said}");
+    ensure!(!said.contains(lock_id), "a lock id in a message: {arguments:?} {said}");
+    let is_asked_for = arguments.contains(&"--reveal");
+    ensure!(done.stdout.contains(lock_id) == is_asked_for, "a lock id: {arguments:?} {done:?}");
+    Ok(())
+}
+
+fn secrets(bench: &Bench) -> Result<()> {
+    let holder = bench.holder(CANARY, &["-vv"])?;
+    let shown = bench.done(&["status", CANARY, "--json", "--reveal"])?.expect(0)?;
+    let shown: Value = serde_json::from_str(&shown.stdout)?;
+    let lock_id = shown["lockId"].as_str().context("a lock id")?;
+
+    // `done` looks for the password in all of it.
+    for arguments in [
+        &["status", CANARY][..],
+        &["status", CANARY, "--json"],
+        &["status", CANARY, "--reveal"],
+        &["status", CANARY, "--json", "--reveal"],
+        &["ls"],
+        &["ls", "canary:"],
+        &["ls", "--json", "canary:"],
+        &["ls", "--json", "--reveal", "canary:"],
+        &["fence", "show", CANARY],
+        &["fence", "show", CANARY, "--json"],
+        &["fence", "raise", CANARY, "1"],
+        &["fence", "raise", CANARY, "999999999999999", "--json", "--ttl"],
+        &["run", "-n", CANARY, "--", "true"],
+        &["run", "-w", "100ms", CANARY, "--", "true"],
+        &["run", "--permits", "0", CANARY, "--", "true"],
+        &["run", CANARY, "--", "/no/such/command"],
+        &["run", CANARY],
+        &["watch", CANARY],
+        &["release", CANARY],
+        &["doctor", "--rounds", "2"],
+        &["doctor", "--rounds", "2", "--json"],
+    ] {
+        check(&bench.done(arguments)?, lock_id, arguments)?;
+        // What the library logs about it.
+        let verbose = [&["-vv"][..], arguments].concat();
+        check(&bench.done(&verbose)?, lock_id, &verbose)?;
+    }
+    let arguments = ["watch", CANARY, "--json", "-vv"];
+    let mut watch = bench.start(&arguments)?;
+    let line = watch.line()?;
+    ensure!(line.contains(CANARY) && !line.contains(lock_id), "{line}");
+
+    // What others see of the processes. The password is in the environment of those that were given it, which only
+    // their user can read, and is not handed on.
+    let waiter = bench.start(&["run", CANARY, "--", "true"])?;
+    for root in [holder.pid()?, watch.pid()?, waiter.pid()?] {
+        for (pid, seen) in family(root) {
+            ensure!(!seen.contains(lock_id), "{seen}");
+            let command_line = seen.split(" | ").next().unwrap_or_default();
+            if let Some(password) = &bench.password {
+                let given = if pid == root { command_line } else { &seen };
+                ensure!(!given.contains(password), "{seen}");
+            }
+        }
+    }
+    drop((watch, waiter));
+
+    let arguments = ["release", "--force", "--json", "-vv", CANARY];
+    check(&bench.done(&arguments)?.expect(0)?, lock_id, &arguments)?;
+    // The holder learns of it, and says so.
+    let done = holder.ended()?.expect(76)?;
+    ensure!(done.stderr.contains("taken it away"), "{done:?}");
+    check(&done, lock_id, &["run"])?;
+
+    let to = Bench::file()?;
+    for more in [&[][..], &["--json"], &["-vv"]] {
+        let arguments = [&["copy-fences"][..], more].concat();
+        let mut command = bench.command(&arguments);
+        command.env("SYNCGUARD_FROM", &bench.url).env("SYNCGUARD_TO", &to.url);
+        let done = bench.checked(&command.output()?).expect(0)?;
+        check(&done, lock_id, &arguments)?;
+    }
+    wrong_password(bench)
+}
+
+/// A password that the store refuses is not shown either.
+fn wrong_password(bench: &Bench) -> Result<()> {
+    let Some(password) = &bench.password else { return Ok(()) };
+    let wrong = "hunter8-wrong";
+    let other = Bench::at(bench.url.replace(password, wrong), Some(wrong));
+    for arguments in [
+        &["status", "k"][..],
+        &["ls", "--json"],
+        &["run", "k", "--", "true"],
+        &["fence", "show", "k"],
+        &["release", "--force", "k"],
+        &["-vv", "status", "k"],
+    ] {
+        other.done(arguments)?.expect(77)?;
+    }
+    other.done(&["doctor", "--json"])?.expect(78)?;
+    other.done(&["copy-fences", "--from", &other.url, "--to", "sqlite:x"])?.expect(77)?;
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! What all subcommands print, as files: `UPDATE_EXPECT=1` writes them anew.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result};
+use expect_test::{ExpectFile, expect_file};
+use regex::Regex;
+use rustix::process::Signal;
+use syncguard_test_services::firestore::FirestoreEmulator;
+use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::redis::{AppendOnly, RedisServer};
+
+use crate::bench::{Bench, Done, Holds};
+use crate::schema::Schema;
+use crate::stores::emulator_url;
+
+/// One file for all stores.
+pub(crate) const EVERYWHERE: &[Holds] = &[("snapshots", commands)];
+
+/// What was typed, and what came of it.
+#[derive(Default)]
+struct Transcript {
+    text: String,
+}
+
+impl Transcript {
+    fn run(&mut self, bench: &Bench, arguments: &[&str]) -> Result<()> {
+        let done = bench.done(arguments)?;
+        self.add(arguments, &done)
+    }
+
+    /// JSON is held against its schema in passing.
+    fn add(&mut self, arguments: &[&str], done: &Done) -> Result<()> {
+        let Done { status, stdout, stderr } = done;
+        if arguments.contains(&"--json") {
+            Schema::of(arguments[0])?.check_lines(stdout)?;
+        }
+        let (typed, printed) = (arguments.join(" "), normal(&format!("{stdout}{stderr}"))?);
+        writeln!(self.text, "$ syncguard {typed}\n{printed}[{status}]\n")?;
+        Ok(())
+    }
+}
+
+/// Times, lock ids and what was measured, which are others each time, in words.
+fn normal(text: &str) -> Result<String> {
+    let mut text = text.to_owned();
+    for (pattern, word) in [
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<utc>"),
+        (r"\b\d{13}\b", "<time>"),
+        (r#"("lockId":"|lock id   )[\w-]{22}"#, "$1<lock id>"),
+        (r#"("lockIdHash":"|by )[0-9a-f]{24}"#, "$1<holder>"),
+        (r"\b[0-9a-f]{12}\b", "<holder>    "),
+        (r"p50 [\d.]+ ms, p99 [\d.]+ ms", "p50 <n> ms, p99 <n> ms"),
+        (r#"("p\d\dMicros":)\d+"#, "$1<n>"),
+        (r"clock is \d+ ms (ahead of|behind)", "clock is <n> ms off"),
+        (r#"(old store: |"counters":)\d+"#, "$1<n>"),
+        (r"\b\d+(ms|s|m|h)( \d+(ms|s|m))?\b", "<duration>"),
+        (r"(<duration>|AGE|LEFT) {2,}", "$1  "),
+    ] {
+        text = Regex::new(pattern)?.replace_all(&text, word).into_owned();
+    }
+    Ok(text)
+}
+
+fn commands(bench: &Bench) -> Result<()> {
+    let mut all = Transcript::default();
+    let all_of = |all: &mut Transcript, rows: &[&[&str]]| {
+        rows.iter().try_for_each(|arguments| all.run(bench, arguments))
+    };
+    all_of(
+        &mut all,
+        &[
+            &["status", "shown:free"],
+            &["status", "shown:free", "--json"],
+            &["fence", "show", "shown:free"],
+            &["fence", "show", "shown:free", "--json"],
+            &["fence", "raise", "shown:raised", "41"],
+            &["fence", "raise", "shown:raised", "7", "--json"],
+            &["fence", "show", "shown:raised"],
+            &["ls", "shown:"],
+            &["ls", "shown:", "--json"],
+            &["release", "--force", "shown:free"],
+            &["release", "--force", "shown:free", "--json"],
+        ],
+    )?;
+    let first = bench.holder("shown:first", &["--ttl", "1h"])?;
+    let second = bench.holder("shown:second, which has a longer name", &["--ttl", "1h"])?;
+    all_of(
+        &mut all,
+        &[
+            &["status", "shown:first"],
+            &["status", "shown:first", "--exit-code", "--reveal"],
+            &["status", "shown:first", "--json"],
+            &["status", "shown:first", "--json", "--reveal"],
+            &["ls", "shown:"],
+            &["ls", "shown:", "--json"],
+            &["ls", "shown:f", "--json", "--reveal"],
+            &["run", "--no-wait", "shown:first", "--", "true"],
+            &["run", "--wait", "3s", "shown:first", "--", "true"],
+            &["run", "--no-wait", "--quiet", "-E", "9", "shown:first", "--", "true"],
+        ],
+    )?;
+    let arguments = ["watch", "shown:first", "--json"];
+    let mut watch = bench.start(&arguments)?;
+    let line = watch.line()?;
+    watch.signal(Signal::TERM)?;
+    let mut done = watch.ended()?;
+    done.stdout = format!("{line}\n{}", done.stdout);
+    all.add(&arguments, &done)?;
+
+    let to = Bench::file()?;
+    let copy = |all: &mut Transcript, arguments: &[&str]| -> Result<()> {
+        let mut command = bench.command(arguments);
+        command.env("SYNCGUARD_FROM", &bench.url).env("SYNCGUARD_TO", &to.url);
+        all.add(arguments, &Done::of(&command.output()?))
+    };
+    copy(&mut all, &["copy-fences"])?;
+    all_of(
+        &mut all,
+        &[
+            &["release", "--force", "shown:first", "--json"],
+            &["release", "--force", "shown:second, which has a longer name"],
+        ],
+    )?;
+    drop((first, second));
+    copy(&mut all, &["copy-fences"])?;
+    copy(&mut all, &["copy-fences", "--json"])?;
+    expect_file!["snapshots/commands.txt"].assert_eq(&all.text);
+    Ok(())
+}
+
+fn doctor(url: String, expected: &ExpectFile) -> Result<()> {
+    let (bench, mut both) = (Bench::at(url, None), Transcript::default());
+    both.run(&bench, &["doctor", "--rounds", "3"])?;
+    both.run(&bench, &["doctor", "--rounds", "3", "--json"])?;
+    expected.assert_eq(&both.text);
+    Ok(())
+}
+
+#[test]
+fn doctor_of_redis() -> Result<()> {
+    let server = RedisServer::builder().append_only(AppendOnly::EverySecond).start()?;
+    doctor(server.url(), &expect_file!["snapshots/doctor_redis.txt"])
+}
+
+#[test]
+fn doctor_of_postgres() -> Result<()> {
+    let server = PostgresServer::start()?;
+    let url = format!("{}?setup_schema=true", server.url());
+    doctor(url, &expect_file!["snapshots/doctor_postgres.txt"])
+}
+
+#[test]
+fn doctor_of_firestore() -> Result<()> {
+    let server = FirestoreEmulator::start()?;
+    doctor(emulator_url(&server)?, &expect_file!["snapshots/doctor_firestore.txt"])
+}
+
+/// On a file system in memory, since any other may be that of a container.
+#[test]
+fn doctor_of_sqlite() -> Result<()> {
+    let folder = tempfile::tempdir_in("/dev/shm").context("/dev/shm is missing")?;
+    let url = format!("sqlite://{}/locks.db", folder.path().display());
+    doctor(url, &expect_file!["snapshots/doctor_sqlite.txt"])
+}
+
+#[test]
+fn what_differs_each_time_is_in_words() -> Result<()> {
+    for (printed, shown) in [
+        ("held for 1s 200ms, by 0123456789abcdef01234567\n", "held for <duration>, by <holder>\n"),
+        (
+            "k  0123456789ab  000000000000001  59s   1m 1s",
+            "k  <holder>      000000000000001  <duration>  <duration>",
+        ),
+        ("as on the old store: 17\n", "as on the old store: <n>\n"),
+        ("{\"corrupt\":0,\"counters\":17}", "{\"corrupt\":0,\"counters\":<n>}"),
+        ("{\"expiresAtMs\":1795223308135}", "{\"expiresAtMs\":<time>}"),
+    ] {
+        assert_eq!(normal(printed)?, shown);
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Exit statuses that take more than an option or a lock that is held.
+
+use std::fs::OpenOptions;
+
+use anyhow::{Result, ensure};
+use syncguard_test_services::redis::RedisServer;
+
+use crate::bench::{Bench, Done};
+
+/// 70: what is in the store makes no sense. It hides nothing else, and stays as it is.
+#[test]
+fn a_record_that_makes_no_sense() -> Result<()> {
+    let server = RedisServer::start()?;
+    let bench = Bench::at(server.url(), None);
+    server.cli(&["SET", "syncguard:hunter7", "{"])?;
+    server.cli(&["SET", "syncguard:fence:syncguard:hunter7", "x"])?;
+    let holder = bench.holder("sound", &[])?;
+    for arguments in [
+        &["status", "hunter7"][..],
+        &["run", "hunter7", "--", "true"],
+        &["release", "--force", "hunter7"],
+        &["fence", "show", "hunter7"],
+        &["fence", "raise", "hunter7", "7"],
+        &["ls"],
+    ] {
+        let done = bench.done(arguments)?.expect(70)?;
+        ensure!(!done.stderr.contains("hunter7"), "{done:?}");
+    }
+    let listed = bench.done(&["ls"])?;
+    ensure!(listed.stdout.contains("sound"), "{listed:?}");
+    ensure!(listed.stderr.contains("records that make no sense: 1"), "{listed:?}");
+    holder.end()?.expect(0)?;
+
+    let to = Bench::file()?;
+    let mut copy = bench.command(&["copy-fences"]);
+    copy.env("SYNCGUARD_FROM", &bench.url).env("SYNCGUARD_TO", &to.url);
+    let done = Done::of(&copy.output()?).expect(70)?;
+    ensure!(done.stderr.contains("not copied: 1"), "{done:?}");
+    ensure!(to.done(&["fence", "show", "sound"])?.expect(0)?.stdout == "000000000000001\n");
+    ensure!(server.cli(&["GET", "syncguard:hunter7"])? == "{");
+    Ok(())
+}
+
+/// 71: the system refuses something.
+#[test]
+fn a_system_that_refuses() -> Result<()> {
+    let bench = Bench::file()?;
+    // There is room for nothing.
+    let mut full = bench.command(&["status", "k"]);
+    full.stdout(OpenOptions::new().write(true).open("/dev/full")?);
+    let done = Done::of(&full.output()?).expect(71)?;
+    ensure!(done.stderr.contains("the output cannot be written"), "{done:?}");
+
+    // Four files may be open, of which three are: the runtime wants more.
+    let run = bench.command(&["run", "k", "--", "true"]);
+    let mut few = std::process::Command::new("sh");
+    let limited = "exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-; ulimit -n 4; exec \"$@\"";
+    few.args(["-c", limited, "sh"]).arg(run.get_program()).args(run.get_args());
+    let done = Done::of(&few.env("SYNCGUARD_STORE", &bench.url).output()?).expect(71)?;
+    ensure!(done.stderr.contains("the runtime does not start"), "{done:?}");
+    ensure!(bench.done(&["fence", "show", "k"])?.stdout.starts_with("none"), "nothing was locked");
+    Ok(())
+}
