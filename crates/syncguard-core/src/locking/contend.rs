@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::acquire::{Attempt, Tried};
+use super::gap::left_of_gap;
 use super::lines::{Place, Turn};
 use super::observed::Waiting;
 use super::retry::{Answers, Pauses};
@@ -54,59 +55,119 @@ enum Woken {
     Deaf,
 }
 
-impl<'a, B: LockBackend> Contender<'a, B> {
-    /// Waits until the lock is granted, or a limit is reached.
-    pub(super) async fn run(
-        attempt: &'a Attempt<'a, B>,
-        mut lock_id: LockId,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<LockGuard<B>, LockError> {
-        let options = &attempt.policy().acquisition;
+/// Waits until the lock is granted, or a limit is reached.
+///
+/// Those who stand in line shall weigh little: whatever only the first of a line needs is in a box that is
+/// made when its turn has come.
+pub(super) async fn wait<'a, B: LockBackend>(
+    attempt: &'a Attempt<'a, B>,
+    waiting: &mut Waiting<'_>,
+) -> Result<LockGuard<B>, LockError> {
+    let now = Instant::now();
+    let deadline = now + attempt.policy().acquisition.timeout;
+    let (mut place, turn) = Place::enter(attempt.lines(), attempt.key(), now);
+    let mut came = Came { turn, at: now, rang: None };
+    while let Turn::Later(bell) = &came.turn {
+        let rang = stand_in_line(bell, deadline, attempt.policy().cancellation.as_ref()).await?;
         let now = Instant::now();
-        let (place, turn) = Place::enter(attempt.lines(), attempt.key(), now);
+        if deadline <= now {
+            return Err(attempt.gave_up_in_line(place.is_contended(now)));
+        }
+        came = Came { turn: place.turn(now), at: now, rang: Some(rang) };
+    }
+    Box::pin(Contender::run(attempt, waiting, place, came, deadline)).await
+}
+
+/// How one came to be the first of its line.
+struct Came {
+    /// What it does first.
+    turn: Turn,
+    at: Instant,
+    /// Whether it was woken by its bell; `None` if it did not have to wait for that.
+    rang: Option<bool>,
+}
+
+/// Waits for the bell behind others, until it is time to look again. Whether it rang.
+async fn stand_in_line(
+    bell: &Notify,
+    deadline: Instant,
+    token: Option<&CancellationToken>,
+) -> Result<bool, LockError> {
+    let look = deadline.min(Instant::now() + Place::LOOK_AGAIN);
+    tokio::select! {
+        biased;
+        () = fires(token) => Err(LockError::aborted()),
+        () = bell.notified() => Ok(true),
+        () = sleep_until(look) => Ok(false),
+    }
+}
+
+impl<'a, B: LockBackend> Contender<'a, B> {
+    /// Waits as the first of its line.
+    async fn run(
+        attempt: &'a Attempt<'a, B>,
+        waiting: &mut Waiting<'_>,
+        place: Place,
+        came: Came,
+        deadline: Instant,
+    ) -> Result<LockGuard<B>, LockError> {
         let mut this = Self {
             attempt,
-            deadline: now + options.timeout,
-            pauses: Pauses::new(options),
+            deadline,
+            pauses: Pauses::new(&attempt.policy().acquisition),
             answers: Answers::default(),
             place,
             is_deaf: false,
             poll_at: None,
             has_no_signals: false,
             was_over: false,
-            woken: None,
+            woken: came.rang.unwrap_or(false).then_some(Woken::Bell),
         };
-        let mut sent = now;
-        if !matches!(turn, Turn::Ask) {
-            this.until_due(Next::Turn(turn)).await?;
+        let mut sent = came.at;
+        let asks_at_once = matches!(came.turn, Turn::Ask);
+        if !asks_at_once {
+            Box::pin(this.until_due(Next::Turn(came.turn))).await?;
             sent = Instant::now();
+        }
+        if came.rang.is_some() || !asks_at_once {
             // What those before it have heard counts, should there be no time for an answer of its own.
             this.answers.last_is_contention = this.place.is_contended(sent);
+            sent = this.after_a_gap(sent).await?;
         }
         waiting.is_first();
         loop {
-            // Boxed, as all that only the first of a line needs: those behind it shall weigh little.
-            match Box::pin(this.ask(lock_id, sent, waiting)).await? {
+            match this.ask(sent, waiting).await? {
                 Tried::Granted(guard) => return Ok(guard),
                 Tried::Locked(contention) => Box::pin(this.refused(contention)).await?,
                 Tried::Late => {
                     // The old id is being released.
-                    lock_id = LockId::generate()?;
+                    waiting.go_on_with(LockId::generate()?);
                     Box::pin(this.refused(Contention::unknown())).await?;
                 }
             }
-            sent = Instant::now();
+            sent = this.after_a_gap(Instant::now()).await?;
         }
+    }
+
+    /// Leaves the key to those who only look from time to time, if it is time for that. What time it is then.
+    async fn after_a_gap(&self, now: Instant) -> Result<Instant, LockError> {
+        let gap = left_of_gap(self.attempt.policy().acquisition.poll_gap);
+        if gap.is_zero() || self.deadline.saturating_duration_since(now) < gap * 2 {
+            return Ok(now);
+        }
+        Box::pin(unless_cancelled(self.token(), sleep_until(now + gap))).await?;
+        let now = Instant::now();
+        self.place.asks(now);
+        Ok(now)
     }
 
     /// One attempt in the store.
     async fn ask(
         &mut self,
-        lock_id: LockId,
         sent: Instant,
         waiting: &mut Waiting<'_>,
     ) -> Result<Tried<B>, LockError> {
-        waiting.attempt(lock_id);
+        let lock_id = waiting.attempt();
         self.answers.attempts = waiting.attempts();
         if let Some(watch) = &mut self.place.watch {
             // What was heard until now is asked about.
@@ -149,7 +210,16 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                 Next::Turn(Turn::Ask) => return Ok(()),
                 Next::Turn(Turn::StepBack(range)) => {
                     let pause = range.start + random_part(range.end.saturating_sub(range.start));
-                    return self.hold_back(pause).await;
+                    self.hold_back(pause).await?;
+                    // Where there are others, one of them has it by now: listening tells.
+                    let may_be_free = range.start.is_zero()
+                        || self.is_listening()
+                        || !Box::pin(self.listens_to_a_held_lock()).await?;
+                    if may_be_free || self.has_no_signals {
+                        break;
+                    }
+                    self.place.refused(Instant::now(), true, false);
+                    Next::Wait(None)
                 }
                 Next::Turn(Turn::Held(until)) => Next::Wait(Some(until)),
                 Next::Turn(Turn::Later(bell)) => self.stand_in_line(&bell).await?,
@@ -193,12 +263,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         Ok(())
     }
 
-    /// Waits behind others.
+    /// Waits behind others: it was passed over, since nobody drove it.
     async fn stand_in_line(&mut self, bell: &Notify) -> Result<Next, LockError> {
-        let now = Instant::now();
-        let look = self.deadline.min(now + Place::LOOK_AGAIN);
-        let rings = unless_cancelled(self.token(), rt::until(look, bell.notified())).await?;
-        self.woken = rings.map(|()| Woken::Bell);
+        let rang = stand_in_line(bell, self.deadline, self.token()).await?;
+        self.woken = rang.then_some(Woken::Bell);
         let now = Instant::now();
         if self.deadline <= now {
             return Err(self.gave_up_in_line(now));
@@ -327,6 +395,14 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     /// The time is over, and the store was never asked by this one since others were before it.
     fn gave_up_in_line(&self, now: Instant) -> LockError {
         self.attempt.gave_up_in_line(self.place.is_contended(now))
+    }
+}
+
+/// Waits for the token to fire. Boxed: most have none.
+async fn fires(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => Box::pin(token.cancelled()).await,
+        None => std::future::pending().await,
     }
 }
 

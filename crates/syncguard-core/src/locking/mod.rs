@@ -5,6 +5,7 @@ mod acquisition;
 mod config;
 mod contend;
 mod diagnostics;
+mod gap;
 mod guard;
 mod lines;
 mod lock;

@@ -14,6 +14,8 @@ pub(super) struct Pace {
     since: Option<Instant>,
     /// When another process had the key.
     rival: Option<Instant>,
+    /// When this process had the key last, or began to wait for it.
+    had: Option<Instant>,
     /// Whether nobody hears of releases, so that others only look from time to time.
     is_deaf: bool,
     hold_back: Duration,
@@ -21,9 +23,9 @@ pub(super) struct Pace {
 
 impl Pace {
     /// For so long a process hands a key on to itself before it lets others go first.
-    const TURN: Duration = Duration::from_millis(50);
+    const TURN: Duration = Duration::from_millis(30);
     /// How long a process holds back after a signal at the most.
-    const LONGEST: Duration = Duration::from_millis(3);
+    const LONGEST: Duration = Duration::from_millis(2);
     /// The same after the first race that it has lost.
     const SHORTEST: Duration = Duration::from_micros(500);
     /// For how long others are reckoned with that were noticed.
@@ -34,13 +36,16 @@ impl Pace {
     const DEAF_MEMORY: Duration = Duration::from_secs(5);
 
     pub(super) fn new(is_alone: bool) -> Self {
-        Self { is_alone, since: None, rival: None, is_deaf: false, hold_back: Duration::ZERO }
+        Self { is_alone, since: None, rival: None, had: None, is_deaf: false, hold_back: Duration::ZERO }
     }
 
     /// Another process has the lock. After a race it was faster.
     pub(super) fn lost(&mut self, now: Instant, was_race: bool, is_deaf: bool) {
         self.since = None;
         self.is_deaf = is_deaf;
+        if !self.has_rivals(now) {
+            self.had = Some(now);
+        }
         self.rival = Some(now);
         if was_race {
             self.hold_back = (self.hold_back * 2).clamp(Self::SHORTEST, Self::LONGEST);
@@ -49,6 +54,7 @@ impl Pace {
 
     /// A guard of this process has got the lock.
     pub(super) fn won(&mut self, now: Instant) {
+        self.had = Some(now);
         if self.since.is_none() || self.has_had_its_turn(now) {
             self.since = Some(now);
         }
@@ -72,12 +78,16 @@ impl Pace {
         self.since.is_some_and(|since| since + turn <= now)
     }
 
-    /// How long to hold back at the most after a signal, which others have heard as well.
+    /// How long to hold back at the most after a signal, which others have heard as well: the less, the
+    /// longer this process has gone without the key.
     pub(super) fn hold_back(&mut self, now: Instant) -> Duration {
         if !self.has_rivals(now) {
             self.hold_back = Duration::ZERO;
         }
-        self.hold_back
+        let gone_without = self.had.map(|had| now.saturating_duration_since(had));
+        let turns = gone_without.unwrap_or_default().as_millis() / Self::TURN.as_millis();
+        // As many turns as others may have had without it being left out.
+        self.hold_back / u32::try_from(turns).unwrap_or(u32::MAX).saturating_sub(2).clamp(1, 8)
     }
 
     fn has_rivals(&self, now: Instant) -> bool {
