@@ -7,16 +7,19 @@
 //! While another process writes, this one tries again and again, and answers meanwhile what takes no
 //! change: contention above all.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use syncguard_core::LockError;
 use syncguard_core::authoring::pause::jittered;
 
+use crate::awake::Awake;
 use crate::clock::{Clock, uptime};
+use crate::config::Synchronous;
 use crate::error::{busy, classify, is_busy, late};
 use crate::file::OpenFiles;
 use crate::job::Job;
@@ -33,6 +36,9 @@ const BATCH: usize = 256;
 /// many bytes it is not waited for that.
 const LONGEST_LOG: u64 = 16 << 20;
 
+/// Operations that come within so long after each other follow each other closely.
+const CLOSELY: Duration = Duration::from_micros(200);
+
 /// How often the thread looks whether another process has changed the file, while somebody waits: two
 /// words of shared memory.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
@@ -45,6 +51,11 @@ pub(crate) struct Writer {
     /// Whether another process keeps this one from writing.
     is_kept_out: Arc<AtomicBool>,
     watches: Watches,
+    awake: Awake,
+    /// As it was asked for.
+    synchronous: Synchronous,
+    /// As it is now: less is enough for what no restart of the machine leaves.
+    level: Cell<Synchronous>,
 }
 
 /// What became of a transaction.
@@ -61,25 +72,28 @@ impl Writer {
         inbox: Receiver<Box<dyn Job>>,
         is_kept_out: Arc<AtomicBool>,
         watches: Watches,
+        awake: Awake,
     ) -> Self {
-        let OpenStore { connection, files, clock, .. } = store;
-        Self { connection, files, clock, inbox, is_kept_out, watches }
+        let OpenStore { connection, files, clock, synchronous, .. } = store;
+        let level = Cell::new(synchronous);
+        Self { connection, files, clock, inbox, is_kept_out, watches, awake, synchronous, level }
     }
 
     /// Works until nobody can ask for anything any more.
     pub(crate) fn run(self) {
         let mut version = None;
+        let (mut idle_since, mut follow_closely) = (uptime(), false);
         loop {
-            let first = if self.watches.are_heard() {
-                self.inbox.recv_timeout(BETWEEN_LOOKS)
-            } else {
-                self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            };
+            let first = self.next(follow_closely);
+            let came = uptime();
+            follow_closely = came.saturating_sub(idle_since) < CLOSELY && self.awake.may();
             match first {
                 Ok(first) => {
                     let mut jobs = vec![first];
                     self.collect(&mut jobs);
                     self.serve(jobs);
+                    idle_since = uptime();
+                    self.awake.took(idle_since.saturating_sub(came));
                     // What this one writes changes no version for it.
                     version = None;
                 }
@@ -87,6 +101,24 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             version = self.tell_watchers(version);
+        }
+    }
+
+    /// Waits for an operation; awake for a moment if they follow each other closely.
+    fn next(&self, follow_closely: bool) -> Result<Box<dyn Job>, RecvTimeoutError> {
+        let until = uptime().saturating_add(Awake::FOR_QUESTION);
+        while follow_closely && uptime() < until {
+            match self.inbox.try_recv() {
+                Ok(first) => return Ok(first),
+                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                // To whoever needs the processor.
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+            }
+        }
+        if self.watches.are_heard() {
+            self.inbox.recv_timeout(BETWEEN_LOOKS)
+        } else {
+            self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
         }
     }
 
@@ -130,6 +162,7 @@ impl Writer {
             waiting = jobs;
             if is_kept_out {
                 self.is_kept_out.store(true, Ordering::Release);
+                self.awake.has_seen_others();
                 let more = self.wait(pauses.next());
                 waiting.extend(self.look(more));
                 waiting = self.wanted(waiting);
@@ -202,6 +235,10 @@ impl Writer {
             // A rollback has failed before; without it, nothing can begin.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
+        if let Err(error) = self.wait_for_disk(self.level_for(&jobs)) {
+            fail(jobs, &classify(&error));
+            return Written::All;
+        }
         let began = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
         let transaction = match began {
             Ok(transaction) => transaction,
@@ -237,6 +274,20 @@ impl Writer {
             Err(error) => fail(begun, &classify(&error).with_unknown_outcome()),
         }
         Written::All
+    }
+
+    /// When the disk is to be waited for: not for what a restart of the machine ends anyway.
+    fn level_for(&self, jobs: &[Box<dyn Job>]) -> Synchronous {
+        let outlive = !self.clock.knows_boot() || jobs.iter().any(|job| job.outlives_boot());
+        if outlive { self.synchronous } else { Synchronous::Normal }
+    }
+
+    fn wait_for_disk(&self, level: Synchronous) -> Result<(), rusqlite::Error> {
+        if self.level.get() != level {
+            self.connection.pragma_update(None, "synchronous", level.as_sql())?;
+            self.level.set(level);
+        }
+        Ok(())
     }
 
     /// One of them has failed, so nothing was written: each has a transaction of its own now.
