@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use syncguard_core::LockError;
-use syncguard_core::authoring::pause::jittered;
 
 use crate::awake::Awake;
 use crate::clock::{Clock, uptime};
@@ -23,11 +22,11 @@ use crate::config::Synchronous;
 use crate::error::{busy, classify, is_busy, late};
 use crate::file::OpenFiles;
 use crate::job::Job;
+use crate::jobs::{Jobs, answer, fail, partition, unbegun};
 use crate::open::OpenStore;
+use crate::pauses::Pauses;
 use crate::store::Store;
 use crate::watches::Watches;
-
-type Jobs = Vec<Box<dyn Job>>;
 
 /// How many operations are written in one transaction at the most: others wait for its end.
 const BATCH: usize = 256;
@@ -351,49 +350,4 @@ fn write_all(
     // The process may have been stopped meanwhile.
     let time = uptime();
     if jobs.iter().any(|job| job.deadline() <= time) { Err(Unwritten::Late) } else { Ok(()) }
-}
-
-fn partition(jobs: Jobs, mut choice: impl FnMut(&mut dyn Job) -> bool) -> (Jobs, Jobs) {
-    let (mut chosen, mut others) = (Vec::with_capacity(jobs.len()), Vec::new());
-    for mut job in jobs {
-        if choice(&mut *job) {
-            chosen.push(job);
-        } else {
-            others.push(job);
-        }
-    }
-    (chosen, others)
-}
-
-fn unbegun(mut jobs: Jobs) -> Jobs {
-    for job in &mut jobs {
-        job.unbegin();
-    }
-    jobs
-}
-
-fn answer(jobs: Jobs) {
-    for job in jobs {
-        job.answer();
-    }
-}
-
-fn fail(jobs: Jobs, error: &LockError) {
-    for job in jobs {
-        job.fail(error);
-    }
-}
-
-/// How long to wait before the next try to write.
-#[derive(Default)]
-struct Pauses(u32);
-
-impl Pauses {
-    fn next(&mut self) -> Duration {
-        const SHORTEST: Duration = Duration::from_micros(100);
-        const LONGEST: Duration = Duration::from_millis(3);
-        let pause = SHORTEST.saturating_mul(1 << self.0.min(8)).min(LONGEST);
-        self.0 += 1;
-        jittered(pause)
-    }
 }

@@ -16,6 +16,8 @@ pub(super) struct Pace {
     rival: Option<Instant>,
     /// When this process had the key last, or began to wait for it.
     had: Option<Instant>,
+    /// How long its last turn took: longer than it should where the work is long.
+    turn: Duration,
     /// Whether nobody hears of releases, so that others only look from time to time.
     is_deaf: bool,
     hold_back: Duration,
@@ -23,7 +25,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// For so long a process hands a key on to itself before it lets others go first.
-    const TURN: Duration = Duration::from_millis(30);
+    const TURN: Duration = Duration::from_millis(22);
     /// How long a process holds back after a signal at the most.
     const LONGEST: Duration = Duration::from_millis(2);
     /// The same after the first race that it has lost.
@@ -36,12 +38,16 @@ impl Pace {
     const DEAF_MEMORY: Duration = Duration::from_secs(5);
 
     pub(super) fn new(is_alone: bool) -> Self {
-        Self { is_alone, since: None, rival: None, had: None, is_deaf: false, hold_back: Duration::ZERO }
+        let (since, rival, had, is_deaf) = (None, None, None, false);
+        Self { is_alone, since, rival, had, turn: Self::TURN, is_deaf, hold_back: Duration::ZERO }
     }
 
     /// Another process has the lock. After a race it was faster.
     pub(super) fn lost(&mut self, now: Instant, was_race: bool, is_deaf: bool) {
-        self.since = None;
+        if let Some(since) = self.since.take() {
+            let turn = now.saturating_duration_since(since);
+            self.turn = turn.clamp(Self::TURN, Self::MEMORY);
+        }
         self.is_deaf = is_deaf;
         if !self.has_rivals(now) {
             self.had = Some(now);
@@ -85,7 +91,7 @@ impl Pace {
             self.hold_back = Duration::ZERO;
         }
         let gone_without = self.had.map(|had| now.saturating_duration_since(had));
-        let turns = gone_without.unwrap_or_default().as_millis() / Self::TURN.as_millis();
+        let turns = gone_without.unwrap_or_default().as_millis() / self.turn.as_millis().max(1);
         // As many turns as others may have had without it being left out.
         self.hold_back / u32::try_from(turns).unwrap_or(u32::MAX).saturating_sub(2).clamp(1, 8)
     }
