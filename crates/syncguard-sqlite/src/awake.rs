@@ -108,8 +108,7 @@ mod tests {
     use super::*;
 
     fn with_room() -> Awake {
-        let State { callers, usual, others_until, .. } =
-            Arc::into_inner(Awake::new().0).unwrap();
+        let State { callers, usual, others_until, .. } = Arc::into_inner(Awake::new().0).unwrap();
         Awake(Arc::new(State { has_room: true, callers, usual, others_until }))
     }
 

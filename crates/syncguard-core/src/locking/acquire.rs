@@ -181,10 +181,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     /// One attempt within the time limit.
-    async fn without_waiting(
-        &self,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<LockGuard<B>, LockError> {
+    async fn without_waiting(&self, waiting: &mut Waiting<'_>) -> Result<LockGuard<B>, LockError> {
         let options = &self.policy.acquisition;
         let mut answers = Answers::default();
         let tried = rt::until(rt::after(options.timeout), self.now_or_never(waiting));

@@ -160,7 +160,9 @@ impl AcquisitionOptions {
             ));
         }
         if self.poll_gap > Self::LONGEST_POLL_GAP {
-            return Err(LockError::invalid_argument("the poll gap is above 1 s; 0 to 1 s is allowed"));
+            return Err(LockError::invalid_argument(
+                "the poll gap is above 1 s; 0 to 1 s is allowed",
+            ));
         }
         checked_timeout("acquisition timeout", self.timeout).map(drop)
     }
