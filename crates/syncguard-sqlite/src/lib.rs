@@ -110,6 +110,7 @@ mod inventory;
 mod is_locked;
 mod job;
 mod jobs;
+mod level;
 mod lookup;
 mod open;
 mod operation;

@@ -7,7 +7,6 @@
 //! While another process writes, this one tries again and again, and answers meanwhile what takes no
 //! change: contention above all.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -18,11 +17,11 @@ use syncguard_core::LockError;
 
 use crate::awake::Awake;
 use crate::clock::{Clock, uptime};
-use crate::config::Synchronous;
 use crate::error::{busy, classify, is_busy, late};
 use crate::file::OpenFiles;
 use crate::job::Job;
 use crate::jobs::{Jobs, answer, fail, partition, unbegun};
+use crate::level::Level;
 use crate::open::OpenStore;
 use crate::pauses::Pauses;
 use crate::store::Store;
@@ -51,10 +50,7 @@ pub(crate) struct Writer {
     is_kept_out: Arc<AtomicBool>,
     watches: Watches,
     awake: Awake,
-    /// As it was asked for.
-    synchronous: Synchronous,
-    /// As it is now: less is enough for what no restart of the machine leaves.
-    level: Cell<Synchronous>,
+    level: Level,
 }
 
 /// What became of a transaction.
@@ -74,8 +70,8 @@ impl Writer {
         awake: Awake,
     ) -> Self {
         let OpenStore { connection, files, clock, synchronous, .. } = store;
-        let level = Cell::new(synchronous);
-        Self { connection, files, clock, inbox, is_kept_out, watches, awake, synchronous, level }
+        let level = Level::new(synchronous, clock.knows_boot());
+        Self { connection, files, clock, inbox, is_kept_out, watches, awake, level }
     }
 
     /// Works until nobody can ask for anything any more.
@@ -234,7 +230,8 @@ impl Writer {
             // A rollback has failed before; without it, nothing can begin.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
-        if let Err(error) = self.wait_for_disk(self.level_for(&jobs)) {
+        let outlives_boot = jobs.iter().any(|job| job.outlives_boot());
+        if let Err(error) = self.level.set(&self.connection, outlives_boot) {
             fail(jobs, &classify(&error));
             return Written::All;
         }
@@ -273,20 +270,6 @@ impl Writer {
             Err(error) => fail(begun, &classify(&error).with_unknown_outcome()),
         }
         Written::All
-    }
-
-    /// When the disk is to be waited for: not for what a restart of the machine ends anyway.
-    fn level_for(&self, jobs: &[Box<dyn Job>]) -> Synchronous {
-        let outlive = !self.clock.knows_boot() || jobs.iter().any(|job| job.outlives_boot());
-        if outlive { self.synchronous } else { Synchronous::Normal }
-    }
-
-    fn wait_for_disk(&self, level: Synchronous) -> Result<(), rusqlite::Error> {
-        if self.level.get() != level {
-            self.connection.pragma_update(None, "synchronous", level.as_sql())?;
-            self.level.set(level);
-        }
-        Ok(())
     }
 
     /// One of them has failed, so nothing was written: each has a transaction of its own now.
