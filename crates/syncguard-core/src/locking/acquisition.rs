@@ -69,7 +69,9 @@ pub struct AcquisitionOptions {
     /// Who hears of a release is faster than whoever looks now and then, such as a process with the TypeScript
     /// library. While processes that hear want a key all the time, the others hardly ever find it free. With
     /// this, it is left free for a twentieth of the time, by the wall clock: for 100 ms every 2 s, say. A lock
-    /// that nobody waits for is taken at any time. Set the same in all processes that hear.
+    /// that nobody waits for is taken at any time. Whoever comes in a gap goes first after each release, for up
+    /// to 10 times as long as the gap, while others of it want the key: so it gets up to half of the time. Set the
+    /// same in all processes that hear.
     pub poll_gap: Duration,
 }
 

@@ -1,5 +1,6 @@
 //! Waiting for a lock: in the line of the process, and as its first one in the store.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -10,6 +11,7 @@ use super::gap::left_of_gap;
 use super::lines::{Place, Turn};
 use super::observed::Waiting;
 use super::retry::{Answers, Pauses};
+use super::stand::{Came, stand_in_line, unless_cancelled};
 use crate::authoring::pause::random_part;
 use crate::rt::{self, Instant, sleep_until};
 use crate::{Contention, LockBackend, LockError, LockGuard, LockId, WatchRequest};
@@ -29,6 +31,8 @@ pub(super) struct Contender<'a, B> {
     has_no_signals: bool,
     /// Whether the last watch was over as soon as it began.
     was_over: bool,
+    /// The length of the gap that it has just left to others.
+    left_gap: Option<Duration>,
     /// What it was woken by the last time.
     woken: Option<Woken>,
 }
@@ -78,30 +82,6 @@ pub(super) async fn wait<'a, B: LockBackend>(
     Box::pin(Contender::run(attempt, waiting, place, came, deadline)).await
 }
 
-/// How one came to be the first of its line.
-struct Came {
-    /// What it does first.
-    turn: Turn,
-    at: Instant,
-    /// Whether it was woken by its bell; `None` if it did not have to wait for that.
-    rang: Option<bool>,
-}
-
-/// Waits for the bell behind others, until it is time to look again. Whether it rang.
-async fn stand_in_line(
-    bell: &Notify,
-    deadline: Instant,
-    token: Option<&CancellationToken>,
-) -> Result<bool, LockError> {
-    let look = deadline.min(Instant::now() + Place::LOOK_AGAIN);
-    tokio::select! {
-        biased;
-        () = fires(token) => Err(LockError::aborted()),
-        () = bell.notified() => Ok(true),
-        () = sleep_until(look) => Ok(false),
-    }
-}
-
 impl<'a, B: LockBackend> Contender<'a, B> {
     /// Waits as the first of its line.
     async fn run(
@@ -121,6 +101,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             poll_at: None,
             has_no_signals: false,
             was_over: false,
+            left_gap: None,
             woken: came.rang.unwrap_or(false).then_some(Woken::Bell),
         };
         let mut sent = came.at;
@@ -150,12 +131,13 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     }
 
     /// Leaves the key to those who only look from time to time, if it is time for that. What time it is then.
-    async fn after_a_gap(&self, now: Instant) -> Result<Instant, LockError> {
+    async fn after_a_gap(&mut self, now: Instant) -> Result<Instant, LockError> {
         let gap = left_of_gap(self.attempt.policy().acquisition.poll_gap);
         if gap.is_zero() || self.deadline.saturating_duration_since(now) < gap * 2 {
             return Ok(now);
         }
         Box::pin(unless_cancelled(self.token(), sleep_until(now + gap))).await?;
+        self.left_gap = Some(self.attempt.policy().acquisition.poll_gap);
         let now = Instant::now();
         self.place.asks(now);
         Ok(now)
@@ -193,6 +175,9 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     async fn refused(&mut self, contention: Contention) -> Result<(), LockError> {
         let now = Instant::now();
         self.place.refused(now, self.was_race(), self.has_no_signals);
+        if let Some(gap) = self.left_gap.take() {
+            self.place.has_guests(now + gap * 10);
+        }
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
         if !self.is_listening() && !self.is_deaf && !Box::pin(self.listens_to_a_held_lock()).await?
         {
@@ -209,8 +194,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             next = match next {
                 Next::Turn(Turn::Ask) => return Ok(()),
                 Next::Turn(Turn::StepBack(range)) => {
-                    let pause = range.start + random_part(range.end.saturating_sub(range.start));
-                    self.hold_back(pause).await?;
+                    self.hold_back(random_in(&range)).await?;
                     // Where there are others, one of them has it by now: listening tells.
                     let may_be_free = range.start.is_zero()
                         || self.is_listening()
@@ -230,11 +214,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                             next = Next::Wait(Some(until));
                             continue;
                         }
-                        let longest = self.place.hold_back(Instant::now());
-                        let pause = random_part(longest);
+                        let range = self.place.hold_back(Instant::now());
+                        let pause = random_in(&range);
                         self.hold_back(pause).await?;
                         // Whoever comes early is probably the first: it asks without a look.
-                        let is_early = pause <= longest / 4;
+                        let is_early = pause <= range.end / 4;
                         let is_free = is_early
                             || self.is_listening()
                             || !Box::pin(self.listens_to_a_held_lock()).await?;
@@ -398,27 +382,6 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     }
 }
 
-/// Waits for the token to fire. Boxed: most have none.
-async fn fires(token: Option<&CancellationToken>) {
-    match token {
-        Some(token) => Box::pin(token.cancelled()).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// # Errors
-///
-/// `Aborted` as soon as the token fires.
-async fn unless_cancelled<F: Future>(
-    token: Option<&CancellationToken>,
-    future: F,
-) -> Result<F::Output, LockError> {
-    match token {
-        None => Ok(future.await),
-        Some(token) => tokio::select! {
-            biased;
-            () = token.cancelled() => Err(LockError::aborted()),
-            output = future => Ok(output),
-        },
-    }
+fn random_in(range: &Range<Duration>) -> Duration {
+    range.start + random_part(range.end.saturating_sub(range.start))
 }

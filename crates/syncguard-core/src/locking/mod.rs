@@ -12,6 +12,7 @@ mod lock;
 mod locker;
 mod observed;
 mod retry;
+mod stand;
 
 pub use self::acquire::{acquire, try_lock, try_lock_or};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};

@@ -21,6 +21,8 @@ pub(super) struct Pace {
     /// Whether nobody hears of releases, so that others only look from time to time.
     is_deaf: bool,
     hold_back: Duration,
+    /// Until when those have the key who found it in a gap, as long as they use it.
+    guests_until: Option<Instant>,
 }
 
 impl Pace {
@@ -39,7 +41,8 @@ impl Pace {
 
     pub(super) fn new(is_alone: bool) -> Self {
         let (since, rival, had, is_deaf) = (None, None, None, false);
-        Self { is_alone, since, rival, had, turn: Self::TURN, is_deaf, hold_back: Duration::ZERO }
+        let (turn, hold_back, guests_until) = (Self::TURN, Duration::ZERO, None);
+        Self { is_alone, since, rival, had, turn, is_deaf, hold_back, guests_until }
     }
 
     /// Another process has the lock. After a race it was faster.
@@ -84,16 +87,25 @@ impl Pace {
         self.since.is_some_and(|since| since + turn <= now)
     }
 
-    /// How long to hold back at the most after a signal, which others have heard as well: the less, the
-    /// longer this process has gone without the key.
-    pub(super) fn hold_back(&mut self, now: Instant) -> Duration {
+    /// Somebody has found the key in a gap.
+    pub(super) fn has_guests(&mut self, until: Instant) {
+        self.guests_until = Some(until);
+    }
+
+    /// How long to hold back after a signal, which others have heard as well: the less, the longer this
+    /// process has gone without the key. Guests, who hear nothing, go first whenever one of them is there.
+    pub(super) fn hold_back(&mut self, now: Instant) -> Range<Duration> {
+        if self.guests_until.is_some_and(|until| now < until) {
+            return Self::LONGEST..Self::LONGEST + Duration::from_millis(1);
+        }
         if !self.has_rivals(now) {
             self.hold_back = Duration::ZERO;
         }
         let gone_without = self.had.map(|had| now.saturating_duration_since(had));
         let turns = gone_without.unwrap_or_default().as_millis() / self.turn.as_millis().max(1);
         // As many turns as others may have had without it being left out.
-        self.hold_back / u32::try_from(turns).unwrap_or(u32::MAX).saturating_sub(2).clamp(1, 8)
+        let shorter = u32::try_from(turns).unwrap_or(u32::MAX).saturating_sub(2).clamp(1, 8);
+        Duration::ZERO..self.hold_back / shorter
     }
 
     fn has_rivals(&self, now: Instant) -> bool {
