@@ -1,14 +1,18 @@
-//! What a held lock weighs: bytes of heap per guard, counted by the allocator.
+//! What a held lock weighs, and one that waits: bytes of heap per guard, counted by the allocator.
 //!
 //! Alone in its binary, because it counts every allocation of the process. `cargo xtask bench core`
 //! prints the figures (`-- --nocapture`).
 
 use std::alloc::System;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use syncguard_core::authoring::StorageLimits;
 use syncguard_core::authoring::make_storage_key;
-use syncguard_core::{AutoExtend, Key, LockBackend, LockConfig, LockGuard, hash_key, try_lock};
+use syncguard_core::{
+    AutoExtend, Key, LockBackend, LockConfig, LockGuard, Locker, acquire, hash_key, try_lock,
+};
 use syncguard_memory::MemoryBackend;
 
 #[global_allocator]
@@ -27,6 +31,16 @@ fn guards_and_keys_stay_small() {
         println!("bytes per held guard: {plain}, with auto-extend: {kept} (and {stored} in the memory backend)");
         assert!(plain < 1_024, "{plain} bytes per guard");
         assert!(kept < 1_024, "{kept} bytes per auto-extended guard");
+        let backend = MemoryBackend::new();
+        let locker = Locker::new(backend.clone());
+        let waiters = [
+            ("acquire", bytes_per_waiter(&backend, |key| acquire(&backend, key)).await),
+            ("Locker::acquire", bytes_per_waiter(&backend, |key| locker.acquire(key)).await),
+        ];
+        for (call, bytes) in waiters {
+            println!("bytes per waiter in {call}: {bytes}");
+            assert!(bytes < 1_024, "{bytes} bytes per waiter in {call}");
+        }
     });
 
     let key = Key::new("payment:0123456789").unwrap();
@@ -50,6 +64,27 @@ async fn bytes_per_guard<C: Into<LockConfig>>(config: impl Fn(String) -> C) -> u
     let heap = live_bytes(&region);
     drop(guards);
     heap / GUARDS + size_of::<LockGuard<MemoryBackend>>()
+}
+
+/// What one weighs that waits behind others: its future, and what that has allocated.
+async fn bytes_per_waiter<F: Future>(
+    backend: &MemoryBackend,
+    wait: impl Fn(&'static str) -> F,
+) -> usize {
+    const KEY: &str = "waited for";
+    const WAITERS: usize = 1_000;
+    let held = try_lock(backend, KEY).await.unwrap().unwrap();
+    let mut waiters: Vec<Pin<Box<F>>> = (0..=WAITERS).map(|_| Box::pin(wait(KEY))).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    // The first one listens in the store.
+    assert!(waiters[0].as_mut().poll(&mut context).is_pending());
+    let region = Region::new(ALLOCATOR);
+    for waiter in &mut waiters[1..] {
+        assert!(waiter.as_mut().poll(&mut context).is_pending());
+    }
+    let heap = live_bytes(&region) / WAITERS;
+    assert!(held.release().await.unwrap().is_released());
+    size_of::<F>() + heap
 }
 
 /// What the backend keeps for each lock, which is not the guard's.

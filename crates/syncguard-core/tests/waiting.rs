@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{Line, is_locked, ms, settle};
 use syncguard_core::{
     AcquireRequest, AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend,
-    ErrorCode, Jitter, LockBackend, LockConfig, LockGuard, ReleaseRequest, acquire, try_lock,
+    ErrorCode, Jitter, LockBackend, LockConfig, LockGuard, ReleaseRequest, acquire, lock, try_lock,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::task::JoinHandle;
@@ -379,4 +379,56 @@ async fn thousands_that_wait_and_go_leave_nothing() {
     assert_eq!(line.client_state().keys_in_use(), 0);
     let _ = line.store.release(release).await.unwrap();
     drop(acquire(&line, patient()).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_woken_runs_before_the_one_that_gave_the_lock_back() {
+    for finishes in [false, true] {
+        let backend = MemoryBackend::new();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let next = {
+            let (backend, order) = (backend.clone(), Arc::clone(&order));
+            async move {
+                let guard = acquire(&backend, patient()).await.unwrap();
+                order.lock().unwrap().push("next");
+                guard
+            }
+        };
+        let task = if finishes {
+            let work = async |_held| {
+                let task = tokio::spawn(next);
+                settle().await;
+                task
+            };
+            lock(&backend, patient(), work).await.unwrap()
+        } else {
+            let held = acquire(&backend, patient()).await.unwrap();
+            let task = tokio::spawn(next);
+            settle().await;
+            assert!(held.release().await.unwrap().is_released());
+            task
+        };
+        order.lock().unwrap().push("releaser");
+        drop(task.await.unwrap());
+        assert_eq!(*order.lock().unwrap(), ["next", "releaser"]);
+    }
+}
+
+#[tokio::test]
+async fn a_gap_is_a_second_at_the_most() {
+    let backend = MemoryBackend::new();
+    let with_gap = |gap| {
+        let options = AcquisitionOptions::new().with_poll_gap(gap);
+        acquire(&backend, LockConfig::new(KEY).with_acquisition(options))
+    };
+    // Nobody waits: it is not left free for anybody.
+    let started = std::time::Instant::now();
+    for _ in 0..20 {
+        let guard = with_gap(ms(1_000)).await.unwrap();
+        assert!(guard.release().await.unwrap().is_released());
+    }
+    assert!(started.elapsed() < ms(1_000));
+    let refused = with_gap(ms(1_001)).await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::InvalidArgument);
+    assert!(refused.message().contains("0 to 1 s is allowed"), "{refused}");
 }

@@ -42,6 +42,11 @@ impl Clock {
         Ok(Self { boot: boot.into(), ahead })
     }
 
+    /// Whether locks of an earlier boot are told from those of this one: a restart ends them then.
+    pub(crate) fn knows_boot(&self) -> bool {
+        !self.boot.is_empty()
+    }
+
     /// # Errors
     ///
     /// `Internal` for a clock that shows nothing a timestamp can hold.

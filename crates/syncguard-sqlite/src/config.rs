@@ -42,6 +42,15 @@ pub enum Synchronous {
     Normal,
 }
 
+impl Synchronous {
+    pub(crate) fn as_sql(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::Normal => "NORMAL",
+        }
+    }
+}
+
 impl SqliteOptions {
     /// The operation timeout unless another is set.
     pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);

@@ -40,6 +40,7 @@ impl Operation for Extend {
     type Output = ExtendResult;
 
     const IS_OWED: bool = true;
+    const OUTLIVES_BOOT: bool = false;
 
     fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<ExtendResult>, Failure> {
         Ok(self.find(store, now)?.err())

@@ -9,7 +9,9 @@ use std::thread;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::{ErrorCode, LockError};
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
+use crate::awake::Awake;
 use crate::clock::uptime;
 use crate::durability::DurabilityReport;
 use crate::error::{busy, ended, late};
@@ -28,6 +30,7 @@ pub(crate) struct Inner {
     pub(crate) watches: Watches,
     outbox: Sender<Box<dyn Job>>,
     is_kept_out: Arc<AtomicBool>,
+    awake: Awake,
 }
 
 impl Inner {
@@ -41,6 +44,8 @@ impl Inner {
         let (of_thread, kept_out) = (settings.clone(), Arc::clone(&is_kept_out));
         let watches = Watches::default();
         let watched = watches.clone();
+        let awake = Awake::new();
+        let awake_too = awake.clone();
         let work = move || {
             let opened = open(&path, &of_thread, deadline, &kept_out);
             let (store, result) = match opened {
@@ -51,7 +56,7 @@ impl Inner {
                 Err(error) => (None, Err(error)),
             };
             if let (Ok(()), Some(store)) = (reply.send(result), store) {
-                Writer::new(store, inbox, kept_out, watched).run();
+                Writer::new(store, inbox, kept_out, watched, awake_too).run();
             }
         };
         thread::Builder::new().name("syncguard-sqlite".to_owned()).spawn(work).map_err(
@@ -65,7 +70,7 @@ impl Inner {
             Err(_) if is_kept_out.load(Ordering::Acquire) => return Err(busy()),
             Err(_) => return Err(late()),
         };
-        Ok(Self { settings, durability, watches, outbox, is_kept_out })
+        Ok(Self { settings, durability, watches, outbox, is_kept_out, awake })
     }
 
     /// Has an operation done by the thread.
@@ -77,7 +82,15 @@ impl Inner {
         caller: Caller,
     ) -> Result<O::Output, LockError> {
         fork::check()?;
+        let waits = self.awake.waits();
         let (progress, mut answer) = self.send(operation, caller);
+        while waits.stays_awake() {
+            match answer.try_recv() {
+                Ok(result) => return result,
+                Err(TryRecvError::Empty) => tokio::task::yield_now().await,
+                Err(TryRecvError::Closed) => break,
+            }
+        }
         let timeout = self.settings.operation_timeout;
         match tokio::time::timeout(timeout, &mut answer).await {
             Ok(Ok(result)) => result,

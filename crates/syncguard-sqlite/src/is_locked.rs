@@ -45,6 +45,7 @@ impl Operation for ClearAway {
     type Output = ();
 
     const IS_OWED: bool = true;
+    const OUTLIVES_BOOT: bool = false;
 
     fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<()>, Failure> {
         let record = store.by_key(&self.0)?;

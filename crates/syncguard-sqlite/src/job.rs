@@ -42,6 +42,9 @@ pub(crate) trait Job: Send {
     /// When it may take effect at the latest, as [`uptime`] counts.
     fn deadline(&self) -> Duration;
 
+    /// Whether what it changes counts after a restart of the machine.
+    fn outlives_boot(&self) -> bool;
+
     /// Tells the answer that it has got.
     fn answer(self: Box<Self>);
 
@@ -139,6 +142,10 @@ impl<O: Operation> Job for Pending<O> {
 
     fn deadline(&self) -> Duration {
         self.deadline
+    }
+
+    fn outlives_boot(&self) -> bool {
+        O::OUTLIVES_BOOT
     }
 
     fn answer(self: Box<Self>) {

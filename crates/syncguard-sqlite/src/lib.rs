@@ -57,7 +57,7 @@
 //! # What an operation is
 //!
 //! One transaction of its own, or together with others that wait at the same time: each is decided by itself,
-//! and told when it is on the disk. A thread does that; no asynchronous one ever waits for the disk.
+//! and told when it is written. A thread does that; no asynchronous one ever waits for the disk.
 //! Contention writes nothing, and keeps nobody from writing. An operation that was not begun within the
 //! [operation timeout](SqliteOptions::with_operation_timeout), or whose caller has gone, is not carried out
 //! at all.
@@ -70,6 +70,11 @@
 //!
 //! A lock that was handed out is on the disk (`synchronous=FULL`), so a power cut takes no fence back. What
 //! else can make the file forget a lock is in the [`DurabilityReport`].
+//!
+//! A release and an extend outlive any crash of programs. On Linux they do not wait for the disk: a power cut
+//! may take the last of them back, but it ends the boot, and with it every lock that was taken in it. A
+//! machine that has no clock of its own, and starts again with a time that has been, cannot tell: there a
+//! lock whose release was taken back lives until its TTL is over. On other systems they wait for the disk.
 //!
 //! # Fork
 //!
@@ -88,6 +93,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;
+mod awake;
 mod backend;
 mod clock;
 mod config;
@@ -103,9 +109,12 @@ mod inner;
 mod inventory;
 mod is_locked;
 mod job;
+mod jobs;
+mod level;
 mod lookup;
 mod open;
 mod operation;
+mod pauses;
 mod record;
 mod release;
 mod schema;

@@ -26,6 +26,7 @@ pub(crate) struct OpenStore {
     pub(crate) files: OpenFiles,
     pub(crate) clock: Clock,
     pub(crate) durability: DurabilityReport,
+    pub(crate) synchronous: Synchronous,
 }
 
 /// Opens the file, and waits for others that keep it to themselves until the deadline; says meanwhile that they
@@ -101,7 +102,8 @@ fn open_in(
     // Reading opens the files beside it.
     schema::check(&connection, MIGRATIONS)?;
     let files = OpenFiles::of(file)?;
-    Ok(OpenStore { connection, files, clock, durability })
+    let synchronous = settings.synchronous;
+    Ok(OpenStore { connection, files, clock, durability, synchronous })
 }
 
 fn set_up(connection: &Connection, synchronous: Synchronous) -> Result<(), Failure> {
@@ -112,14 +114,7 @@ fn set_up(connection: &Connection, synchronous: Synchronous) -> Result<(), Failu
         )
         .into());
     }
-    connection.pragma_update(
-        None,
-        "synchronous",
-        match synchronous {
-            Synchronous::Full => "FULL",
-            Synchronous::Normal => "NORMAL",
-        },
-    )?;
+    connection.pragma_update(None, "synchronous", synchronous.as_sql())?;
     // On Apple's systems the disk itself has to be told.
     connection.pragma_update(None, "fullfsync", synchronous == Synchronous::Full)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;

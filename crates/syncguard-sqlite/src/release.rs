@@ -14,6 +14,7 @@ impl Operation for Release {
     type Output = ReleaseResult;
 
     const IS_OWED: bool = true;
+    const OUTLIVES_BOOT: bool = false;
 
     /// A lock that is gone never comes back under its id, so this is final.
     fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<ReleaseResult>, Failure> {

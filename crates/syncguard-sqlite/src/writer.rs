@@ -9,22 +9,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use syncguard_core::LockError;
-use syncguard_core::authoring::pause::jittered;
 
+use crate::awake::Awake;
 use crate::clock::{Clock, uptime};
 use crate::error::{busy, classify, is_busy, late};
 use crate::file::OpenFiles;
 use crate::job::Job;
+use crate::jobs::{Jobs, answer, fail, partition, unbegun};
+use crate::level::Level;
 use crate::open::OpenStore;
+use crate::pauses::Pauses;
 use crate::store::Store;
 use crate::watches::Watches;
-
-type Jobs = Vec<Box<dyn Job>>;
 
 /// How many operations are written in one transaction at the most: others wait for its end.
 const BATCH: usize = 256;
@@ -32,6 +33,9 @@ const BATCH: usize = 256;
 /// The log is emptied into the file by SQLite when it has reached 4 MB and nobody reads in it. Beyond this
 /// many bytes it is not waited for that.
 const LONGEST_LOG: u64 = 16 << 20;
+
+/// Operations that come within so long after each other follow each other closely.
+const CLOSELY: Duration = Duration::from_micros(200);
 
 /// How often the thread looks whether another process has changed the file, while somebody waits: two
 /// words of shared memory.
@@ -45,6 +49,8 @@ pub(crate) struct Writer {
     /// Whether another process keeps this one from writing.
     is_kept_out: Arc<AtomicBool>,
     watches: Watches,
+    awake: Awake,
+    level: Level,
 }
 
 /// What became of a transaction.
@@ -61,25 +67,28 @@ impl Writer {
         inbox: Receiver<Box<dyn Job>>,
         is_kept_out: Arc<AtomicBool>,
         watches: Watches,
+        awake: Awake,
     ) -> Self {
-        let OpenStore { connection, files, clock, .. } = store;
-        Self { connection, files, clock, inbox, is_kept_out, watches }
+        let OpenStore { connection, files, clock, synchronous, .. } = store;
+        let level = Level::new(synchronous, clock.knows_boot());
+        Self { connection, files, clock, inbox, is_kept_out, watches, awake, level }
     }
 
     /// Works until nobody can ask for anything any more.
     pub(crate) fn run(self) {
         let mut version = None;
+        let (mut idle_since, mut follow_closely) = (uptime(), false);
         loop {
-            let first = if self.watches.are_heard() {
-                self.inbox.recv_timeout(BETWEEN_LOOKS)
-            } else {
-                self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            };
+            let first = self.next(follow_closely);
+            let came = uptime();
+            follow_closely = came.saturating_sub(idle_since) < CLOSELY && self.awake.may();
             match first {
                 Ok(first) => {
                     let mut jobs = vec![first];
                     self.collect(&mut jobs);
                     self.serve(jobs);
+                    idle_since = uptime();
+                    self.awake.took(idle_since.saturating_sub(came));
                     // What this one writes changes no version for it.
                     version = None;
                 }
@@ -87,6 +96,24 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             version = self.tell_watchers(version);
+        }
+    }
+
+    /// Waits for an operation; awake for a moment if they follow each other closely.
+    fn next(&self, follow_closely: bool) -> Result<Box<dyn Job>, RecvTimeoutError> {
+        let until = uptime().saturating_add(Awake::FOR_QUESTION);
+        while follow_closely && uptime() < until {
+            match self.inbox.try_recv() {
+                Ok(first) => return Ok(first),
+                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                // To whoever needs the processor.
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+            }
+        }
+        if self.watches.are_heard() {
+            self.inbox.recv_timeout(BETWEEN_LOOKS)
+        } else {
+            self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
         }
     }
 
@@ -130,6 +157,7 @@ impl Writer {
             waiting = jobs;
             if is_kept_out {
                 self.is_kept_out.store(true, Ordering::Release);
+                self.awake.has_seen_others();
                 let more = self.wait(pauses.next());
                 waiting.extend(self.look(more));
                 waiting = self.wanted(waiting);
@@ -201,6 +229,11 @@ impl Writer {
         if !self.connection.is_autocommit() {
             // A rollback has failed before; without it, nothing can begin.
             let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        let outlives_boot = jobs.iter().any(|job| job.outlives_boot());
+        if let Err(error) = self.level.set(&self.connection, outlives_boot) {
+            fail(jobs, &classify(&error));
+            return Written::All;
         }
         let began = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
         let transaction = match began {
@@ -300,49 +333,4 @@ fn write_all(
     // The process may have been stopped meanwhile.
     let time = uptime();
     if jobs.iter().any(|job| job.deadline() <= time) { Err(Unwritten::Late) } else { Ok(()) }
-}
-
-fn partition(jobs: Jobs, mut choice: impl FnMut(&mut dyn Job) -> bool) -> (Jobs, Jobs) {
-    let (mut chosen, mut others) = (Vec::with_capacity(jobs.len()), Vec::new());
-    for mut job in jobs {
-        if choice(&mut *job) {
-            chosen.push(job);
-        } else {
-            others.push(job);
-        }
-    }
-    (chosen, others)
-}
-
-fn unbegun(mut jobs: Jobs) -> Jobs {
-    for job in &mut jobs {
-        job.unbegin();
-    }
-    jobs
-}
-
-fn answer(jobs: Jobs) {
-    for job in jobs {
-        job.answer();
-    }
-}
-
-fn fail(jobs: Jobs, error: &LockError) {
-    for job in jobs {
-        job.fail(error);
-    }
-}
-
-/// How long to wait before the next try to write.
-#[derive(Default)]
-struct Pauses(u32);
-
-impl Pauses {
-    fn next(&mut self) -> Duration {
-        const SHORTEST: Duration = Duration::from_micros(100);
-        const LONGEST: Duration = Duration::from_millis(3);
-        let pause = SHORTEST.saturating_mul(1 << self.0.min(8)).min(LONGEST);
-        self.0 += 1;
-        jittered(pause)
-    }
 }

@@ -1,12 +1,14 @@
 //! What a child process does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
-use syncguard_core::{LockBackend, Locker};
+use syncguard_core::{AcquisitionOptions, LockBackend, Locker};
 use syncguard_memory::MemoryBackend;
 use syncguard_postgres::PostgresBackend;
 use syncguard_redis::RedisBackend;
+use syncguard_sqlite::SqliteBackend;
 use tokio::sync::Mutex;
 #[cfg(feature = "firestore")]
 use {crate::support::Raw, syncguard_firestore::FirestoreOptions};
@@ -28,6 +30,9 @@ pub(crate) async fn run(store: &Store, job: &Job) -> Result<()> {
         }
         Store::Postgres { url, .. } => {
             with(store, PostgresBackend::connect(url).await?, job, uncounted).await
+        }
+        Store::Sqlite { path } => {
+            with(store, SqliteBackend::open(path).await?, job, uncounted).await
         }
         Store::Firestore { url, port } => firestore(store, url, *port, job).await,
         Store::Etcd { url } => etcd(url, job).await,
@@ -60,7 +65,20 @@ async fn contest_with<B: LockBackend>(
         (Way::Deaf, _) => {
             contest::run(contest, Ours(Locker::new(Deaf::new(backend))), calls).await?
         }
-        (Way::Alone, _) => contest::run(contest, Alone(Deaf::new(backend)), calls).await?,
+        (Way::Gap, _) => {
+            let options = AcquisitionOptions::new().with_poll_gap(Duration::from_millis(100));
+            let locker = Locker::new(backend).with_acquisition(options);
+            contest::run(contest, Ours(locker), calls).await?
+        }
+        (Way::Alone, _) => {
+            let options = AcquisitionOptions::new();
+            contest::run(contest, Alone(Deaf::new(backend), options), calls).await?
+        }
+        (Way::TypeScript, _) => {
+            let options = AcquisitionOptions::new();
+            let options = options.with_max_retries(10).with_max_retry_delay(Duration::from_secs(5));
+            contest::run(contest, Alone(Deaf::new(backend), options), calls).await?
+        }
         (Way::Tokio, _) => contest::run(contest, Tokio(Arc::new(Mutex::new(()))), calls).await?,
         (Way::Rslock, Store::Redis { url }) => {
             contest::run(contest, Rslock::new(url), calls).await?

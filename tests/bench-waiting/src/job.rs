@@ -1,6 +1,7 @@
 //! What a child process is told to do, and what it answers.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub(crate) enum Store {
     Firestore {
         url: String,
         port: u16,
+    },
+    Sqlite {
+        path: PathBuf,
     },
     /// With its own lock alone.
     Etcd {
@@ -76,11 +80,14 @@ pub(crate) struct Contest {
 pub(crate) enum Way {
     /// Ours, with the defaults.
     Ours,
+    /// Ours, where the key is left free now and then for those who only look from time to time.
+    Gap,
     /// Ours, over a backend that hears no signals: all of the process in one line.
     Deaf,
-    /// Ours, over a backend that hears no signals, each waiter by itself: as programs that use the
-    /// TypeScript library do.
+    /// Ours, over a backend that hears no signals, each waiter by itself.
     Alone,
+    /// The same with the pauses of the TypeScript library: they double without a ceiling, 10 times.
+    TypeScript,
     /// `tokio::sync::Mutex`, in one process.
     Tokio,
     Rslock,

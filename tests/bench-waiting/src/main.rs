@@ -73,6 +73,9 @@ async fn run(options: &Options) -> Result<()> {
     if options.wants_store("postgres") {
         stores::postgres::measure(&mut report, options).await?;
     }
+    if options.wants_store("sqlite") {
+        stores::sqlite::measure(&mut report, options).await?;
+    }
     #[cfg(feature = "firestore")]
     if options.wants_store("firestore") {
         stores::firestore::measure(&mut report, options).await?;

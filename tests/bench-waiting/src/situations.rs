@@ -15,10 +15,15 @@ use crate::row::Row;
 use crate::stores::Measured;
 use crate::weight::Weight;
 
-const MIXED: [Row; 2] = [
+const MIXED: [Row; 6] = [
     // One process hears, and the other one does not.
     Row::new("16 hear, 16 poll in line", &[Way::Ours, Way::Deaf], 32),
     Row::new("16 hear, 16 poll alone", &[Way::Ours, Way::Alone], 32),
+    Row::new("16 hear, 16 TypeScript", &[Way::Ours, Way::TypeScript], 32),
+    // The same with gaps of 100 ms.
+    Row::new("gaps: 16, 16 in line", &[Way::Gap, Way::Deaf], 32),
+    Row::new("gaps: 16, 16 alone", &[Way::Gap, Way::Alone], 32),
+    Row::new("gaps: 16, 16 TypeScript", &[Way::Gap, Way::TypeScript], 32),
 ];
 
 /// All of them.
@@ -50,7 +55,7 @@ pub(crate) fn one_process(report: &mut Report, options: &Options, store: &Store)
 }
 
 /// How long after the end of a crashed holder's time a waiter of another process gets the lock.
-fn crashed_holder(report: &mut Report, store: &Store) -> Result<()> {
+pub(crate) fn crashed_holder(report: &mut Report, store: &Store) -> Result<()> {
     const ROUNDS: usize = 10;
     const TOLERANCE_MS: f64 = 1000.0;
     let prefix = fresh_prefix();

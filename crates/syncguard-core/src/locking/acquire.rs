@@ -1,7 +1,9 @@
 //! Trying for a lock until it is free.
 
+use std::future::Future;
+
 use super::config::Policy;
-use super::contend::Contender;
+use super::contend;
 use super::guard::{Keep, Lease};
 use super::lines::{Lines, Place, Tenure};
 use super::observed::Waiting;
@@ -46,20 +48,26 @@ use crate::{
 ///
 /// Safe: dropping the future leaves no lock behind, and gives its place in line up. A future that is
 /// kept but not polled loses its place after a second or more, so that others do not wait for it.
-pub async fn acquire<B, C>(backend: &B, config: C) -> Result<LockGuard<B>, LockError>
+pub fn acquire<B, C>(
+    backend: &B,
+    config: C,
+) -> impl Future<Output = Result<LockGuard<B>, LockError>>
 where
     B: LockBackend,
     C: Into<LockConfig>,
 {
-    let attempt = Attempt::new(backend, config.into())?;
-    let lock_id = LockId::generate()?;
-    let mut waiting = attempt.waiting(lock_id);
-    let result = if attempt.policy().acquisition.max_retries == 0 {
-        attempt.without_waiting(lock_id, &mut waiting).await
-    } else {
-        Contender::run(&attempt, lock_id, &mut waiting).await
-    };
-    waiting.end(result, |_| true)
+    // Outside of the future, which would keep room for the argument beside what it is made into.
+    let config = config.into();
+    async move {
+        let attempt = Attempt::new(backend, &config)?;
+        let mut waiting = attempt.waiting(LockId::generate()?);
+        let result = if attempt.policy().acquisition.max_retries == 0 {
+            Box::pin(attempt.without_waiting(&mut waiting)).await
+        } else {
+            contend::wait(&attempt, &mut waiting).await
+        };
+        waiting.end(result, |_| true)
+    }
 }
 
 /// Takes a lock if it is free right now; `None` if someone else holds it.
@@ -103,10 +111,10 @@ where
     B: LockBackend,
     C: Into<LockConfig>,
 {
-    let attempt = Attempt::new(backend, config.into())?;
-    let lock_id = LockId::generate()?;
-    let mut waiting = attempt.waiting(lock_id);
-    let result = attempt.now_or_never(lock_id, &mut waiting).await.and_then(|tried| match tried {
+    let config = config.into();
+    let attempt = Attempt::new(backend, &config)?;
+    let mut waiting = attempt.waiting(LockId::generate()?);
+    let result = attempt.now_or_never(&mut waiting).await.and_then(|tried| match tried {
         Tried::Granted(guard) => Ok(Ok(guard)),
         Tried::Locked(contention) => Ok(Err(contention)),
         Tried::Late => Err(attempt.late()),
@@ -117,8 +125,8 @@ where
 /// Everything that one attempt shares with the next.
 pub(super) struct Attempt<'a, B> {
     backend: &'a B,
-    key: Key,
-    config: LockConfig,
+    key: &'a Key,
+    policy: &'a Policy,
     defaults: &'a ClientState,
     spawner: Spawner,
 }
@@ -133,61 +141,50 @@ pub(super) enum Tried<B: LockBackend> {
 }
 
 impl<'a, B: LockBackend> Attempt<'a, B> {
-    fn new(backend: &'a B, config: LockConfig) -> Result<Self, LockError> {
-        let key = config.key.clone()?;
-        if let Some(error) = &config.policy.invalid {
-            return Err(error.clone());
-        }
-        cancel::check(config.policy.cancellation.as_ref())?;
+    fn new(backend: &'a B, config: &'a LockConfig) -> Result<Self, LockError> {
+        config.check()?;
+        let (key, policy) = (config.key()?, &config.policy);
+        cancel::check(policy.cancellation.as_ref())?;
         rt::check()?;
         let defaults = backend.client_state();
-        Ok(Self { backend, key, config, defaults, spawner: Spawner::current() })
+        Ok(Self { backend, key, policy, defaults, spawner: Spawner::current() })
     }
 
     pub(super) fn backend(&self) -> &'a B {
         self.backend
     }
 
-    pub(super) fn key(&self) -> &Key {
-        &self.key
+    pub(super) fn key(&self) -> &'a Key {
+        self.key
     }
 
-    pub(super) fn policy(&self) -> &Policy {
-        &self.config.policy
+    pub(super) fn policy(&self) -> &'a Policy {
+        self.policy
     }
 
     pub(super) fn lines(&self) -> &'a Lines {
         self.defaults.lines()
     }
 
-    fn waiting(&self, lock_id: LockId) -> Waiting<'_> {
-        Waiting::start(self.defaults.observer(), &self.key, lock_id, self.policy().recipe)
+    fn waiting(&self, lock_id: LockId) -> Waiting<'a> {
+        Waiting::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
     }
 
     /// One attempt, unless others of this process are before it.
-    async fn now_or_never(
-        &self,
-        lock_id: LockId,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<Tried<B>, LockError> {
+    async fn now_or_never(&self, waiting: &mut Waiting<'_>) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
-        if self.lines().has_waiters(&self.key, now) {
+        if self.lines().has_waiters(self.key, now) {
             return Ok(Tried::Locked(Contention::unknown()));
         }
         waiting.is_first();
-        waiting.attempt(lock_id);
-        self.once(lock_id, now, None).await
+        self.once(waiting.attempt(), now, None).await
     }
 
     /// One attempt within the time limit.
-    async fn without_waiting(
-        &self,
-        lock_id: LockId,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<LockGuard<B>, LockError> {
-        let options = &self.policy().acquisition;
+    async fn without_waiting(&self, waiting: &mut Waiting<'_>) -> Result<LockGuard<B>, LockError> {
+        let options = &self.policy.acquisition;
         let mut answers = Answers::default();
-        let tried = rt::until(rt::after(options.timeout), self.now_or_never(lock_id, waiting));
+        let tried = rt::until(rt::after(options.timeout), self.now_or_never(waiting));
         match tried.await.transpose()? {
             Some(Tried::Granted(guard)) => return Ok(guard),
             Some(Tried::Locked(_)) => {}
@@ -205,7 +202,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         sent: Instant,
         place: Option<&mut Place>,
     ) -> Result<Tried<B>, LockError> {
-        let policy = self.policy();
+        let policy = self.policy;
         let request = AcquireRequest {
             key: self.key.clone(),
             ttl: policy.ttl,
@@ -224,7 +221,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             let until = now + ttl + TIME_TOLERANCE;
             match place {
                 Some(place) => place.granted(until, now),
-                None => Tenure::begin(self.lines(), &self.key, until, now),
+                None => Tenure::begin(self.lines(), self.key, until, now),
             }
         });
         let mut lease = Lease::new(
@@ -249,7 +246,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
 
     /// The lock's own settings where it has any, else the backend's.
     fn disposal(&self) -> ClientState {
-        let policy = self.policy();
+        let policy = self.policy;
         self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
     }
 
@@ -270,12 +267,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 answers.attempts, options.timeout, options.max_retries
             ),
         )
-        .with_key(&self.key)
+        .with_key(self.key)
     }
 
     /// Why no attempt was made: others of this process were before it all the time.
     pub(super) fn gave_up_in_line(&self, is_contended: bool) -> LockError {
-        let timeout = self.policy().acquisition.timeout;
+        let timeout = self.policy.acquisition.timeout;
         let (code, message) = if is_contended {
             let message = format!(
                 "the lock was still held by someone else, and others of this process were first in line; \
@@ -289,7 +286,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             );
             (ErrorCode::NetworkTimeout, message)
         };
-        LockError::new(code, message).with_key(&self.key)
+        LockError::new(code, message).with_key(self.key)
     }
 
     fn unanswered(&self, pauses: &Pauses<'_>) -> LockError {
@@ -302,7 +299,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             ),
         )
         .with_unknown_outcome()
-        .with_key(&self.key)
+        .with_key(self.key)
     }
 
     fn late(&self) -> LockError {
@@ -310,9 +307,9 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             ErrorCode::NetworkTimeout,
             format!(
                 "the lock was granted, but the answer took longer than the TTL of {:?}; it is given back",
-                self.config.policy.ttl.as_duration()
+                self.policy.ttl.as_duration()
             ),
         )
-        .with_key(&self.key)
+        .with_key(self.key)
     }
 }

@@ -48,12 +48,12 @@ pub(crate) struct Policy {
     pub(crate) recipe: Option<&'static str>,
     pub(crate) cancellation: Option<CancellationToken>,
     /// The first bad argument of the `with_…` calls; reported when the lock is asked for.
-    pub(crate) invalid: Option<LockError>,
+    pub(crate) invalid: Option<Box<LockError>>,
 }
 
 impl Policy {
     fn note<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
-        result.map_err(|error| self.invalid.get_or_insert(error)).ok()
+        result.map_err(|error| self.invalid.get_or_insert_with(|| Box::new(error))).ok()
     }
 
     pub(crate) fn set_ttl(&mut self, ttl: Result<Ttl, LockError>) {
@@ -187,7 +187,8 @@ pub(super) use policy_methods;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LockConfig {
-    pub(crate) key: Result<Key, LockError>,
+    /// An error is boxed, so that one who waits weighs little.
+    pub(crate) key: Result<Key, Box<LockError>>,
     pub(crate) policy: Policy,
 }
 
@@ -207,7 +208,7 @@ impl LockConfig {
     where
         K: TryInto<Key, Error: Into<LockError>>,
     {
-        self.key = key.try_into().map_err(Into::into);
+        self.key = as_key(key);
         self
     }
 
@@ -217,7 +218,7 @@ impl LockConfig {
     ///
     /// `InvalidArgument` for a bad key.
     pub fn key(&self) -> Result<&Key, LockError> {
-        self.key.as_ref().map_err(Clone::clone)
+        self.key.as_ref().map_err(|error| LockError::clone(error))
     }
 
     /// How long the lock lives unless it is extended.
@@ -246,17 +247,24 @@ impl LockConfig {
     /// `InvalidArgument`.
     pub fn check(&self) -> Result<(), LockError> {
         self.key()?;
-        self.policy.invalid.clone().map_or(Ok(()), Err)
+        self.policy.invalid.as_deref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     pub(crate) fn with_policy<K>(key: K, policy: Policy) -> Self
     where
         K: TryInto<Key, Error: Into<LockError>>,
     {
-        Self { key: key.try_into().map_err(Into::into), policy }
+        Self { key: as_key(key), policy }
     }
 
     policy_methods!();
+}
+
+fn as_key<K>(key: K) -> Result<Key, Box<LockError>>
+where
+    K: TryInto<Key, Error: Into<LockError>>,
+{
+    key.try_into().map_err(|error| Box::new(error.into()))
 }
 
 impl<K> From<K> for LockConfig

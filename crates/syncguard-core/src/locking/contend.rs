@@ -1,14 +1,17 @@
 //! Waiting for a lock: in the line of the process, and as its first one in the store.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::acquire::{Attempt, Tried};
+use super::gap::left_of_gap;
 use super::lines::{Place, Turn};
 use super::observed::Waiting;
 use super::retry::{Answers, Pauses};
+use super::stand::{Came, stand_in_line, unless_cancelled};
 use crate::authoring::pause::random_part;
 use crate::rt::{self, Instant, sleep_until};
 use crate::{Contention, LockBackend, LockError, LockGuard, LockId, WatchRequest};
@@ -28,6 +31,8 @@ pub(super) struct Contender<'a, B> {
     has_no_signals: bool,
     /// Whether the last watch was over as soon as it began.
     was_over: bool,
+    /// The length of the gap that it has just left to others.
+    left_gap: Option<Duration>,
     /// What it was woken by the last time.
     woken: Option<Woken>,
 }
@@ -54,59 +59,97 @@ enum Woken {
     Deaf,
 }
 
-impl<'a, B: LockBackend> Contender<'a, B> {
-    /// Waits until the lock is granted, or a limit is reached.
-    pub(super) async fn run(
-        attempt: &'a Attempt<'a, B>,
-        mut lock_id: LockId,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<LockGuard<B>, LockError> {
-        let options = &attempt.policy().acquisition;
+/// Waits until the lock is granted, or a limit is reached.
+///
+/// Those who stand in line shall weigh little: whatever only the first of a line needs is in a box that is
+/// made when its turn has come.
+pub(super) async fn wait<'a, B: LockBackend>(
+    attempt: &'a Attempt<'a, B>,
+    waiting: &mut Waiting<'_>,
+) -> Result<LockGuard<B>, LockError> {
+    let now = Instant::now();
+    let deadline = now + attempt.policy().acquisition.timeout;
+    let (mut place, turn) = Place::enter(attempt.lines(), attempt.key(), now);
+    let mut came = Came { turn, at: now, rang: None };
+    while let Turn::Later(bell) = &came.turn {
+        let rang = stand_in_line(bell, deadline, attempt.policy().cancellation.as_ref()).await?;
         let now = Instant::now();
-        let (place, turn) = Place::enter(attempt.lines(), attempt.key(), now);
+        if deadline <= now {
+            return Err(attempt.gave_up_in_line(place.is_contended(now)));
+        }
+        came = Came { turn: place.turn(now), at: now, rang: Some(rang) };
+    }
+    Box::pin(Contender::run(attempt, waiting, place, came, deadline)).await
+}
+
+impl<'a, B: LockBackend> Contender<'a, B> {
+    /// Waits as the first of its line.
+    async fn run(
+        attempt: &'a Attempt<'a, B>,
+        waiting: &mut Waiting<'_>,
+        place: Place,
+        came: Came,
+        deadline: Instant,
+    ) -> Result<LockGuard<B>, LockError> {
         let mut this = Self {
             attempt,
-            deadline: now + options.timeout,
-            pauses: Pauses::new(options),
+            deadline,
+            pauses: Pauses::new(&attempt.policy().acquisition),
             answers: Answers::default(),
             place,
             is_deaf: false,
             poll_at: None,
             has_no_signals: false,
             was_over: false,
-            woken: None,
+            left_gap: None,
+            woken: came.rang.unwrap_or(false).then_some(Woken::Bell),
         };
-        let mut sent = now;
-        if !matches!(turn, Turn::Ask) {
-            this.until_due(Next::Turn(turn)).await?;
+        let mut sent = came.at;
+        let asks_at_once = matches!(came.turn, Turn::Ask);
+        if !asks_at_once {
+            Box::pin(this.until_due(Next::Turn(came.turn))).await?;
             sent = Instant::now();
+        }
+        if came.rang.is_some() || !asks_at_once {
             // What those before it have heard counts, should there be no time for an answer of its own.
             this.answers.last_is_contention = this.place.is_contended(sent);
+            sent = this.after_a_gap(sent).await?;
         }
         waiting.is_first();
         loop {
-            // Boxed, as all that only the first of a line needs: those behind it shall weigh little.
-            match Box::pin(this.ask(lock_id, sent, waiting)).await? {
+            match this.ask(sent, waiting).await? {
                 Tried::Granted(guard) => return Ok(guard),
                 Tried::Locked(contention) => Box::pin(this.refused(contention)).await?,
                 Tried::Late => {
                     // The old id is being released.
-                    lock_id = LockId::generate()?;
+                    waiting.go_on_with(LockId::generate()?);
                     Box::pin(this.refused(Contention::unknown())).await?;
                 }
             }
-            sent = Instant::now();
+            sent = this.after_a_gap(Instant::now()).await?;
         }
+    }
+
+    /// Leaves the key to those who only look from time to time, if it is time for that. What time it is then.
+    async fn after_a_gap(&mut self, now: Instant) -> Result<Instant, LockError> {
+        let gap = left_of_gap(self.attempt.policy().acquisition.poll_gap);
+        if gap.is_zero() || self.deadline.saturating_duration_since(now) < gap * 2 {
+            return Ok(now);
+        }
+        Box::pin(unless_cancelled(self.token(), sleep_until(now + gap))).await?;
+        self.left_gap = Some(self.attempt.policy().acquisition.poll_gap);
+        let now = Instant::now();
+        self.place.asks(now);
+        Ok(now)
     }
 
     /// One attempt in the store.
     async fn ask(
         &mut self,
-        lock_id: LockId,
         sent: Instant,
         waiting: &mut Waiting<'_>,
     ) -> Result<Tried<B>, LockError> {
-        waiting.attempt(lock_id);
+        let lock_id = waiting.attempt();
         self.answers.attempts = waiting.attempts();
         if let Some(watch) = &mut self.place.watch {
             // What was heard until now is asked about.
@@ -132,6 +175,9 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     async fn refused(&mut self, contention: Contention) -> Result<(), LockError> {
         let now = Instant::now();
         self.place.refused(now, self.was_race(), self.has_no_signals);
+        if let Some(gap) = self.left_gap.take() {
+            self.place.has_guests(now + gap * 10);
+        }
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
         if !self.is_listening() && !self.is_deaf && !Box::pin(self.listens_to_a_held_lock()).await?
         {
@@ -148,8 +194,16 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             next = match next {
                 Next::Turn(Turn::Ask) => return Ok(()),
                 Next::Turn(Turn::StepBack(range)) => {
-                    let pause = range.start + random_part(range.end.saturating_sub(range.start));
-                    return self.hold_back(pause).await;
+                    self.hold_back(random_in(&range)).await?;
+                    // Where there are others, one of them has it by now: listening tells.
+                    let may_be_free = range.start.is_zero()
+                        || self.is_listening()
+                        || !Box::pin(self.listens_to_a_held_lock()).await?;
+                    if may_be_free || self.has_no_signals {
+                        break;
+                    }
+                    self.place.refused(Instant::now(), true, false);
+                    Next::Wait(None)
                 }
                 Next::Turn(Turn::Held(until)) => Next::Wait(Some(until)),
                 Next::Turn(Turn::Later(bell)) => self.stand_in_line(&bell).await?,
@@ -160,11 +214,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                             next = Next::Wait(Some(until));
                             continue;
                         }
-                        let longest = self.place.hold_back(Instant::now());
-                        let pause = random_part(longest);
+                        let range = self.place.hold_back(Instant::now());
+                        let pause = random_in(&range);
                         self.hold_back(pause).await?;
                         // Whoever comes early is probably the first: it asks without a look.
-                        let is_early = pause <= longest / 4;
+                        let is_early = pause <= range.end / 4;
                         let is_free = is_early
                             || self.is_listening()
                             || !Box::pin(self.listens_to_a_held_lock()).await?;
@@ -193,12 +247,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         Ok(())
     }
 
-    /// Waits behind others.
+    /// Waits behind others: it was passed over, since nobody drove it.
     async fn stand_in_line(&mut self, bell: &Notify) -> Result<Next, LockError> {
-        let now = Instant::now();
-        let look = self.deadline.min(now + Place::LOOK_AGAIN);
-        let rings = unless_cancelled(self.token(), rt::until(look, bell.notified())).await?;
-        self.woken = rings.map(|()| Woken::Bell);
+        let rang = stand_in_line(bell, self.deadline, self.token()).await?;
+        self.woken = rang.then_some(Woken::Bell);
         let now = Instant::now();
         if self.deadline <= now {
             return Err(self.gave_up_in_line(now));
@@ -330,19 +382,6 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     }
 }
 
-/// # Errors
-///
-/// `Aborted` as soon as the token fires.
-async fn unless_cancelled<F: Future>(
-    token: Option<&CancellationToken>,
-    future: F,
-) -> Result<F::Output, LockError> {
-    match token {
-        None => Ok(future.await),
-        Some(token) => tokio::select! {
-            biased;
-            () = token.cancelled() => Err(LockError::aborted()),
-            output = future => Ok(output),
-        },
-    }
+fn random_in(range: &Range<Duration>) -> Duration {
+    range.start + random_part(range.end.saturating_sub(range.start))
 }

@@ -108,11 +108,11 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`acquire`](crate::acquire()).
-    pub async fn acquire<K>(&self, key: K) -> Result<LockGuard<B>, LockError>
+    pub fn acquire<K>(&self, key: K) -> impl Future<Output = Result<LockGuard<B>, LockError>>
     where
         K: TryInto<Key, Error: Into<LockError>>,
     {
-        acquire(&self.backend, self.config(key)).await
+        acquire(&self.backend, self.config(key))
     }
 
     /// Takes the lock of this key if it is free right now: see [`try_lock`](crate::try_lock()).

@@ -5,12 +5,14 @@ mod acquisition;
 mod config;
 mod contend;
 mod diagnostics;
+mod gap;
 mod guard;
 mod lines;
 mod lock;
 mod locker;
 mod observed;
 mod retry;
+mod stand;
 
 pub use self::acquire::{acquire, try_lock, try_lock_or};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};

@@ -31,9 +31,15 @@ impl<'a> Waiting<'a> {
         Self { observed, key, recipe, lock_id, attempts: 0, first: None }
     }
 
-    pub(crate) fn attempt(&mut self, lock_id: LockId) {
-        self.lock_id = lock_id;
+    /// The store is asked once more, for a lock with this id.
+    pub(crate) fn attempt(&mut self) -> LockId {
         self.attempts += 1;
+        self.lock_id
+    }
+
+    /// The next attempts are for a lock with this id.
+    pub(crate) fn go_on_with(&mut self, lock_id: LockId) {
+        self.lock_id = lock_id;
     }
 
     /// How often the store was asked.

@@ -10,9 +10,9 @@ pub(crate) mod model;
 mod tokio_rt;
 
 #[cfg(test)]
-pub(crate) use model::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until};
+pub(crate) use model::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until, yield_now};
 #[cfg(not(test))]
-pub(crate) use tokio_rt::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until};
+pub(crate) use tokio_rt::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until, yield_now};
 
 use std::future::Future;
 use std::time::Duration;

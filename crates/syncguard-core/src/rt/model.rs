@@ -107,6 +107,8 @@ impl Runtime {
     }
 }
 
+pub(crate) use shuttle::future::yield_now;
+
 /// shuttle's mutex: each lock is a point where another task may run.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
@@ -172,7 +174,7 @@ fn run(scenario: impl Future<Output = ()> + Send + 'static) {
                 if shuttle::rand::Rng::gen_range(&mut shuttle::rand::thread_rng(), 0..6) == 0 {
                     advance();
                 }
-                shuttle::future::yield_now().await;
+                yield_now().await;
             }
         }
     });

@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
+pub(crate) use tokio::task::yield_now;
 
 use super::asleep::asleep;
 

@@ -8,7 +8,7 @@ mod rslock;
 use std::sync::Arc;
 
 use anyhow::Result;
-use syncguard_core::{LockBackend, LockGuard, Locker, acquire};
+use syncguard_core::{AcquisitionOptions, LockBackend, LockConfig, LockGuard, Locker, acquire};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub(crate) use self::advisory::Advisory;
@@ -47,17 +47,18 @@ impl<B: LockBackend> Lock for Ours<B> {
 }
 
 /// Ours where each waiter is alone: it stands in no line, and it hears nothing.
-pub(crate) struct Alone<B>(pub(crate) Deaf<B>);
+pub(crate) struct Alone<B>(pub(crate) Deaf<B>, pub(crate) AcquisitionOptions);
 
 impl<B: LockBackend> Lock for Alone<B> {
     type Guard = LockGuard<Deaf<B>>;
 
     async fn for_waiter(&self) -> Result<Self> {
-        Ok(Self(self.0.with_own_lines()))
+        Ok(Self(self.0.with_own_lines(), self.1))
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard, String> {
-        acquire(&self.0, key).await.map_err(|error| error.code().to_string())
+        let config = LockConfig::new(key).with_acquisition(self.1);
+        acquire(&self.0, config).await.map_err(|error| error.code().to_string())
     }
 
     async fn release(&self, guard: Self::Guard) -> Result<(), String> {

@@ -6,6 +6,7 @@ pub(crate) mod firestore;
 pub(crate) mod memory;
 pub(crate) mod postgres;
 pub(crate) mod redis;
+pub(crate) mod sqlite;
 
 use anyhow::Result;
 

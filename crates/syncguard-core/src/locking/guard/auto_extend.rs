@@ -99,7 +99,7 @@ impl<B: LockBackend> Renewer<B> {
     ) {
         let Some(lease) = self.lease.take() else { return };
         let reporter = lease.reporter(ReleaseSource::Drop);
-        if let Err(Err(error)) = answer.send(lease.release().await) {
+        if let Err(Err(error)) = answer.send(lease.release().await.result) {
             reporter.report(&error);
         }
     }

@@ -114,22 +114,24 @@ impl<B: LockBackend> Lease<B> {
 
     /// Releases the lock within the dispose timeout, or lets it go when its minimum hold is over. What fails
     /// is tried again in the background.
-    pub(crate) async fn release(mut self) -> Result<ReleaseResult, LockError> {
+    pub(crate) async fn release(mut self) -> GivenBack {
         let release = Release::of(&mut self, None);
-        let result = release.send().await;
+        let given = release.send().await;
         self.is_released = true;
-        if result.is_err() {
+        if given.result.is_err() {
             self.disposal.clean_up().push_after(Arc::new(release), Release::<B>::PAUSE);
         }
-        result
+        given
     }
 
-    /// Releases the lock where nobody waits for the answer.
-    pub(crate) async fn dispose(self, source: ReleaseSource) {
+    /// Releases the lock where nobody waits for the answer. Whether the next one was woken.
+    pub(crate) async fn dispose(self, source: ReleaseSource) -> bool {
         let report = self.reporter(source);
-        if let Err(error) = self.release().await {
-            report.report(&error);
+        let given = self.release().await;
+        if let Err(error) = &given.result {
+            report.report(error);
         }
+        given.has_woken
     }
 
     pub(crate) fn reporter(&self, source: ReleaseSource) -> Reporter {
@@ -145,6 +147,13 @@ impl<B: LockBackend> Drop for Lease<B> {
             self.disposal.clean_up().push(Arc::new(release));
         }
     }
+}
+
+/// What came of a release.
+pub(crate) struct GivenBack {
+    pub(crate) result: Result<ReleaseResult, LockError>,
+    /// Whether somebody of this process waits for the lock, and was woken.
+    pub(crate) has_woken: bool,
 }
 
 /// Tells the handler of a release that failed.
@@ -194,12 +203,20 @@ impl<B: LockBackend> Release<B> {
     }
 
     /// One release within the dispose timeout; after that it goes on unheard.
-    async fn send(&self) -> Result<ReleaseResult, LockError> {
-        rt::check()?;
+    async fn send(&self) -> GivenBack {
+        if let Err(error) = rt::check() {
+            return GivenBack { result: Err(error), has_woken: false };
+        }
+        let result = self.answer().await;
+        let has_woken = self.tenure.as_ref().is_some_and(Tenure::freed);
+        GivenBack { result, has_woken }
+    }
+
+    async fn answer(&self) -> Result<ReleaseResult, LockError> {
         let ReleaseErrorContext { key, lock_id, .. } = &self.reporter.context;
         let timeout = self.reporter.disposal.dispose_timeout();
         let release = Box::pin(self.give_back(key, *lock_id));
-        let answer = rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
+        rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
             Err(LockError::new(
                 ErrorCode::NetworkTimeout,
                 format!("no answer to the release within {timeout:?}"),
@@ -207,11 +224,7 @@ impl<B: LockBackend> Release<B> {
             .with_unknown_outcome()
             .with_key(key)
             .with_lock_id(*lock_id))
-        });
-        if let Some(tenure) = &self.tenure {
-            tenure.freed();
-        }
-        answer
+        })
     }
 
     async fn give_back(&self, key: &Key, lock_id: LockId) -> Result<ReleaseResult, LockError> {
@@ -228,7 +241,7 @@ impl<B: LockBackend> Release<B> {
 impl<B: LockBackend> Job for Release<B> {
     fn attempt(self: Arc<Self>) -> Attempt {
         Box::pin(async move {
-            match self.send().await {
+            match self.send().await.result {
                 Ok(_) => {
                     if self.has_failed.swap(false, Ordering::Relaxed)
                         && self.reporter.disposal.releases().ends()

@@ -24,14 +24,14 @@ use self::auto_extend::Renewer;
 pub use self::held::Held;
 pub(crate) use self::keep::Keep;
 pub(crate) use self::lease::Lease;
-use self::lease::{Reporter, as_not_held};
+use self::lease::{GivenBack, Reporter, as_not_held};
 use self::link::{Command, Link};
 pub use self::loss::LossReason;
 
 use self::validity::Validity;
 use crate::authoring::cancel::{Finish, Heir, Nobody};
 use crate::locking::observed::Holding;
-use crate::rt::Instant;
+use crate::rt::{self, Instant};
 use crate::{
     Acquired, AutoExtend, ExtendResult, LockBackend, LockError, LockId, ReleaseResult,
     ReleaseSource, Timestamp, Ttl,
@@ -233,7 +233,9 @@ impl<B: LockBackend> LockGuard<B> {
         self.held.validity.end(LossReason::Released);
         match self.custody.take() {
             Some(Custody::Guard(lease)) => {
-                Finish::new(lease.dispose(ReleaseSource::Lock), Nobody).await;
+                let dispose = lease.dispose(ReleaseSource::Lock);
+                let (has_woken, Nobody) = Finish::new(dispose, Nobody).await;
+                let_others_run(has_woken).await;
             }
             Some(Custody::Renewer(link)) => {
                 let (done, disposed) = oneshot::channel();
@@ -264,15 +266,25 @@ impl<B: LockBackend> Drop for LockGuard<B> {
 /// Releases a lock, to the end whatever becomes of the caller.
 async fn release<B: LockBackend>(lease: Lease<B>) -> Result<ReleaseResult, LockError> {
     let unheard = Unheard(lease.reporter(ReleaseSource::Drop));
-    Finish::new(lease.release(), unheard).await.0
+    let (given, _) = Finish::new(lease.release(), unheard).await;
+    let_others_run(given.has_woken).await;
+    given.result
+}
+
+/// The next one was woken in this runtime, and shall not have to wait for whatever the caller does until
+/// its next await: it is often next on the very thread.
+async fn let_others_run(has_woken: bool) {
+    if has_woken {
+        rt::yield_now().await;
+    }
 }
 
 /// Hears of a release that nobody waits for any more.
 struct Unheard(Reporter);
 
-impl Heir<Result<ReleaseResult, LockError>> for Unheard {
-    fn inherit(self, result: Option<Result<ReleaseResult, LockError>>) {
-        if let Some(Err(error)) = result {
+impl Heir<GivenBack> for Unheard {
+    fn inherit(self, given: Option<GivenBack>) {
+        if let Some(GivenBack { result: Err(error), .. }) = given {
             self.0.report(&error);
         }
     }

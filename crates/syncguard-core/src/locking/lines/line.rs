@@ -207,12 +207,13 @@ impl Line {
         }
     }
 
-    /// The lock of this guard is given back, or may be: the first one has a look.
-    pub(super) fn freed(&mut self, ticket: Ticket) {
+    /// The lock of this guard is given back, or may be: the first one has a look. Whether there is one.
+    pub(super) fn freed(&mut self, ticket: Ticket) -> bool {
         if self.holder.is_some_and(|(holder, _)| holder == ticket) {
             self.holder = None;
         }
         self.wake_first();
+        self.has_waiters()
     }
 
     /// This one does not wait any more: if it was the first, the next one is, and hears of it.

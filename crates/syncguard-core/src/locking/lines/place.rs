@@ -1,5 +1,6 @@
 //! A place in a line.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,8 +74,13 @@ impl Place {
         waits.flatten()
     }
 
-    /// How long to hold back at the most after a signal, which others have heard as well.
-    pub(in crate::locking) fn hold_back(&self, now: Instant) -> Duration {
+    /// Somebody has found the key in a gap, and may have it until then as long as it is in use.
+    pub(in crate::locking) fn has_guests(&self, until: Instant) {
+        self.lines.with(&self.key, |line| line.pace.has_guests(until));
+    }
+
+    /// How long to hold back after a signal, which others have heard as well.
+    pub(in crate::locking) fn hold_back(&self, now: Instant) -> Range<Duration> {
         self.lines.with(&self.key, |line| line.pace.hold_back(now)).unwrap_or_default()
     }
 

@@ -37,10 +37,10 @@ impl Tenure {
         Self::new(lines.clone(), key.clone(), ticket)
     }
 
-    /// The lock is given back, or may be: whoever is first in the line has a look.
-    pub(in crate::locking) fn freed(&self) {
+    /// The lock is given back, or may be: whoever is first in the line has a look. Whether there is one.
+    pub(in crate::locking) fn freed(&self) -> bool {
         self.is_over.store(true, Ordering::Relaxed);
-        self.lines.with(&self.key, |line| line.freed(self.ticket));
+        self.lines.with(&self.key, |line| line.freed(self.ticket)).unwrap_or(false)
     }
 }
 
