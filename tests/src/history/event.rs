@@ -99,6 +99,16 @@ pub enum Fault {
     Late,
     /// The server was stopped, for longer than anybody waits for it.
     ServerStopped,
+    /// The server was killed and started again.
+    ServerRestarted,
+    /// The pooler before the server was killed and started again.
+    PoolerRestarted,
+    /// A replica took over from its master.
+    FailedOver,
+    /// Slots were moved from one server to another.
+    Resharded,
+    /// A program kept everybody from writing, and was killed in the middle of it.
+    KeptOut,
 }
 
 /// An operation.

@@ -10,7 +10,7 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_tests::history::{Answer, Call, Entry, Fault, History};
 
 use crate::recipes::{BUSY, Granted, Stage, Worker, granted, on_each_store};
-use crate::stores::Store;
+use syncguard_tests::fleet::stores::Store;
 
 const TTL: Duration = Duration::from_millis(1_500);
 const KEY: &str = "leader";
