@@ -15,19 +15,20 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::time::{ClockId, clock_gettime};
 use syncguard_tests::history::{Checker, Entry, Line};
 
 use crate::kept::Kept;
 
-/// Longer than a process is ever stopped, and than a busy machine lets it wait.
-pub(crate) const BEHIND: Duration = Duration::from_secs(12);
+/// By how much a line may be older than the newest one: processes are stopped for less long than that, also
+/// between a look at the clock and the line.
+pub(crate) const BEHIND: Duration = Duration::from_secs(6);
 
 /// The lines of all processes.
 pub(crate) struct Feed {
     pipe: PathBuf,
     lines: Receiver<Result<Line>>,
-    /// Up to when lines were looked at, in microseconds.
+    /// The time of the newest line, and up to when lines were looked at, in microseconds.
+    newest: u64,
     looked: u64,
     alive: HashSet<String>,
 }
@@ -53,7 +54,7 @@ impl Feed {
                 }
             }
         });
-        Ok(Self { pipe, lines, looked: 0, alive: HashSet::new() })
+        Ok(Self { pipe, lines, newest: 0, looked: 0, alive: HashSet::new() })
     }
 
     /// Where processes write.
@@ -79,12 +80,14 @@ impl Feed {
             }
             next = self.lines.try_recv().map_err(|_| RecvTimeoutError::Timeout);
         }
-        self.looked = now().saturating_sub(micros(BEHIND));
+        let behind = u64::try_from(BEHIND.as_micros()).unwrap_or(u64::MAX);
+        self.looked = self.newest.saturating_sub(behind);
         checker.advance(self.looked);
         Ok(is_over)
     }
 
     fn note(&mut self, line: &Line) -> Result<()> {
+        self.newest = self.newest.max(line.at.steady);
         let late = Duration::from_micros(self.looked.saturating_sub(line.at.steady));
         ensure!(late.is_zero(), "a line of {} is {late:?} too late to be looked at", line.process);
         match &line.entry {
@@ -114,14 +117,4 @@ impl Reading {
         self.kept.keep(&text)?;
         serde_json::from_str(&text).with_context(|| format!("a line: {text:?}"))
     }
-}
-
-/// By the clock of the record.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1000
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -54,10 +54,10 @@ enum Command {
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which store
-    #[arg(long)]
-    store: Kind,
-    /// For how long, such as `30s`, `5min` or `1h`; Ctrl-C ends it earlier, in order
+    /// Which store; several are taken one after the other
+    #[arg(long = "store", required = true)]
+    stores: Vec<Kind>,
+    /// For how long each, such as `30s`, `5min` or `1h`; Ctrl-C ends it earlier, in order
     #[arg(long = "for", default_value = "1h", value_parser = humantime::parse_duration)]
     lasts: Duration,
     /// What the faults and the work are drawn from
@@ -69,9 +69,9 @@ pub(crate) struct Options {
     /// How many tasks each of them has
     #[arg(long, default_value_t = 6)]
     tasks: u64,
-    /// Where the report goes, as JSON
+    /// The folder for the reports: `STORE.json`
     #[arg(long)]
-    report: Option<PathBuf>,
+    reports: Option<PathBuf>,
     /// Where the history stays if something is wrong, instead of the system's folder for temporary files
     #[arg(long)]
     folder: Option<PathBuf>,

@@ -19,6 +19,7 @@ use crate::feed::{self, Feed};
 use crate::fleet::{Fleet, Plan};
 use crate::report::{Report, Run, Versions};
 use crate::settle::settle;
+use crate::stores::Kind;
 use crate::ways::Ways;
 use crate::{Options, floors, kept, servers};
 
@@ -28,6 +29,8 @@ const KEYS: u64 = 40;
 const TTL: Duration = Duration::from_millis(300);
 /// So many violations are told in full.
 const SHOWN: usize = 5;
+/// So long a short run may go on until each fault has come once, and four times as long at the most.
+const ONCE: Duration = Duration::from_secs(30);
 const PROGRESS: Duration = Duration::from_secs(10);
 /// The name of this process in the record.
 const CONTROLLER: &str = "controller";
@@ -41,37 +44,52 @@ struct Flags {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let seed = options.seed();
-    println!("{}, seed {seed}: starts", options.store);
+    let (seed, asked) = (options.seed(), end_when_asked()?);
+    let mut is_clean = true;
+    for kind in &options.stores {
+        if asked.load(Ordering::SeqCst) {
+            break;
+        }
+        is_clean &= run_on(*kind, seed, options, &asked)?;
+    }
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says whether nothing was wrong.
+fn run_on(kind: Kind, seed: u64, options: &Options, asked: &AtomicBool) -> Result<bool> {
+    println!("{kind}, seed {seed}: starts");
     let folder = match &options.folder {
         Some(parent) => tempfile::Builder::new().prefix("soak-").tempdir_in(parent)?,
         None => tempfile::Builder::new().prefix("soak-").tempdir()?,
     };
-    let result = soaked(options, seed, folder.path());
+    let result = soaked(kind, seed, options, (folder.path(), asked));
     if !matches!(&result, Ok(report) if report.violations.is_empty()) {
         println!("the newest part of the history is in {}", folder.keep().display());
     }
-    let report = result.with_context(|| format!("{}, seed {seed}", options.store))?;
+    let report = result.with_context(|| format!("{kind}, seed {seed}"))?;
     println!("{report}");
     for violation in &report.violations {
         println!("\n{violation}");
     }
-    if let Some(path) = &options.report {
-        report.write(path)?;
+    if let Some(folder) = &options.reports {
+        report.write(&folder.join(format!("{kind}.json")))?;
     }
-    if report.is_clean() {
-        return Ok(ExitCode::SUCCESS);
+    if !report.is_clean() {
+        let lasts = humantime::format_duration(options.lasts).to_string().replace(' ', "");
+        println!(
+            "\nagain, with the same plan of faults: cargo xtask soak --store {kind} --seed {seed} --for {lasts}"
+        );
     }
-    let lasts = humantime::format_duration(options.lasts).to_string().replace(' ', "");
-    println!(
-        "\nagain, with the same faults in the same order: cargo xtask soak --store {} --seed {seed} --for {lasts}",
-        options.store
-    );
-    Ok(ExitCode::FAILURE)
+    Ok(report.is_clean())
 }
 
-fn soaked(options: &Options, seed: u64, folder: &Path) -> Result<Report> {
-    let (kind, mut random) = (options.store, Random::new(seed));
+fn soaked(
+    kind: Kind,
+    seed: u64,
+    options: &Options,
+    (folder, asked): (&Path, &AtomicBool),
+) -> Result<Report> {
+    let mut random = Random::new(seed);
     let (store, registers) = (kind.start()?, RedisServer::start()?);
     let versions = Versions::ask(&store)?;
     warm_up(&store.direct())?;
@@ -103,7 +121,6 @@ fn soaked(options: &Options, seed: u64, folder: &Path) -> Result<Report> {
     let fleet = Fleet::start(plan, recorder.clone(), Random::new(random.number()));
 
     let (began, started, flags) = (SystemTime::now(), Instant::now(), Flags::default());
-    let asked = end_when_asked()?;
     let mut watch = Watch { feed, checker: Checker::new(kind.limits()), told: started };
     let server_random = Random::new(random.number());
     thread::scope(|scope| -> Result<()> {
@@ -140,8 +157,9 @@ fn soaked(options: &Options, seed: u64, folder: &Path) -> Result<Report> {
             if is_over || ending.is_finished() {
                 break Ok(());
             }
-            let is_time = started.elapsed() > options.lasts || asked.load(Ordering::SeqCst);
-            if is_time || !watch.checker.violations().is_empty() {
+            let is_enough = started.elapsed() > options.lasts && watch.is_enough(kind, started);
+            let is_over = is_enough || asked.load(Ordering::SeqCst);
+            if is_over || !watch.checker.violations().is_empty() {
                 flags.over.store(true, Ordering::SeqCst);
             }
         };
@@ -182,6 +200,12 @@ struct Watch {
 }
 
 impl Watch {
+    /// Whether each fault has come, or does not come any more.
+    fn is_enough(&self, kind: Kind, started: Instant) -> bool {
+        let ran = started.elapsed();
+        ran > 4 * ONCE || floors::missing(kind, ran.min(ONCE), self.checker.counts()).is_empty()
+    }
+
     /// Reads what has come; says whether it was the end.
     fn pump(&mut self, started: Instant) -> Result<bool> {
         let is_over = self.feed.pump(CONTROLLER, &mut self.checker)?;
