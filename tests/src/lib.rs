@@ -4,9 +4,6 @@
 
 pub mod differential;
 pub mod fleet;
-pub mod history;
 pub mod inventory;
 pub mod polling;
-pub mod random;
-pub mod recording;
 pub mod register;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use syncguard_tests::history::{Checker, Entry, Line};
+use syncguard_history::{Checker, Entry, Line};
 
 use crate::kept::Kept;
 

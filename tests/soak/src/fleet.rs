@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use syncguard::TIME_TOLERANCE;
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::{Member, Role};
-use syncguard_tests::history::{Entry, Fault, Recorder};
-use syncguard_tests::random::Random;
+use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_history::Random;
 
 /// The processes, each in a place of its own.
 pub(crate) struct Fleet {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_tests::history::{Counts, Floors};
+use syncguard_history::{Counts, Floors};
 
 use crate::stores::Kind;
 

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use syncguard_tests::history::{Entry, History, Line};
+use syncguard_history::{Entry, History, Line};
 
 /// So much is in one file.
 const FILE: usize = 8 << 20;

@@ -25,7 +25,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use syncguard_tests::fleet::Member;
 use syncguard_tests::fleet::stores::keep_out;
-use syncguard_tests::random::Random;
+use syncguard_history::Random;
 
 use self::stores::Kind;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use syncguard_tests::fleet::stores::Store;
-use syncguard_tests::history::Counts;
+use syncguard_history::Counts;
 
 /// What stays of a run.
 #[derive(Debug, Serialize)]

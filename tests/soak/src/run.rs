@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::fleet::{Member, Role, warm_up};
-use syncguard_tests::history::{Checker, Limits, Recorder, Violation, check, shrink};
-use syncguard_tests::random::Random;
+use syncguard_history::{Checker, Limits, Recorder, Violation, check, shrink};
+use syncguard_history::Random;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 

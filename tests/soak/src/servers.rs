@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use syncguard_tests::fleet::stores::Store;
-use syncguard_tests::history::{Entry, Fault, Recorder};
-use syncguard_tests::random::Random;
+use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_history::Random;
 
 /// Something that can be done to a server.
 pub(super) struct Action {

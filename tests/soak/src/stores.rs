@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 use syncguard_tests::fleet::stores::{Server, Store};
-use syncguard_tests::history::{Fault, Limits};
+use syncguard_history::{Fault, Limits};
 
 /// A store that a fleet can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

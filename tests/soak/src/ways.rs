@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
-use syncguard_tests::history::{Entry, Fault, Recorder};
-use syncguard_tests::random::Random;
+use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_history::Random;
 
 /// Ways that break now and then, each by itself and by one fault at a time.
 pub(crate) struct Ways {

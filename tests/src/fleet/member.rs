@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Plan, Skew, connect_by, recipes, work};
-use crate::history::{Entry, Recorder};
-use crate::random::Random;
-use crate::recording::Recording;
+use syncguard_history::{Entry, Recorder};
+use syncguard_history::Random;
+use syncguard_history::Recording;
 use crate::register::Registers;
 
 /// What a process is told when it starts.

@@ -8,9 +8,9 @@ use syncguard::{AcquisitionOptions, CancellationToken, DynBackend, LockConfig, t
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::history::{Entry, Recorder};
-use crate::random::Random;
-use crate::recording::Recording;
+use syncguard_history::{Entry, Recorder};
+use syncguard_history::Random;
+use syncguard_history::Recording;
 use crate::register::Registers;
 
 type Backend = Recording<DynBackend>;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::random::Random;
+use syncguard_history::Random;
 
 /// A wall clock that is wrong by up to so much, and every two seconds by something else.
 #[derive(Clone, Copy, Debug)]

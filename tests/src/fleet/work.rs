@@ -9,7 +9,7 @@ use syncguard::{
     TIME_TOLERANCE, acquire, lock,
 };
 
-use crate::random::Random;
+use syncguard_history::Random;
 use crate::register::Registers;
 
 /// What is done, and with how much chance.

@@ -7,7 +7,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
-use syncguard_tests::random::Random;
+use syncguard_history::Random;
 
 use crate::stores::Stores;
 

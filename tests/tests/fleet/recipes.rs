@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::warm_up;
-use syncguard_tests::history::{
+use syncguard_history::{
     Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check,
 };
 

@@ -17,7 +17,7 @@ use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use syncguard_tests::polling::poll_times;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::history::History;
+use syncguard_history::History;
 use crate::support::{Raw, alone, backend, backend_with, fresh, request, shared, take};
 
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(400);

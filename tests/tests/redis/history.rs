@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use syncguard_redis::{
     AcquireRequest, AcquireResult, LockBackend as _, LockError, RedisBackend, ReleaseRequest,
 };
-use syncguard_tests::history::{Clock, Invariant, Limits, Recorder, check};
-use syncguard_tests::recording::Recording;
+use syncguard_history::{Clock, Invariant, Limits, Recorder, check};
+use syncguard_history::Recording;
 
 /// Everything that was asked of one key.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use syncguard_sqlite::{
     AcquireRequest, AcquireResult, LockBackend as _, LookupRequest, ReleaseRequest,
 };
-use syncguard_tests::random::Random;
+use syncguard_history::Random;
 
 use crate::support::{File, HOUR, worker};
 

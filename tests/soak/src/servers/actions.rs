@@ -1,12 +1,11 @@
 //! What can be done to each server.
 
 use std::thread;
-use std::time::Duration;
 
 use anyhow::Result;
 use syncguard_tests::fleet::stores::{Server, Store};
-use syncguard_tests::history::Fault;
-use syncguard_tests::random::Random;
+use syncguard_history::Fault;
+use syncguard_history::Random;
 
 use super::{Action, cluster};
 

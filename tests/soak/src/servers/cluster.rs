@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use syncguard_tests::fleet::stores::{Server, Store};
-use syncguard_tests::history::Fault;
-use syncguard_tests::random::Random;
+use syncguard_history::Fault;
+use syncguard_history::Random;
 
 use super::Action;
 
@@ -49,7 +49,7 @@ fn sever(store: &Store, random: &mut Random) -> Result<()> {
             .collect();
         if !ids.is_empty() {
             // It may be gone by itself.
-            let _ = master.cli(&["CLIENT", "KILL", "ID", random.choose(&ids)]);
+            let _ = master.cli(&["CLIENT", "KILL", "ID", random.choose::<&str>(&ids)]);
         }
         Ok(())
     })

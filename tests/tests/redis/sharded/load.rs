@@ -3,7 +3,7 @@
 use anyhow::Result;
 use syncguard_redis::{LockBackend as _, ReleaseRequest};
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::random::Random;
+use syncguard_history::Random;
 use tokio::task::JoinSet;
 
 use super::{connect, each, reset};

@@ -11,11 +11,11 @@ use syncguard_redis::{
     RedisBackend, RedisOptions, ReleaseRequest,
 };
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::history::{
+use syncguard_history::{
     Clock, Entry, Fault, Invariant, Limits, Recorder, Violation, check,
 };
-use syncguard_tests::random::Random;
-use syncguard_tests::recording::Recording;
+use syncguard_history::Random;
+use syncguard_history::Recording;
 use tokio::task::JoinHandle;
 
 const KEYS: u64 = 60;

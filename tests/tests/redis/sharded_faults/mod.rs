@@ -12,7 +12,7 @@ use syncguard_redis::{
     WaitReplicas,
 };
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::history::{Fault, Invariant};
+use syncguard_history::{Fault, Invariant};
 use tokio::task::block_in_place;
 
 use self::load::Load;
