@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use syncguard::TIME_TOLERANCE;
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::{Member, Role};
@@ -182,10 +182,16 @@ impl Fleet {
     /// SIGTERM: whoever ends in order leaves nothing behind. Nobody waits for that here.
     fn end(&mut self, number: usize) {
         if let Some(Worker { process, .. }) = self.take(number) {
-            self.ending.push(thread::spawn(move || process.stop(Signal::TERM)));
+            self.ending.push(thread::spawn(move || {
+                let pid = Pid::from_raw(process.pid().cast_signed()).context("a process")?;
+                kill_process(pid, Signal::TERM)?;
+                process.wait(ENDS_WITHIN)
+            }));
         }
     }
 }
 
 /// How often one of the processes is ended in order.
 const END_EVERY: Duration = Duration::from_secs(7);
+/// A member ends what it has begun, also when the server goes away just then.
+const ENDS_WITHIN: Duration = Duration::from_secs(40);

@@ -136,10 +136,13 @@ async fn patiently<T, F: Future<Output = Result<T>>>(
     Ok(None)
 }
 
+/// What nobody waits for may go on for so long: until a server is back that went away just then.
+const LEFT_FOR: Duration = Duration::from_secs(15);
+
 /// The count once it is zero, or what it is after a while.
 async fn settled(count: impl Fn() -> u64) -> u64 {
     let started = Instant::now();
-    while count() > 0 && started.elapsed() < Duration::from_millis(5000) {
+    while count() > 0 && started.elapsed() < LEFT_FOR {
         sleep(Duration::from_millis(10)).await;
     }
     count()

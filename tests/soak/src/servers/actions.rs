@@ -23,7 +23,7 @@ pub(super) fn for_store(store: &Store) -> Vec<Action> {
         Server::Firestore(_) => vec![stop],
         Server::Sqlite(_) => {
             let keep_out =
-                Action { fault: Fault::KeptOut, every: (500, 1500), takes_away: false, run: keep_out };
+                Action { fault: Fault::KeptOut, every: (200, 800), takes_away: false, run: keep_out };
             vec![keep_out, stop]
         }
         Server::Cluster(_) => cluster::actions(),
