@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use syncguard::CancellationToken;
+use syncguard_history::Recording;
+use syncguard_history::{Entry, Recorder};
 use syncguard_tests::fleet::{Plan, connect, work};
-use syncguard_tests::history::{Entry, Recorder};
-use syncguard_tests::recording::Recording;
 use syncguard_tests::register::Registers;
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};

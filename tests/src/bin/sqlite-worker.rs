@@ -20,7 +20,7 @@ use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{
     AcquireRequest, AcquireResult, ErrorCode, Fence, LockBackend as _, LockError, ReleaseRequest,
 };
-use syncguard_tests::random::Random;
+use syncguard_history::Random;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 

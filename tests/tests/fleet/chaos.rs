@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use syncguard_history::Random;
+use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
-use syncguard_tests::history::{Entry, Fault, Recorder};
-use syncguard_tests::random::Random;
 
 use crate::stores::Store;
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use syncguard::{LockBackend as _, LookupRequest, TIME_TOLERANCE};
+use syncguard_history::Random;
+use syncguard_history::Recording;
+use syncguard_history::{Entry, Fault, Floors, History, Limits, Recorder, check};
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::{connect, key, longest_ttl};
-use syncguard_tests::history::{Entry, Fault, Floors, History, Limits, Recorder, check};
-use syncguard_tests::random::Random;
-use syncguard_tests::recording::Recording;
 use syncguard_tests::register::Registers;
 
 use crate::chaos::Chaos;

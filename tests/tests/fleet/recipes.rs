@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard::acquire;
+use syncguard_history::{Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check};
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::connect;
-use syncguard_tests::history::{
-    Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check,
-};
 
 use crate::stores::{Server, Store};
 

@@ -13,6 +13,19 @@ pub struct Line {
     pub entry: Entry,
 }
 
+impl Line {
+    /// In which order lines are read: by their times; where these are the same, what a moment brings
+    /// before what it ends.
+    pub(crate) fn order(&self) -> (u64, u8) {
+        let kind = match self.entry {
+            Entry::Called { .. } => 1,
+            Entry::Answered { .. } => 2,
+            _ => 0,
+        };
+        (self.at.steady, kind)
+    }
+}
+
 /// A point in time, by both clocks of the machine. Ordered by the steady one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Moment {
@@ -81,7 +94,7 @@ pub enum Entry {
 }
 
 /// What a run does to itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Fault {
     /// A process was killed.
     Killed,

@@ -1,7 +1,11 @@
 //! A history by hand for each invariant that breaks it, beside a similar one that does not.
 
+mod long;
+mod shrunk;
+
 use super::{
-    Answer, Call, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment, check,
+    Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,
+    check,
 };
 
 /// A history in the making. Times are in milliseconds, by both clocks.
@@ -85,9 +89,25 @@ impl Script {
         History::new(self.lines.clone()).unwrap()
     }
 
-    /// The invariants that it breaks.
+    /// The invariants that it breaks, wherever it is cut.
     fn broken(&self) -> Vec<Invariant> {
         let violations = check(&self.history(), &Limits::new());
+        let whole: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        let lines = self.history().lines();
+        for cut in 0..lines.len() {
+            let mut checker = Checker::new(Limits::new());
+            // In what order they are fed makes no difference, as long as none comes too late.
+            for line in lines[..cut].iter().rev() {
+                checker.feed(line.clone());
+            }
+            checker.advance(lines[cut].at.steady);
+            for line in &lines[cut..] {
+                checker.feed(line.clone());
+            }
+            let parts = checker.finish().violations;
+            let parts: Vec<_> = parts.iter().map(|it| it.invariant).collect();
+            assert_eq!(parts, whole, "cut before line {cut}");
+        }
         let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
         broken.dedup();
         broken
@@ -159,10 +179,11 @@ fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
     let mut script = Script::new();
     script.acquire(0, "a", 1);
     expecting(&mut script, 10, 5000, 90, mismatch(100));
-    script.acquire(1100, "b", 2);
-    assert_eq!(script.broken(), []);
-    let spans = super::locks::locks(&script.history())[0].relied_on();
-    assert_eq!(spans, [(1000, 100_000)]);
+    assert_eq!(script.clone().acquire(1100, "b", 2).broken(), []);
+    for (at, is_relied_on) in [(98, true), (99, false)] {
+        let broken = script.clone().acquire(at, "b", 2).broken();
+        assert_eq!(broken.contains(&Invariant::HoldersTakeTurns), is_relied_on, "at {at}");
+    }
 
     let mut script = Script::new();
     script.acquire(0, "a", 1);
@@ -197,8 +218,14 @@ fn one_confirmed_too_late_is_relied_on_from_then_on() {
     script.acquire(0, "a", 1);
     let extend = Call::Extend { lock: "a".to_owned(), ttl: 4000, expected: None };
     script.call(50, extend, 1500, Answer::Extended { expires_at: EPOCH + 4050 });
-    let spans = super::locks::locks(&script.history())[0].relied_on();
-    assert_eq!(spans, [(1000, 100_000), (1_500_000, 4_050_000)]);
+    for (at, is_relied_on) in
+        [(98, true), (99, false), (1498, true), (1499, true), (4048, true), (4049, false)]
+    {
+        let mut script = script.clone();
+        script.acquire(at, "b", 2);
+        let broken = script.broken();
+        assert_eq!(broken.contains(&Invariant::HoldersTakeTurns), is_relied_on, "at {at}");
+    }
 }
 
 #[test]

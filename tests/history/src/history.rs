@@ -1,59 +1,16 @@
-//! What was called and answered in a run, and the rules that must hold whatever went wrong meanwhile.
-//!
-//! Each process writes its part as it goes, one line of JSON an event, so that a SIGKILL loses
-//! nothing but the call that was under way. [`History`] puts the parts together; [`check`] holds them
-//! against the ten invariants. A run in which nothing went wrong proves little: [`Floors`] says
-//! how much must have happened.
+//! A whole run.
 
-mod check;
-mod event;
-mod floors;
-mod locks;
-mod recorder;
-
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-pub use check::{Invariant, Limits, Violation, check};
-pub use event::{Answer, Call, Entry, Fault, Line, Moment};
-pub use floors::{Counts, Floors};
-pub use recorder::{Clock, Pending, Recorder};
-
-/// One operation, as its caller saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operation {
-    /// Who called.
-    pub process: String,
-    /// Which of the caller's operations it is.
-    pub number: u64,
-    /// What was asked.
-    pub call: Call,
-    /// When it was asked.
-    pub called: Moment,
-    /// What was answered, and when. `None` if the caller did not live to see it.
-    pub answered: Option<(Moment, Answer)>,
-}
-
-impl Operation {
-    /// The answer, if there is one.
-    #[must_use]
-    pub fn answer(&self) -> Option<&Answer> {
-        self.answered.as_ref().map(|(_, answer)| answer)
-    }
-
-    /// Whether nobody knows if it was carried out.
-    #[must_use]
-    pub fn is_unknown(&self) -> bool {
-        match self.answer() {
-            None | Some(Answer::Dropped) => true,
-            // The store is told to undo what was aborted, and nobody waits for that.
-            Some(Answer::Failed { unknown, code }) => *unknown || code == "Aborted",
-            Some(_) => false,
-        }
-    }
-}
+use crate::checker::Checker;
+use crate::counts::Counts;
+use crate::event::{Entry, Line, Moment};
+use crate::invariant::{Limits, Violation};
+use crate::operation::Operation;
 
 /// All that was recorded of a run.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +29,7 @@ impl History {
     /// For an answer without a call.
     pub fn new(lines: impl IntoIterator<Item = Line>) -> Result<Self> {
         let mut history = Self::default();
-        let mut open = std::collections::HashMap::new();
+        let mut open = HashMap::new();
         for Line { at, process, entry } in lines {
             match entry {
                 Entry::Called { number, call } => {
@@ -115,7 +72,61 @@ impl History {
         ensure!(!lines.is_empty(), "no history in {}", folder.display());
         Self::new(lines)
     }
+
+    /// The lines again, in the order of their times.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        let notes = self.notes.iter().map(|(at, note)| Line {
+            at: *at,
+            process: "notes".to_owned(),
+            entry: note.clone(),
+        });
+        let operations = self.operations.iter().flat_map(|operation| {
+            let Operation { process, number, call, called, answered } = operation;
+            let line = |at: Moment, entry| Line { at, process: process.clone(), entry };
+            let called = line(*called, Entry::Called { number: *number, call: call.clone() });
+            let answered = answered.as_ref().map(|(at, answer)| {
+                line(*at, Entry::Answered { number: *number, answer: answer.clone() })
+            });
+            [Some(called), answered].into_iter().flatten()
+        });
+        let mut lines: Vec<Line> = notes.chain(operations).collect();
+        lines.sort_by_key(Line::order);
+        lines
+    }
+
+    /// Counts what happened.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for operation in &self.operations {
+            counts.operation(operation);
+        }
+        for (_, note) in &self.notes {
+            counts.note(note);
+        }
+        counts
+    }
+
+    /// The longest time from the end of a fault to the answer of the first call made after it that
+    /// was served, in milliseconds.
+    #[must_use]
+    pub fn longest_outage_ms(&self) -> u64 {
+        checked(self, &Limits::new()).longest_outage_ms()
+    }
 }
 
-#[cfg(test)]
-mod tests;
+fn checked(history: &History, limits: &Limits) -> Checker {
+    let mut checker = Checker::new(*limits);
+    for line in history.lines() {
+        checker.feed(line);
+    }
+    checker.advance(u64::MAX);
+    checker
+}
+
+/// All that is wrong with a history, sorted by invariant.
+#[must_use]
+pub fn check(history: &History, limits: &Limits) -> Vec<Violation> {
+    checked(history, limits).finish().violations
+}

@@ -11,7 +11,9 @@ use anyhow::{Context as _, Result};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use super::{Answer, Call, Entry, History, Line, Moment};
+use crate::checker::Checker;
+use crate::event::{Answer, Call, Entry, Line, Moment};
+use crate::history::History;
 
 /// Where a history takes its times from.
 #[derive(Clone, Debug)]
@@ -65,6 +67,7 @@ struct Shared {
 enum Sink {
     File(File),
     Memory(Vec<Line>),
+    Checked(Box<Checker>),
 }
 
 impl Recorder {
@@ -83,6 +86,12 @@ impl Recorder {
     #[must_use]
     pub fn in_memory(clock: Clock) -> Self {
         Self::new("main", clock, Sink::Memory(Vec::new()))
+    }
+
+    /// Checks the lines as they come, and keeps none: see [`checked`](Self::checked).
+    #[must_use]
+    pub fn checking(clock: Clock, checker: Checker) -> Self {
+        Self::new("main", clock, Sink::Checked(Box::new(checker)))
     }
 
     fn new(process: &str, clock: Clock, sink: Sink) -> Self {
@@ -111,6 +120,12 @@ impl Recorder {
         let line = Line { at: self.shared.clock.now(), process: self.process.to_string(), entry };
         match &mut *sink {
             Sink::Memory(lines) => lines.push(line),
+            Sink::Checked(checker) => {
+                let now = line.at.steady;
+                checker.feed(line);
+                // What comes at the same time as this is still to come.
+                checker.advance(now);
+            }
             Sink::File(file) => {
                 let text = serde_json::to_string(&line).expect("a line of JSON") + "\n";
                 file.write_all(text.as_bytes()).expect("a history that can be written");
@@ -122,8 +137,16 @@ impl Recorder {
     #[must_use]
     pub fn history(&self) -> History {
         match &*self.sink() {
-            Sink::File(_) => History::default(),
+            Sink::File(_) | Sink::Checked(_) => History::default(),
             Sink::Memory(lines) => History::new(lines.iter().cloned()).expect("calls with answers"),
+        }
+    }
+
+    /// The checker to which the lines go, if they do.
+    pub fn checked<T>(&self, look: impl FnOnce(&mut Checker) -> T) -> Option<T> {
+        match &mut *self.sink() {
+            Sink::Checked(checker) => Some(look(checker)),
+            Sink::File(_) | Sink::Memory(_) => None,
         }
     }
 

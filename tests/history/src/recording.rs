@@ -1,12 +1,13 @@
 //! A backend that writes a history of itself.
 
-use syncguard::{
+use syncguard_core::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
     Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
     LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
 };
 
-use crate::history::{Answer, Call, Recorder};
+use crate::event::{Answer, Call};
+use crate::recorder::Recorder;
 
 /// Any backend, with everything that its callers ask of it and hear from it on record.
 ///

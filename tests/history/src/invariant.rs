@@ -1,18 +1,9 @@
-//! The ten invariants.
-
-mod ends;
-mod fences;
-mod holders;
-mod permits;
-mod quiet;
-mod registers;
-mod service;
+//! The ten invariants, and what breaks them.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::locks::locks;
-use super::{History, Operation};
+use crate::operation::Operation;
 
 /// What must hold, whatever went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,16 +73,6 @@ pub struct Violation {
     pub proof: Vec<Operation>,
 }
 
-impl Violation {
-    fn new<'a>(
-        invariant: Invariant,
-        what: impl Into<String>,
-        proof: impl IntoIterator<Item = &'a Operation>,
-    ) -> Self {
-        Self { invariant, what: what.into(), proof: proof.into_iter().cloned().collect() }
-    }
-}
-
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "invariant {} ({:?}): {}", self.invariant as u8, self.invariant, self.what)?;
@@ -104,30 +85,4 @@ impl fmt::Display for Violation {
         }
         Ok(())
     }
-}
-
-/// All that is wrong with a history.
-#[must_use]
-pub fn check(history: &History, limits: &Limits) -> Vec<Violation> {
-    let locks = locks(history);
-    let mut violations = holders::by_their_clocks(&locks);
-    violations.extend(holders::by_the_stores_clock(&locks, limits));
-    violations.extend(fences::grow(&locks));
-    violations.extend(ends::released_once(&locks));
-    violations.extend(ends::over_for_good(&locks));
-    violations.extend(registers::no_lost_update(history));
-    violations.extend(service::orphans_go(history, &locks, limits));
-    violations.extend(service::faults_heal(history, limits));
-    violations.extend(quiet::nothing_left(history));
-    violations.extend(permits::never_more(history, &locks));
-    violations.extend(permits::told_in_time(history));
-    violations
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
