@@ -11,12 +11,12 @@ mod work;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard::{DynBackend, acquire};
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::postgres::deadpool_postgres::Pool;
 use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
+use syncguard::{DynBackend, acquire};
 
 pub use member::{Member, Role};
 pub use skew::Skew;

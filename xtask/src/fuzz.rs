@@ -33,7 +33,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .context("cargo-fuzz is missing: cargo install --locked cargo-fuzz")?;
     let has_nightly = has_nightly();
     if !has_nightly {
-        println!("no nightly toolchain: without the address sanitizer, on the compiler that is there");
+        println!(
+            "no nightly toolchain: without the address sanitizer, on the compiler that is there"
+        );
     }
     for folder in FOLDERS {
         let targets = output(&mut fuzz(has_nightly).args(["list", "--fuzz-dir", folder]))?;

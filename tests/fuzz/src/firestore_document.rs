@@ -1,9 +1,9 @@
 //! Documents, as they come from the wire.
 
+use syncguard_firestore::ErrorCode;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::Document;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::gcloud_sdk::prost::Message as _;
-use syncguard_firestore::ErrorCode;
 
 /// A document is a lock, a counter or neither, and what is neither is told of without a word of what is in it.
 pub fn check_firestore_document(input: &[u8]) {
@@ -22,7 +22,8 @@ pub fn check_firestore_document(input: &[u8]) {
         let fence = document.fields.get("fence").and_then(|value| value.value_type.as_ref());
         assert_eq!(fence, Some(&ValueType::StringValue(info.fence.to_string())));
         assert!(counter.as_ref().is_ok_and(|last| *last == info.fence));
-        let expires = document.fields.get("expiresAtMs").and_then(|value| value.value_type.as_ref());
+        let expires =
+            document.fields.get("expiresAtMs").and_then(|value| value.value_type.as_ref());
         let millis = info.expires_at.as_millis();
         match expires {
             Some(ValueType::IntegerValue(at)) => assert_eq!(u64::try_from(*at).ok(), Some(millis)),

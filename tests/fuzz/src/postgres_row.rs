@@ -118,7 +118,8 @@ impl Stage {
         let before: String = raw.query_one(SEEN, &[&key]).await?.get(0);
         let lookup = backend.lookup(LookupRequest::by_key(key.as_str())?).await;
         let is_locked = backend.is_locked(IsLockedRequest::new(key.as_str())?).await;
-        let acquire = backend.acquire(AcquireRequest::new(key.as_str(), Duration::from_secs(60))?).await;
+        let acquire =
+            backend.acquire(AcquireRequest::new(key.as_str(), Duration::from_secs(60))?).await;
         let after = raw.query_opt(SEEN, &[&key]).await?.context("a row")?;
         let is_unchanged = after.get::<_, String>(0) == before;
         Ok(Some(Answers { lookup, is_locked, acquire, is_unchanged }))

@@ -67,7 +67,8 @@ impl Stage {
 
         let lookup = backend.lookup(LookupRequest::by_key(key.as_str())?).await;
         let is_locked = backend.is_locked(IsLockedRequest::new(key.as_str())?).await;
-        let acquire = backend.acquire(AcquireRequest::new(key.as_str(), Duration::from_secs(60))?).await;
+        let acquire =
+            backend.acquire(AcquireRequest::new(key.as_str(), Duration::from_secs(60))?).await;
         let after: Option<Vec<u8>> = raw.get(&name).await?;
         let is_unchanged = after.context("a record")? == record;
         let () = raw.del(&name).await?;
@@ -87,7 +88,8 @@ fn expected(record: &[u8]) -> Expected {
         is_time.then_some(number as u64)
     };
     let id = text("lockId").and_then(|id| LockId::new(id).ok());
-    let fence = text("fence").filter(|digits| digits.len() == 15 && digits.bytes().all(|it| it.is_ascii_digit()));
+    let fence = text("fence")
+        .filter(|digits| digits.len() == 15 && digits.bytes().all(|it| it.is_ascii_digit()));
     let key = text("key").filter(|key| !key.is_empty());
     let times = number("acquiredAtMs").zip(number("expiresAtMs"));
     let (Some(_), Some(fence), Some(key), Some((_, expires))) = (id, fence, key, times) else {

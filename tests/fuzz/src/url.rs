@@ -10,7 +10,9 @@ pub fn check_url(input: &[u8]) {
         return;
     }
     let secret = "Xq7ZkV";
-    for scheme in ["redis", "rediss", "redis-cluster", "redis-sentinel", "postgres", "firestore", "sqlite"] {
+    for scheme in
+        ["redis", "rediss", "redis-cluster", "redis-sentinel", "postgres", "firestore", "sqlite"]
+    {
         check(&format!("{scheme}:{text}"), None);
         check(&format!("{scheme}://u:{secret}{text}"), Some(secret));
         check(&format!("{scheme}://u:{secret}@h{text}"), Some(secret));

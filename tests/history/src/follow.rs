@@ -48,7 +48,8 @@ impl Follow {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
             let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-            for line in bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            for line in bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+            {
                 let line = serde_json::from_slice(line);
                 take(line.with_context(|| format!("a line of {}", path.display()))?);
                 count += 1;

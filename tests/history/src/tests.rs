@@ -4,7 +4,8 @@ mod long;
 mod shrunk;
 
 use super::{
-    Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment, check,
+    Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,
+    check,
 };
 
 /// A history in the making. Times are in milliseconds, by both clocks.
@@ -217,7 +218,9 @@ fn one_confirmed_too_late_is_relied_on_from_then_on() {
     script.acquire(0, "a", 1);
     let extend = Call::Extend { lock: "a".to_owned(), ttl: 4000, expected: None };
     script.call(50, extend, 1500, Answer::Extended { expires_at: EPOCH + 4050 });
-    for (at, is_relied_on) in [(98, true), (99, false), (1498, true), (1499, true), (4048, true), (4049, false)] {
+    for (at, is_relied_on) in
+        [(98, true), (99, false), (1498, true), (1499, true), (4048, true), (4049, false)]
+    {
         let mut script = script.clone();
         script.acquire(at, "b", 2);
         let broken = script.broken();

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use syncguard::TIME_TOLERANCE;
+use syncguard_history::Random;
+use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::{Member, Role};
-use syncguard_history::{Entry, Fault, Recorder};
-use syncguard_history::Random;
 
 /// The processes, each in a place of its own.
 pub(crate) struct Fleet {
@@ -66,7 +66,16 @@ impl Fleet {
         });
         let places = places.collect();
         let (next_fault, next_end) = (now + Duration::from_millis(1500), now + END_EVERY);
-        Self { plan, recorder, random, places, started: 0, next_fault, next_end, ending: Vec::new() }
+        Self {
+            plan,
+            recorder,
+            random,
+            places,
+            started: 0,
+            next_fault,
+            next_end,
+            ending: Vec::new(),
+        }
     }
 
     /// Sees to the processes until `stop`, and then lets everybody finish what is under way.

@@ -56,7 +56,9 @@ fn name(number: u64) -> String {
 }
 
 fn create(path: &Path) -> Result<BufWriter<File>> {
-    Ok(BufWriter::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?))
+    Ok(BufWriter::new(
+        File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
+    ))
 }
 
 /// What was kept in a folder, from the first call on whose answer can be there.

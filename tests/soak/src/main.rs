@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
+use syncguard_history::Random;
 use syncguard_tests::fleet::Member;
 use syncguard_tests::fleet::stores::keep_out;
-use syncguard_history::Random;
 
 use self::stores::Kind;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use syncguard_tests::fleet::stores::Store;
 use syncguard_history::Counts;
+use syncguard_tests::fleet::stores::Store;
 
 /// What stays of a run.
 #[derive(Debug, Serialize)]
@@ -68,10 +68,8 @@ impl Versions {
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
-    text.and_then(|text| String::from_utf8(text).ok()).map_or_else(
-        || "unknown".to_owned(),
-        |text| text.trim().to_owned(),
-    )
+    text.and_then(|text| String::from_utf8(text).ok())
+        .map_or_else(|| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
 /// What is known of a run beside its counts.
@@ -120,7 +118,8 @@ impl Report {
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         serde_json::to_writer_pretty(&file, self)?;
         Ok(std::io::Write::write_all(&mut &file, b"\n")?)
     }

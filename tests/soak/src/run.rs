@@ -8,10 +8,10 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_history::Random;
+use syncguard_history::{Checker, Limits, Recorder, Violation, check, shrink};
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::fleet::{Member, Role, warm_up};
-use syncguard_history::{Checker, Limits, Recorder, Violation, check, shrink};
-use syncguard_history::Random;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -96,10 +96,8 @@ fn soaked(
     let feed = Feed::open(folder)?;
     let recorder = Recorder::to_file(CONTROLLER, feed.pipe())?;
     let places = options.processes + 1;
-    let ways = store
-        .port()
-        .map(|port| Ways::start(places, port, &recorder, &mut random))
-        .transpose()?;
+    let ways =
+        store.port().map(|port| Ways::start(places, port, &recorder, &mut random)).transpose()?;
     let locks = match &ways {
         Some(ways) => ways.ports().into_iter().map(|port| store.url_at(Some(port))).collect(),
         None => vec![store.direct(); places],
@@ -126,7 +124,8 @@ fn soaked(
     thread::scope(|scope| -> Result<()> {
         let (flags, store, registers, recorder) = (&flags, &store, registers.url(), &recorder);
         let faults = scope.spawn(move || {
-            let result = servers::break_until(store, recorder, server_random, &flags.over, &flags.is_away);
+            let result =
+                servers::break_until(store, recorder, server_random, &flags.over, &flags.is_away);
             flags.over.store(true, Ordering::SeqCst);
             result
         });

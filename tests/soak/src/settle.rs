@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard::{LockBackend as _, LookupRequest, TIME_TOLERANCE};
+use syncguard_history::Recording;
+use syncguard_history::{Entry, Recorder};
 use syncguard_tests::fleet::recipes::{ACCOUNTS, account};
 use syncguard_tests::fleet::stores::Store;
 use syncguard_tests::fleet::{connect, key, longest_ttl};
-use syncguard_history::{Entry, Recorder};
-use syncguard_history::Recording;
 use syncguard_tests::register::Registers;
 
 /// Waits until the locks of the killed have run out, and notes what is left.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use syncguard_tests::fleet::stores::{Server, Store};
 use syncguard_history::{Fault, Limits};
+use syncguard_tests::fleet::stores::{Server, Store};
 
 /// A store that a fleet can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
-use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_history::Random;
+use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
 
 /// Ways that break now and then, each by itself and by one fault at a time.
 pub(crate) struct Ways {
@@ -16,7 +16,12 @@ pub(crate) struct Ways {
 
 impl Ways {
     /// So many ways to the server at this port.
-    pub(crate) fn start(count: usize, port: u16, recorder: &Recorder, random: &mut Random) -> Result<Self> {
+    pub(crate) fn start(
+        count: usize,
+        port: u16,
+        recorder: &Recorder,
+        random: &mut Random,
+    ) -> Result<Self> {
         let ways = (0..count).map(|_| {
             let random = Random::new(random.number());
             Ok(Way {

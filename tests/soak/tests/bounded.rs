@@ -22,8 +22,10 @@ fn fleets_of_processes_break_no_invariant_on_any_store() {
         let runs = STORES.map(|store| {
             scope.spawn(move || -> Result<()> {
                 let output = soak(&["--store", store, "--for", "10s"])?;
-                let (said, errors) =
-                    (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+                let (said, errors) = (
+                    String::from_utf8_lossy(&output.stdout),
+                    String::from_utf8_lossy(&output.stderr),
+                );
                 println!("{said}");
                 ensure!(output.status.success(), "{store}: {said}{errors}");
                 Ok(())

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use syncguard::CancellationToken;
+use syncguard_history::Recording;
+use syncguard_history::{Entry, Recorder};
 use syncguard_tests::fleet::connect;
 use syncguard_tests::fleet::recipes::Recipe;
-use syncguard_history::{Entry, Recorder};
-use syncguard_history::Recording;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Of the cron.

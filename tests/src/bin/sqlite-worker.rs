@@ -19,8 +19,8 @@ use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{
     AcquireRequest, AcquireResult, ErrorCode, Fence, LockBackend as _, LockError, ReleaseRequest,
 };
-use syncguard_tests::fleet::stores::keep_out;
 use syncguard_history::Random;
+use syncguard_tests::fleet::stores::keep_out;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 

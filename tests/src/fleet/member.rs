@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Plan, Skew, connect_by, recipes, work};
-use syncguard_history::{Entry, Recorder};
+use crate::register::Registers;
 use syncguard_history::Random;
 use syncguard_history::Recording;
-use crate::register::Registers;
+use syncguard_history::{Entry, Recorder};
 
 /// What a process is told when it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,10 +8,10 @@ use syncguard::{AcquisitionOptions, CancellationToken, DynBackend, LockConfig, t
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use syncguard_history::{Entry, Recorder};
+use crate::register::Registers;
 use syncguard_history::Random;
 use syncguard_history::Recording;
-use crate::register::Registers;
+use syncguard_history::{Entry, Recorder};
 
 type Backend = Recording<DynBackend>;
 
@@ -36,10 +36,7 @@ impl Recipe {
     /// # Errors
     ///
     /// When the election fails for good.
-    pub async fn election(
-        self,
-        resign: impl FnOnce(ElectionHandle),
-    ) -> Result<()> {
+    pub async fn election(self, resign: impl FnOnce(ElectionHandle)) -> Result<()> {
         let election = Election::new(self.backend, self.key)
             .with_ttl(self.ttl)
             .with_shutdown(self.stop)

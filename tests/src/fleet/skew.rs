@@ -42,7 +42,8 @@ mod tests {
         let skew = Skew::new(most, 7);
         let mut back = 0;
         for second in 0..100 {
-            let (now, next) = (since + Duration::from_secs(second), since + Duration::from_secs(second + 1));
+            let (now, next) =
+                (since + Duration::from_secs(second), since + Duration::from_secs(second + 1));
             let shown = skew.shown(now);
             assert!((now - most..=now + most).contains(&shown));
             back += u32::from(skew.shown(next - Duration::from_nanos(1)) > skew.shown(next));

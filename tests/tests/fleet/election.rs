@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use syncguard::TIME_TOLERANCE;
-use syncguard_test_services::proxy::FaultProxy;
 use syncguard_history::{Answer, Call, Entry, Fault, History};
+use syncguard_test_services::proxy::FaultProxy;
 
 use crate::recipes::{BUSY, Granted, Stage, Worker, granted, on_each_store};
 use syncguard_tests::fleet::stores::Store;

@@ -6,11 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use syncguard_history::{Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check};
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::warm_up;
-use syncguard_history::{
-    Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check,
-};
 
 use syncguard_tests::fleet::stores::{Server, Store};
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use syncguard::recipes::Semaphore;
 use syncguard::{AcquisitionOptions, TIME_TOLERANCE};
-use syncguard_tests::fleet::connect;
 use syncguard_history::{Entry, Fault, Invariant, Limits, check};
+use syncguard_tests::fleet::connect;
 
 use crate::recipes::{BUSY, Stage, granted, on_each_store};
 use syncguard_tests::fleet::stores::{Server, Store};

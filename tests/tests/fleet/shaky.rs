@@ -13,8 +13,8 @@ use syncguard::{
     LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
     WatchRequest,
 };
-use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_history::Random;
+use syncguard_history::{Entry, Fault, Recorder};
 use tokio::time::Instant;
 
 /// What a backend can do wrong.

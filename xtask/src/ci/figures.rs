@@ -33,7 +33,8 @@ pub(super) fn check() -> Result<()> {
             report.operations,
             report.faults
         );
-        missing.extend(report.rows().into_iter().filter(|row| !page.lines().any(|line| line == row)));
+        missing
+            .extend(report.rows().into_iter().filter(|row| !page.lines().any(|line| line == row)));
     }
     if missing.is_empty() {
         return Ok(());
@@ -77,7 +78,8 @@ impl Report {
     /// Its row in the table of runs, and its row in the table of faults.
     fn rows(&self) -> [String; 2] {
         let Self { server, minutes, .. } = self;
-        let (seconds, tenths) = (self.longest_outage_ms / 1000, self.longest_outage_ms % 1000 / 100);
+        let (seconds, tenths) =
+            (self.longest_outage_ms / 1000, self.longest_outage_ms % 1000 / 100);
         let kinds = self.by_kind.iter().map(|(kind, count)| format!("{} {kind}", spaced(*count)));
         [
             format!(

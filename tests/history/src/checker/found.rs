@@ -1,17 +1,19 @@
 //! What was found.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::invariant::{Invariant, Violation};
 use crate::operation::Operation;
 
-/// More are only counted.
-const KEPT: usize = 1000;
+/// Of each invariant so many are kept; more are only counted.
+const KEPT: u64 = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) violations: Vec<Violation>,
     pub(super) count: u64,
+    of_each: BTreeMap<Invariant, u64>,
 }
 
 impl Found {
@@ -22,7 +24,9 @@ impl Found {
         proof: impl IntoIterator<Item = Arc<Operation>>,
     ) {
         self.count += 1;
-        if self.violations.len() < KEPT {
+        let of_this = self.of_each.entry(invariant).or_default();
+        *of_this += 1;
+        if *of_this <= KEPT {
             let proof = proof.into_iter().map(|operation| (*operation).clone()).collect();
             self.violations.push(Violation { invariant, what, proof });
         }

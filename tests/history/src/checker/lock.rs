@@ -135,7 +135,8 @@ impl Lock {
 
     /// Whether its holder relies on it at that time, as far as it is known now.
     pub(super) fn is_relied_on(&self, at: u64) -> bool {
-        let until = self.open.iter().filter_map(|open| open.promised).fold(self.relied.until, u64::min);
+        let until =
+            self.open.iter().filter_map(|open| open.promised).fold(self.relied.until, u64::min);
         self.grant.is_some()
             && self.relied.from <= at
             && at < until
@@ -227,7 +228,12 @@ impl Lock {
 
 impl Life {
     /// The store has said when it expires.
-    pub(super) fn says(&mut self, operation: &Operation, acquired_at: Option<u64>, expires_at: u64) {
+    pub(super) fn says(
+        &mut self,
+        operation: &Operation,
+        acquired_at: Option<u64>,
+        expires_at: u64,
+    ) {
         let answered = operation.over_at();
         if self.acquired_at.is_none() {
             self.acquired_at = acquired_at;

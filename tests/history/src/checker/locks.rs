@@ -207,13 +207,7 @@ impl Locks {
         }
     }
 
-    fn acquired(
-        &mut self,
-        place: Place,
-        operation: &Arc<Operation>,
-        ttl: u64,
-        found: &mut Found,
-    ) {
+    fn acquired(&mut self, place: Place, operation: &Arc<Operation>, ttl: u64, found: &mut Found) {
         let Some(Answer::Acquired { fence, expires_at }) = operation.answer() else { return };
         let Some(lock) = self.table.get_mut(place) else { return };
         let is_first = lock.grant.is_none();
@@ -388,7 +382,9 @@ impl Locks {
         }
         let began = key.locks.iter().filter_map(|place| self.table.get(*place)).map(|it| it.began);
         let first = began.min().unwrap_or(self.now);
-        while key.carried.pop_front_if(|carried| carried.forgotten < first).is_some() {}
+        while key.carried.front().is_some_and(|carried| carried.forgotten < first) {
+            key.carried.pop_front();
+        }
     }
 }
 
@@ -410,9 +406,8 @@ impl Key {
     /// By the store's clock, too.
     fn takes_its_turn(&self, lock: &Lock, (from, until): (u64, u64), found: &mut Found) {
         let others = self.carried.iter().chain(&self.longest);
-        let overlaps = |other: &&Carried| {
-            other.life.is_some_and(|life| from < life.1 && life.0 < until)
-        };
+        let overlaps =
+            |other: &&Carried| other.life.is_some_and(|life| from < life.1 && life.0 < until);
         if let Some(other) = others.filter(overlaps).max_by_key(|it| it.life.map(|it| it.1)) {
             let (start, end) = other.life.unwrap_or_default();
             let what = format!(

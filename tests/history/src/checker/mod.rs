@@ -86,7 +86,7 @@ impl Retained {
 /// What a run comes to.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What was broken, sorted by invariant. The first thousand.
+    /// What was broken, sorted by invariant: the first hundred of each.
     pub violations: Vec<Violation>,
     /// How many there were.
     pub violated: u64,
@@ -133,15 +133,17 @@ impl Checker {
             self.ahead.make_contiguous().sort_by_key(Line::order);
             self.is_sorted = true;
         }
-        while let Some(line) = self.ahead.pop_front_if(|line| line.at.steady < before) {
-            self.look(line);
+        while self.ahead.front().is_some_and(|line| line.at.steady < before) {
+            let line = self.ahead.pop_front();
+            line.into_iter().for_each(|line| self.look(line));
         }
         if before < u64::MAX {
             self.pass(before);
         }
     }
 
-    /// What was broken until now, in the order in which it was noticed: the first thousand.
+    /// What was broken until now, in the order in which it was noticed: the first hundred of each
+    /// invariant.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.found.violations
@@ -191,7 +193,7 @@ impl Checker {
         if !self.was_quiet {
             self.found.add(Invariant::NothingLeft, "nobody looked".to_owned(), []);
         }
-        let Found { mut violations, count } = self.found;
+        let Found { mut violations, count, .. } = self.found;
         violations.sort_by_key(|violation| violation.invariant);
         let longest_outage_ms = self.service.longest_outage_ms();
         Verdict { violations, violated: count, counts: self.counts, longest_outage_ms }

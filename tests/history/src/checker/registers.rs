@@ -78,7 +78,9 @@ impl Registers {
                     format!("{writes} writes made {value}: an update is lost")
                 }
                 Some((_, writes)) if !(*written..=written + unknown).contains(writes) => {
-                    format!("it took {writes} writes; {written} were confirmed, {unknown} more may have been")
+                    format!(
+                        "it took {writes} writes; {written} were confirmed, {unknown} more may have been"
+                    )
                 }
                 Some(_) => continue,
             };

@@ -3,27 +3,37 @@
 use std::thread;
 
 use anyhow::Result;
-use syncguard_tests::fleet::stores::{Server, Store};
 use syncguard_history::Fault;
 use syncguard_history::Random;
+use syncguard_tests::fleet::stores::{Server, Store};
 
 use super::{Action, cluster};
 
 pub(super) fn for_store(store: &Store) -> Vec<Action> {
-    let stop = Action { fault: Fault::ServerStopped, every: (45_000, 75_000), takes_away: true, run: stop };
+    let stop = Action {
+        fault: Fault::ServerStopped,
+        every: (45_000, 75_000),
+        takes_away: true,
+        run: stop,
+    };
     match &*store.server() {
         Server::Redis(_) => vec![restarts((12_000, 25_000)), stop],
         Server::Postgres(_) => vec![restarts((12_000, 25_000)), terminates(), stop],
         Server::PgBouncer(..) => {
             let fault = Fault::PoolerRestarted;
-            let pooler = Action { fault, every: (6_000, 14_000), takes_away: true, run: restart_pooler };
+            let pooler =
+                Action { fault, every: (6_000, 14_000), takes_away: true, run: restart_pooler };
             vec![pooler, restarts((20_000, 40_000)), terminates(), stop]
         }
         // Its data is in memory: a restart would be another store.
         Server::Firestore(_) => vec![stop],
         Server::Sqlite(_) => {
-            let keep_out =
-                Action { fault: Fault::KeptOut, every: (200, 800), takes_away: false, run: keep_out };
+            let keep_out = Action {
+                fault: Fault::KeptOut,
+                every: (200, 800),
+                takes_away: false,
+                run: keep_out,
+            };
             vec![keep_out, stop]
         }
         Server::Cluster(_) => cluster::actions(),

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use syncguard_test_services::redis::{RedisCluster, RedisServer};
-use syncguard_tests::fleet::stores::{Server, Store};
 use syncguard_history::Fault;
 use syncguard_history::Random;
+use syncguard_test_services::redis::{RedisCluster, RedisServer};
+use syncguard_tests::fleet::stores::{Server, Store};
 
 use super::Action;
 
