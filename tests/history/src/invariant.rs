@@ -35,6 +35,8 @@ pub enum Invariant {
 pub struct Limits {
     /// By how much the store's clock and ours may disagree, in what is compared across the two.
     pub clocks: Duration,
+    /// How far apart the clocks may be by which locks live: not at all where a store has one clock.
+    pub drift: Duration,
     /// How long after its caller was gone an acquire may still be carried out.
     pub in_flight: Duration,
     /// How long after expiry and tolerance a lock may still be seen.
@@ -49,6 +51,7 @@ impl Limits {
     pub fn new() -> Self {
         Self {
             clocks: Duration::from_millis(20),
+            drift: Duration::ZERO,
             in_flight: Duration::from_secs(4),
             orphan: Duration::from_millis(500),
             outage: Duration::from_secs(2),

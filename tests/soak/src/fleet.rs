@@ -30,7 +30,7 @@ pub(crate) struct Fleet {
 pub(crate) struct Plan {
     /// Of each: its name, its seed and where its locks are differ.
     pub(crate) member: Member,
-    /// Where the locks are, for each place. The last one uses the recipes.
+    /// Where the locks are, for each place. The last ones use the recipes.
     pub(crate) locks: Vec<String>,
     /// How long they are left alone, on average.
     pub(crate) calm: Duration,
@@ -59,9 +59,9 @@ struct Worker {
 impl Fleet {
     pub(crate) fn start(plan: Plan, recorder: Recorder, random: Random) -> Self {
         let now = Instant::now();
-        let last = plan.locks.len().saturating_sub(1);
+        let first = plan.locks.len().saturating_sub(RECIPES);
         let places = plan.locks.iter().enumerate().map(|(number, locks)| {
-            let role = if number == last { Role::Recipes } else { Role::Counts };
+            let role = if number >= first { Role::Recipes } else { Role::Counts };
             Place { role, locks: locks.clone(), now: Now::Empty(now) }
         });
         let places = places.collect();
@@ -200,6 +200,8 @@ impl Fleet {
     }
 }
 
+/// How many of the processes use the recipes: one would have no rival.
+pub(crate) const RECIPES: usize = 2;
 /// How often one of the processes is ended in order.
 const END_EVERY: Duration = Duration::from_secs(7);
 /// A member ends what it has begun, also when the server goes away just then.

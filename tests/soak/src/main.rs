@@ -63,7 +63,7 @@ pub(crate) struct Options {
     /// What the faults and the work are drawn from
     #[arg(long)]
     seed: Option<u64>,
-    /// How many processes work; one more uses the recipes
+    /// How many processes work; two more use the recipes
     #[arg(long, default_value_t = 8)]
     processes: usize,
     /// How many tasks each of them has

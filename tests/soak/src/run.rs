@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::feed::{self, Feed};
-use crate::fleet::{Fleet, Plan};
+use crate::fleet::{Fleet, Plan, RECIPES};
 use crate::report::{Report, Run, Versions};
 use crate::settle::settle;
 use crate::stores::Kind;
@@ -35,12 +35,11 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// The name of this process in the record.
 const CONTROLLER: &str = "controller";
 
-/// When the parts of a run end, and whether the server is away.
+/// When the parts of a run end.
 #[derive(Default)]
 struct Flags {
     over: AtomicBool,
     nobody_works: AtomicBool,
-    is_away: AtomicBool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -95,7 +94,7 @@ fn soaked(
     warm_up(&store.direct())?;
     let feed = Feed::open(folder)?;
     let recorder = Recorder::to_file(CONTROLLER, feed.pipe())?;
-    let places = options.processes + 1;
+    let places = options.processes + RECIPES;
     let ways =
         store.port().map(|port| Ways::start(places, port, &recorder, &mut random)).transpose()?;
     let locks = match &ways {
@@ -125,11 +124,11 @@ fn soaked(
         let (flags, store, registers, recorder) = (&flags, &store, registers.url(), &recorder);
         let faults = scope.spawn(move || {
             let result =
-                servers::break_until(store, recorder, server_random, &flags.over, &flags.is_away);
+                servers::break_until(store, recorder, server_random, &flags.over);
             flags.over.store(true, Ordering::SeqCst);
             result
         });
-        let ways = ways.map(|it| scope.spawn(|| it.break_until(&flags.over, &flags.is_away)));
+        let ways = ways.map(|it| scope.spawn(|| it.break_until(&flags.over)));
         let fleet = scope.spawn(|| {
             let result = fleet.live_until(&flags.nobody_works);
             flags.over.store(true, Ordering::SeqCst);

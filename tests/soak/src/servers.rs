@@ -22,14 +22,12 @@ pub(super) struct Action {
     pub(super) run: fn(&Store, &mut Random) -> Result<()>,
 }
 
-/// Does what can be done to this server until `stop`, and leaves it as it was. While nobody can be served,
-/// `is_away` is set.
+/// Does what can be done to this server until `stop`, and leaves it as it was.
 pub(crate) fn break_until(
     store: &Store,
     recorder: &Recorder,
     mut random: Random,
     stop: &AtomicBool,
-    is_away: &AtomicBool,
 ) -> Result<()> {
     let now = Instant::now();
     let due = |action| (action, now + random.millis(1500, 5000));
@@ -39,15 +37,11 @@ pub(crate) fn break_until(
         thread::sleep(Duration::from_millis(5));
         let now = Instant::now();
         let Some((action, due)) = actions.iter_mut().find(|(_, due)| *due <= now) else { continue };
-        if action.takes_away {
-            is_away.store(true, Ordering::SeqCst);
-        }
         recorder.note(Entry::Fault(action.fault));
         (action.run)(store, &mut random).with_context(|| format!("{:?}", action.fault))?;
-        is_away.store(false, Ordering::SeqCst);
-        recorder.note(Entry::Healed);
         *due = Instant::now() + random.millis(action.every.0, action.every.1);
         if action.takes_away {
+            recorder.note(Entry::Healed);
             // Service is to be back before it goes away again.
             let calm = Instant::now() + Duration::from_secs(3);
             for (_, due) in actions.iter_mut().filter(|(action, _)| action.takes_away) {

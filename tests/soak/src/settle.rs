@@ -8,7 +8,7 @@ use syncguard_history::Recording;
 use syncguard_history::{Entry, Recorder};
 use syncguard_tests::fleet::recipes::{ACCOUNTS, account};
 use syncguard_tests::fleet::stores::Store;
-use syncguard_tests::fleet::{connect, key, longest_ttl};
+use syncguard_tests::fleet::{Connected, connect, key, longest_ttl};
 use syncguard_tests::register::Registers;
 
 /// Waits until the locks of the killed have run out, and notes what is left.
@@ -18,7 +18,7 @@ pub(crate) async fn settle(
     (keys, ttl): (u64, Duration),
     recorder: &Recorder,
 ) -> Result<()> {
-    let connected = connect(&store.direct()).await?;
+    let connected = patiently(&store.direct()).await?;
     let backend = Recording::new(connected.backend.clone(), recorder.clone());
     let registers = Registers::connect(registers, recorder.clone()).await?;
     let deadline = Instant::now() + longest_ttl(ttl) + TIME_TOLERANCE + Duration::from_secs(10);
@@ -41,4 +41,17 @@ pub(crate) async fn settle(
     }
     recorder.note(Entry::Quiet { live, tasks: 0, borrowed });
     Ok(())
+}
+
+/// A pooler takes a moment to notice that its server is back.
+async fn patiently(url: &str) -> Result<Connected> {
+    let started = Instant::now();
+    loop {
+        match connect(url).await {
+            Err(_) if started.elapsed() < Duration::from_secs(10) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            done => return done,
+        }
+    }
 }

@@ -73,6 +73,7 @@ impl Kind {
             // second for a busy machine. What is held back, or sent to a stopped server, arrives later.
             in_flight: Duration::from_secs(3) + skews,
             clocks: limits.clocks + skews,
+            drift: skews,
             orphan: limits.orphan + skews,
             ..limits
         }

@@ -42,17 +42,17 @@ impl Ways {
         self.ways.iter().map(|way| way.proxy.port()).collect()
     }
 
-    /// Breaks and mends them until `stop`, and leaves them whole. While the server is away, nobody is told that
-    /// service is back.
-    pub(crate) fn break_until(mut self, stop: &AtomicBool, is_away: &AtomicBool) -> Self {
+    /// Breaks and mends them until `stop`, and leaves them whole. Others are served meanwhile: no end of an
+    /// outage is noted.
+    pub(crate) fn break_until(mut self, stop: &AtomicBool) -> Self {
         while !stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(5));
             for way in &mut self.ways {
-                way.tick(is_away);
+                way.tick();
             }
         }
         for way in &mut self.ways {
-            way.heal(is_away);
+            way.heal();
         }
         self
     }
@@ -72,7 +72,7 @@ struct Way {
 
 impl Way {
     /// Does what is due.
-    fn tick(&mut self, is_away: &AtomicBool) {
+    fn tick(&mut self) {
         let cuts = self.proxy.counters().cuts;
         for _ in self.cuts..cuts {
             self.recorder.note(Entry::Fault(Fault::Cut));
@@ -87,7 +87,7 @@ impl Way {
         }
         let calm = self.now.is_some();
         let lasts = if calm {
-            self.lift(is_away);
+            self.lift();
             self.random.millis(400, 1400)
         } else {
             self.strike()
@@ -127,7 +127,7 @@ impl Way {
     }
 
     /// Lifts whatever there is.
-    fn lift(&mut self, is_away: &AtomicBool) {
+    fn lift(&mut self) {
         self.proxy.set_reply_cut(ReplyCut::Never);
         self.proxy.set_latency(Duration::ZERO, Duration::ZERO);
         match self.now.take() {
@@ -145,9 +145,6 @@ impl Way {
             }
             Some(_) => {}
         }
-        if !is_away.load(Ordering::SeqCst) {
-            self.recorder.note(Entry::Healed);
-        }
     }
 
     fn deliver(&mut self) {
@@ -158,8 +155,8 @@ impl Way {
     }
 
     /// Lifts whatever there is, and lets arrive what is late.
-    fn heal(&mut self, is_away: &AtomicBool) {
-        self.lift(is_away);
+    fn heal(&mut self) {
+        self.lift();
         self.deliver();
     }
 }

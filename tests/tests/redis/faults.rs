@@ -17,8 +17,8 @@ use syncguard_test_services::redis::{AppendOnly, RedisServer};
 use syncguard_tests::polling::poll_times;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::history::History;
 use crate::support::{Raw, alone, backend, backend_with, fresh, request, shared, take};
-use syncguard_history::History;
 
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(400);
 /// What a call may take beyond its bound on a busy machine.

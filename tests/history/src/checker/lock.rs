@@ -222,7 +222,9 @@ impl Lock {
             // holder records: it is certain as long as it was seen.
             until = until.min(self.life.asked.unix.saturating_sub(slack));
         }
-        Some((from, until.min(self.life.freed.saturating_sub(slack))))
+        until = until.min(self.life.freed.saturating_sub(slack));
+        // Whoever takes it over has another clock.
+        Some((from, until.saturating_sub(millis(limits.drift))))
     }
 }
 
