@@ -4,6 +4,7 @@
 pub mod recipes;
 pub mod stores;
 
+mod flawed;
 mod member;
 mod skew;
 mod work;
@@ -18,6 +19,7 @@ use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{DynBackend, acquire};
 
+pub use flawed::{Flaw, Flawed};
 pub use member::{Member, Role};
 pub use skew::Skew;
 pub use work::{Plan, key, longest_ttl, work};

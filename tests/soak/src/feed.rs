@@ -112,6 +112,9 @@ struct Reading {
 
 impl Reading {
     fn next(&mut self) -> Result<Line> {
+        if self.pipe.buffer().is_empty() {
+            self.kept.flush()?;
+        }
         let mut text = String::new();
         self.pipe.read_line(&mut text)?;
         self.kept.keep(&text)?;

@@ -30,7 +30,12 @@ impl Kept {
         Ok(Self { folder, files, newest, written: 0, number: 0 })
     }
 
-    /// A line with its end. It is in the file soon.
+    /// So that others can read all of it.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        Ok(self.newest.flush()?)
+    }
+
+    /// A line with its end.
     pub(crate) fn keep(&mut self, line: &str) -> Result<()> {
         if self.written >= FILE {
             self.number += 1;

@@ -8,6 +8,7 @@
 
 mod feed;
 mod fleet;
+mod flaws;
 mod floors;
 mod kept;
 mod report;
@@ -72,6 +73,9 @@ pub(crate) struct Options {
     /// The folder for the reports: `STORE.json`
     #[arg(long)]
     reports: Option<PathBuf>,
+    /// Breaks the backend on purpose, to see that a run finds it
+    #[arg(long, value_enum)]
+    flaw: Option<flaws::Planted>,
     /// Where the history stays if something is wrong, instead of the system's folder for temporary files
     #[arg(long)]
     folder: Option<PathBuf>,

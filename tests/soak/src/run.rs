@@ -40,6 +40,7 @@ const CONTROLLER: &str = "controller";
 struct Flags {
     over: AtomicBool,
     nobody_works: AtomicBool,
+    failed: AtomicBool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -112,6 +113,7 @@ fn soaked(
         ttl: u64::try_from(TTL.as_millis())?,
         tasks: options.tasks,
         skew: u64::try_from(kind.skew().as_millis())?,
+        flaw: options.flaw.map(Into::into),
     };
     let log = folder.join("members.log");
     let plan = Plan { member, locks, calm: kind.calm(), log: log.clone() };
@@ -123,8 +125,7 @@ fn soaked(
     thread::scope(|scope| -> Result<()> {
         let (flags, store, registers, recorder) = (&flags, &store, registers.url(), &recorder);
         let faults = scope.spawn(move || {
-            let result =
-                servers::break_until(store, recorder, server_random, &flags.over);
+            let result = servers::break_until(store, recorder, server_random, &flags.over);
             flags.over.store(true, Ordering::SeqCst);
             result
         });
@@ -138,22 +139,23 @@ fn soaked(
         let ending = scope.spawn(move || -> Result<()> {
             let faults = joined(faults);
             // The ways are there until nobody works any more.
-            let ways = ways.map(|ways| ways.join());
+            let ways = ways.map(ScopedJoinHandle::join);
             flags.nobody_works.store(true, Ordering::SeqCst);
-            joined(fleet)?;
+            let ended = joined(fleet).and(faults);
             drop(ways);
-            faults?;
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(settle(store, &registers, (KEYS, TTL), recorder))
+            let ended = ended.and_then(|()| {
+                let runtime = Builder::new_current_thread().enable_all().build()?;
+                runtime.block_on(settle(store, &registers, (KEYS, TTL), recorder))
+            });
+            flags.failed.store(ended.is_err(), Ordering::SeqCst);
+            ended
         });
         let watched = loop {
-            let is_over = match watch.pump(started) {
-                Ok(is_over) => is_over,
+            match watch.pump(started) {
+                // Whoever failed leaves no end in the record.
+                Ok(false) if !flags.failed.load(Ordering::SeqCst) => {}
+                Ok(_) => break Ok(()),
                 Err(error) => break Err(error),
-            };
-            // Whoever failed leaves no end in the record.
-            if is_over || ending.is_finished() {
-                break Ok(());
             }
             let is_enough = started.elapsed() > options.lasts && watch.is_enough(kind, started);
             let is_over = is_enough || asked.load(Ordering::SeqCst);

@@ -36,3 +36,37 @@ fn fleets_of_processes_break_no_invariant_on_any_store() {
         assert!(errors.is_empty(), "{errors:#?}");
     });
 }
+
+/// Each in a fleet of its own, and none may go by: a run that finds nothing would be worth nothing.
+#[test]
+fn planted_flaws_are_found_and_shrunk() {
+    let flaws = [
+        ("second-holder", "invariant 1 "),
+        ("repeated-fence", "invariant 3 "),
+        ("endless-release", "invariant 4 "),
+        ("undead", "invariant 5 "),
+        ("orphans", "invariant 7 "),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().display().to_string();
+    thread::scope(|scope| {
+        let runs = flaws.map(|(flaw, invariant)| {
+            let kept = &kept;
+            scope.spawn(move || -> Result<()> {
+                let arguments =
+                    ["--store", "sqlite", "--for", "60s", "--flaw", flaw, "--folder", kept];
+                let output = soak(&arguments)?;
+                let said = String::from_utf8_lossy(&output.stdout);
+                let errors = String::from_utf8_lossy(&output.stderr);
+                ensure!(!output.status.success(), "{flaw}: it was not found: {said}");
+                for word in [invariant, "the fewest operations that show it", "again, with"] {
+                    ensure!(said.contains(word), "{flaw}: no {word:?} in {said}{errors}");
+                }
+                Ok(())
+            })
+        });
+        let results = runs.map(|run| run.join().unwrap());
+        let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    });
+}

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
-use syncguard::CancellationToken;
+use syncguard::{CancellationToken, DynBackend};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{Plan, Skew, connect_by, recipes, work};
+use super::{Flaw, Flawed, Plan, Skew, connect_by, recipes, work};
 use crate::register::Registers;
 use syncguard_history::Random;
 use syncguard_history::Recording;
@@ -40,6 +40,8 @@ pub struct Member {
     pub tasks: u64,
     /// By how many milliseconds its clock may be off, where locks live by the clocks of clients.
     pub skew: u64,
+    /// What is wrong with its backend, to see whether that is found.
+    pub flaw: Option<Flaw>,
 }
 
 /// What a process does.
@@ -86,7 +88,14 @@ impl Member {
         let registers =
             patiently(stop, || Registers::connect(&self.registers, recorder.clone())).await?;
         let (Some(connected), Some(registers)) = (connected, registers) else { return Ok(0) };
-        let backend = Recording::new(connected.backend.clone(), recorder.clone());
+        let backend = match self.flaw {
+            Some(flaw) => {
+                let random = Random::new(random.number());
+                DynBackend::new(Flawed::new(connected.backend.clone(), flaw, random))
+            }
+            None => connected.backend.clone(),
+        };
+        let backend = Recording::new(backend, recorder.clone());
         let ttl = Duration::from_millis(self.ttl);
         match self.role {
             Role::Counts => {

@@ -22,8 +22,8 @@ pub(super) fn actions() -> Vec<Action> {
         run,
     };
     vec![
-        action(Fault::Severed, (60, 200), false, sever),
-        action(Fault::Delayed, (800, 2500), false, delay),
+        action(Fault::Severed, (20, 80), false, sever),
+        action(Fault::Delayed, (300, 1200), false, delay),
         action(Fault::Resharded, (1500, 4000), false, reshard),
         action(Fault::FailedOver, (15_000, 30_000), true, fail_over),
         action(Fault::ServerStopped, (60_000, 90_000), true, stop_a_master),
@@ -37,11 +37,11 @@ fn with(store: &Store, work: impl FnOnce(&mut RedisCluster) -> Result<()>) -> Re
     }
 }
 
-/// Ends one connection of a client to one of the masters, with a command under way if there is one.
+/// Ends one connection of a client, with a command under way if there is one.
 fn sever(store: &Store, random: &mut Random) -> Result<()> {
     with(store, |cluster| {
-        let master = &cluster.nodes()[a_master(cluster, random)?];
-        let clients = master.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
+        let node = random.choose(cluster.nodes());
+        let clients = node.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
         let ids: Vec<&str> = clients
             .lines()
             .filter(|line| !line.contains("cmd=client|list"))
@@ -49,7 +49,7 @@ fn sever(store: &Store, random: &mut Random) -> Result<()> {
             .collect();
         if !ids.is_empty() {
             // It may be gone by itself.
-            let _ = master.cli(&["CLIENT", "KILL", "ID", random.choose::<&str>(&ids)]);
+            let _ = node.cli(&["CLIENT", "KILL", "ID", random.choose::<&str>(&ids)]);
         }
         Ok(())
     })
@@ -58,7 +58,7 @@ fn sever(store: &Store, random: &mut Random) -> Result<()> {
 fn delay(store: &Store, random: &mut Random) -> Result<()> {
     with(store, |cluster| {
         let lasts = random.millis(30, 300).as_millis().to_string();
-        cluster.nodes()[a_master(cluster, random)?].cli(&["CLIENT", "PAUSE", &lasts, "ALL"])?;
+        random.choose(cluster.nodes()).cli(&["CLIENT", "PAUSE", &lasts, "ALL"])?;
         Ok(())
     })
 }
