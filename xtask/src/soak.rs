@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// What the faults and the work are drawn from; without one, it is told
     #[arg(long)]
     seed: Option<u64>,
+    /// How many operations the simulation has, which knows no time
+    #[arg(long, default_value_t = 1_000_000)]
+    operations: u64,
     /// Where the reports go, as JSON; `tests/soak/reports` has those that the guide speaks of
     #[arg(long)]
     reports: Option<PathBuf>,
@@ -43,8 +46,10 @@ enum Store {
     Firestore,
     /// A file
     Sqlite,
-    /// No server, and no time: a simulated network and store
+    /// No server, and no time: a simulated network, and each store in turn
     Simulation,
+    /// The same with the embedded backend, which lives in one process and has no server to break
+    Memory,
     /// The fuzz targets, each for a minute
     Fuzz,
     /// All of them, one after the other
@@ -64,12 +69,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if matches!(options.store, Store::Fuzz | Store::All) {
         fuzz::run(&fuzz::Options::default())?;
     }
-    if matches!(options.store, Store::Simulation | Store::All) {
+    if matches!(options.store, Store::Simulation | Store::Memory | Store::All) {
         run_command(&mut program("syncguard-simulation", "simulate", &simulation(options))?)?;
     }
     let stores: &[Store] = match &options.store {
         Store::All => &SERVERS,
-        Store::Simulation | Store::Fuzz => return Ok(ExitCode::SUCCESS),
+        Store::Simulation | Store::Memory | Store::Fuzz => return Ok(ExitCode::SUCCESS),
         one => std::slice::from_ref(one),
     };
     let mut arguments = vec!["run".to_owned(), "--for".to_owned(), options.lasts.clone()];
@@ -93,8 +98,15 @@ fn seed(options: &Options) -> Vec<String> {
 }
 
 fn simulation(options: &Options) -> Vec<String> {
-    let mut arguments = vec!["--for".to_owned(), options.lasts.clone()];
+    let mut arguments = vec!["--operations".to_owned(), options.operations.to_string()];
+    if options.store == Store::Memory {
+        arguments.extend(["--store".to_owned(), "memory".to_owned()]);
+    }
     arguments.extend(seed(options));
+    if let Some(folder) = &options.reports {
+        let report = folder.join("simulation.json");
+        arguments.extend(["--report".to_owned(), report.display().to_string()]);
+    }
     arguments
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn floors(kind: Kind, ran: Duration) -> Floors {
         answered: 10 * seconds,
         granted: 2 * seconds,
         written: seconds,
-        rejected: seconds / 20,
+        rejected: 1 + seconds / 60,
         faults: kind.catalogue().into_iter().map(|fault| (fault, 1)).collect(),
     }
 }

@@ -7,8 +7,8 @@
 )]
 
 mod feed;
-mod fleet;
 mod flaws;
+mod fleet;
 mod floors;
 mod kept;
 mod report;

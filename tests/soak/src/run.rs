@@ -182,7 +182,7 @@ fn soaked(
         lasted,
         longest_outage_ms: verdict.longest_outage_ms,
         violations,
-        missing: floors::missing(kind, lasted, &verdict.counts),
+        missing: floors::missing(kind, lasted.min(options.lasts.max(ONCE)), &verdict.counts),
         versions,
     };
     Ok(Report::new(run, &verdict.counts))

@@ -57,7 +57,7 @@ impl Kind {
     /// killed and stopped.
     pub(crate) fn calm(self) -> Duration {
         Duration::from_millis(match self {
-            Self::Sqlite => 150,
+            Self::RedisCluster | Self::Sqlite => 150,
             _ => 600,
         })
     }
