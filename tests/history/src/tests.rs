@@ -379,6 +379,23 @@ fn seven_orphans_go_in_time() {
     assert_eq!(script.broken(), late, "locked, by nobody");
 }
 
+/// What is taken back because no replica confirms it was there for a moment.
+#[test]
+fn seven_a_lock_may_live_until_its_failure_is_told() {
+    let locked = |seen: u64| {
+        let mut script = Script::new();
+        let acquire = Call::Acquire { key: "k".to_owned(), lock: "a".to_owned(), ttl: TTL };
+        let failed = Answer::Failed { code: "ServiceUnavailable".to_owned(), unknown: false };
+        script.call(100, acquire, 700, failed);
+        script.ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(locked(98), [Invariant::BackInTime]);
+    assert_eq!(locked(100), []);
+    assert_eq!(locked(700), []);
+    assert_eq!(locked(701), [Invariant::BackInTime]);
+}
+
 #[test]
 fn seven_service_comes_back_in_time() {
     let healed = |served: u64| {

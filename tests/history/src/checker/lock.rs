@@ -277,6 +277,13 @@ impl Window {
             Call::Extend { ttl, .. } => (ttl, false),
             _ => return,
         };
+        let called = operation.called.steady;
+        if is_acquire && matches!(operation.answer(), Some(Answer::Failed { .. })) {
+            // It may have been carried out and taken back before its caller was told, as where no replica
+            // confirms it.
+            self.from = Some(self.from.map_or(called, |from| from.min(called)));
+            self.until = self.until.max(operation.over_at());
+        }
         let known = if operation.is_unknown() {
             gone + micros(limits.in_flight)
         } else if matches!(
@@ -289,7 +296,6 @@ impl Window {
         };
         self.until = self.until.max(known + ttl * 1000 + micros(TIME_TOLERANCE + limits.orphan));
         if is_acquire {
-            let called = operation.called.steady;
             self.from = Some(self.from.map_or(called, |from| from.min(called)));
         }
     }
