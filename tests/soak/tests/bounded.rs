@@ -16,7 +16,10 @@ const STORES: [[&str; 3]; 2] =
 static ONE_TEST_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs each, all at once; says what was wrong.
-fn side_by_side<T: Copy + Send>(all: &[T], run: impl Fn(T) -> Result<()> + Sync) -> Vec<String> {
+fn side_by_side<T: Copy + Send + Sync>(
+    all: &[T],
+    run: impl Fn(T) -> Result<()> + Sync,
+) -> Vec<String> {
     let run = &run;
     thread::scope(|scope| {
         let runs: Vec<_> = all.iter().map(|it| scope.spawn(move || run(*it))).collect();

@@ -44,6 +44,7 @@ pub(super) fn check() -> Result<()> {
 
 /// What the page tells of a report.
 struct Report {
+    store: String,
     server: String,
     operations: u64,
     granted: u64,
@@ -63,6 +64,7 @@ fn read(path: &Path) -> Result<Report> {
         .map(|(kind, count)| Ok((kind.clone(), count.as_u64().context("a number")?)))
         .collect::<Result<_>>()?;
     Ok(Report {
+        store: report["store"].as_str().context("a store")?.to_owned(),
         server: report["versions"]["server"].as_str().context("a server")?.to_owned(),
         operations: number("operations")?,
         granted: number("granted")?,
@@ -77,19 +79,18 @@ fn read(path: &Path) -> Result<Report> {
 impl Report {
     /// Its row in the table of runs, and its row in the table of faults.
     fn rows(&self) -> [String; 2] {
-        let Self { server, minutes, .. } = self;
-        let (seconds, tenths) =
-            (self.longest_outage_ms / 1000, self.longest_outage_ms % 1000 / 100);
+        let Self { store, server, minutes, .. } = self;
         let kinds = self.by_kind.iter().map(|(kind, count)| format!("{} {kind}", spaced(*count)));
         [
             format!(
-                "| {server} | {minutes} min | {} | {} | {} | {seconds}.{tenths} s | {} |",
+                "| {store} | {server} | {minutes} min | {} | {} | {} | {} ms | {} |",
                 spaced(self.operations),
                 spaced(self.granted),
                 spaced(self.faults),
+                spaced(self.longest_outage_ms),
                 self.violations
             ),
-            format!("| {server} | {} |", kinds.collect::<Vec<_>>().join(", ")),
+            format!("| {store} | {} |", kinds.collect::<Vec<_>>().join(", ")),
         ]
     }
 }
@@ -117,14 +118,14 @@ mod tests {
         let file = folder.path().join("redis.json");
         fs::write(
             &file,
-            r#"{"operations":1234567,"granted":999,"faults":2000,"faults_by_kind":{"Cut":1999,"Killed":1},
+            r#"{"store":"redis","operations":1234567,"granted":999,"faults":2000,"faults_by_kind":{"Cut":1999,"Killed":1},
             "longest_outage_ms":6780,"seconds":301,"violations":[],"versions":{"server":"Redis 7.0.15"}}"#,
         )?;
         assert_eq!(
             read(&file)?.rows(),
             [
-                "| Redis 7.0.15 | 6 min | 1 234 567 | 999 | 2 000 | 6.7 s | 0 |",
-                "| Redis 7.0.15 | 1 999 Cut, 1 Killed |"
+                "| redis | Redis 7.0.15 | 6 min | 1 234 567 | 999 | 2 000 | 6 780 ms | 0 |",
+                "| redis | 1 999 Cut, 1 Killed |"
             ]
         );
         Ok(())
