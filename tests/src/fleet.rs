@@ -1,17 +1,27 @@
-//! A fleet: programs that count registers up under locks, some of them carelessly.
+//! A fleet: programs that count registers up under locks, some of them carelessly, and programs that use
+//! recipes; and the stores that they do it on.
 
+pub mod recipes;
+pub mod stores;
+
+mod flawed;
+mod member;
+mod skew;
 mod work;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use syncguard::DynBackend;
+use anyhow::{Context as _, Result, ensure};
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::postgres::deadpool_postgres::Pool;
 use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
+use syncguard::{DynBackend, acquire};
 
+pub use flawed::{Flaw, Flawed};
+pub use member::{Member, Role};
+pub use skew::Skew;
 pub use work::{Plan, key, longest_ttl, work};
 
 /// A backend on a real store, with timeouts that fit a run of seconds.
@@ -31,43 +41,88 @@ impl Connected {
     }
 }
 
-/// Connects to `redis://…`, `redis-cluster://…`, `postgres://…`, `sqlite:FILE`, or the emulator at `firestore://HOST:PORT/PROJECT`.
+/// Connects to `redis://…`, `redis-cluster://…`, `postgres://…`, `pgbouncer://…` (PostgreSQL through a
+/// pooler), `sqlite:FILE`, or the emulator at `firestore://HOST:PORT/PROJECT`.
 ///
 /// # Errors
 ///
 /// When the store cannot be reached.
 pub async fn connect(url: &str) -> Result<Connected> {
-    let bound = Duration::from_secs(1);
-    let (scheme, _) = url.split_once(':').context("a URL")?;
+    connect_by(url, None).await
+}
+
+/// [`connect`] with a clock that is off, where locks live by the clocks of clients.
+///
+/// # Errors
+///
+/// When the store cannot be reached.
+pub async fn connect_by(url: &str, clock: Option<Skew>) -> Result<Connected> {
+    let (scheme, rest) = url.split_once(':').context("a URL")?;
     let (backend, pool) = match scheme {
         "redis" | "redis-cluster" => {
-            let options = RedisOptions::new().with_command_timeout(bound);
+            let options = RedisOptions::new().with_command_timeout(BOUND);
             (DynBackend::new(RedisBackend::connect_with(url, options).await?), None)
         }
-        "postgres" => {
-            let options =
-                PostgresOptions::new().with_pool_wait_timeout(bound).with_statement_timeout(bound);
-            let options = options.with_pool_size(4).with_connect_timeout(bound);
-            let backend = PostgresBackend::connect_with(url, options).await?;
+        "postgres" | "pgbouncer" => {
+            let options = PostgresOptions::new()
+                .with_pool_wait_timeout(BOUND)
+                .with_statement_timeout(BOUND)
+                .with_pool_size(4)
+                .with_connect_timeout(BOUND)
+                .with_unprepared_statements(scheme == "pgbouncer");
+            let url = format!("postgres:{rest}");
+            let backend = PostgresBackend::connect_with(&url, options).await?;
             let pool = backend.pool().clone();
             (DynBackend::new(backend), Some(pool))
         }
         "sqlite" => {
-            let options = SqliteOptions::new().with_operation_timeout(bound);
+            let options = SqliteOptions::new().with_operation_timeout(BOUND);
             (DynBackend::new(SqliteBackend::connect_with(url, options).await?), None)
         }
         _ => {
             let Emulated { host_port, project } = Emulated::parse(url)?;
-            let options = FirestoreOptions::new()
+            let mut options = FirestoreOptions::new()
                 .with_emulator(host_port)
-                .with_request_timeout(bound)
-                .with_operation_timeout(2 * bound);
+                .with_request_timeout(BOUND)
+                .with_operation_timeout(2 * BOUND);
+            if let Some(clock) = clock {
+                options = options.with_clock(move || clock.now());
+            }
             let url = format!("firestore://{project}");
             (DynBackend::new(FirestoreBackend::connect_with(&url, options).await?), None)
         }
     };
     Ok(Connected { backend, pool })
 }
+
+/// Waits until a store answers quickly: the emulator's first answers take seconds on a busy machine, longer than
+/// anybody waits later.
+///
+/// # Errors
+///
+/// When it stays slow for a minute.
+pub fn warm_up(url: &str) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (started, mut quick) = (Instant::now(), 0);
+        let backend = connect(url).await?.backend;
+        while quick < 5 {
+            ensure!(started.elapsed() < Duration::from_secs(60), "the store stays slow");
+            let asked = Instant::now();
+            let taken = acquire(&backend, "warm-up").await;
+            if let Ok(guard) = taken
+                && guard.release().await.is_ok()
+                && asked.elapsed() < Duration::from_millis(200)
+            {
+                quick += 1;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The longest that a request may take.
+const BOUND: Duration = Duration::from_secs(1);
 
 /// A database of an emulator, as the tests write it.
 pub(crate) struct Emulated<'a> {

@@ -20,7 +20,7 @@ use syncguard::Fence;
 pub use firestore::emulator_client;
 pub use postgres::POSTGRES_SCHEMA;
 
-use crate::history::{Answer, Call, Entry, Recorder};
+use syncguard_history::{Answer, Call, Entry, Recorder};
 
 /// What a register holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 mod clippy;
 mod deny;
 mod doc;
+mod figures;
 mod package;
 mod tidy;
 mod tree;
@@ -31,6 +32,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
     report.check("tidy", tidy::check);
     report.check("workflows", workflows::check);
+    report.check("figures", figures::check);
     for rule in tree::RULES {
         report.check(&format!("tree {}", rule.name()), || rule.check());
     }

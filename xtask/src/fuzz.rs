@@ -1,40 +1,86 @@
 //! `cargo xtask fuzz`
 
+use std::fs;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use crate::cargo::{cargo, output, run as run_command};
+use crate::cargo::{cargo, output, root, run as run_command, target as target_folder};
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// For how long each target runs
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = SECONDS)]
     seconds: u32,
+    /// Only targets whose names contain one of these
+    names: Vec<String>,
 }
 
-/// Where the targets are.
-const FOLDER: &str = "crates/syncguard-core/fuzz";
+const SECONDS: u32 = 60;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seconds: SECONDS, names: Vec::new() }
+    }
+}
+
+/// Where the targets are, and below them in `corpus` the inputs that are kept.
+const FOLDERS: [&str; 2] = ["crates/syncguard-core/fuzz", "tests/fuzz"];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let toolchains = output(Command::new("rustup").args(["toolchain", "list"]));
-    let nightly = toolchains.context("rustup is missing, and so is the nightly toolchain")?;
-    ensure!(
-        nightly.lines().any(|name| name.starts_with("nightly")),
-        "the nightly toolchain is missing: rustup toolchain install nightly"
-    );
     output(&mut cargo(["fuzz", "--version"]))
         .context("cargo-fuzz is missing: cargo install --locked cargo-fuzz")?;
-
-    let targets = output(&mut cargo(["+nightly", "fuzz", "list", "--fuzz-dir", FOLDER]))?;
-    ensure!(!targets.trim().is_empty(), "there is no fuzz target in {FOLDER}");
-    for target in targets.lines() {
-        let limit = format!("-max_total_time={}", options.seconds);
-        println!("\n{target} for {} s", options.seconds);
-        let mut fuzz = cargo(["+nightly", "fuzz", "run", "--fuzz-dir", FOLDER]);
-        run_command(fuzz.args([target, "--", &limit]))
-            .with_context(|| format!("fuzz target {target}"))?;
+    let has_nightly = has_nightly();
+    if !has_nightly {
+        println!(
+            "no nightly toolchain: without the address sanitizer, on the compiler that is there"
+        );
+    }
+    for folder in FOLDERS {
+        let targets = output(&mut fuzz(has_nightly).args(["list", "--fuzz-dir", folder]))?;
+        ensure!(!targets.trim().is_empty(), "there is no fuzz target in {folder}");
+        let wanted = |target: &&str| {
+            options.names.is_empty() || options.names.iter().any(|name| target.contains(name))
+        };
+        for target in targets.lines().filter(wanted) {
+            println!("\n{target} for {} s", options.seconds);
+            run_target(folder, target, has_nightly, options.seconds)
+                .with_context(|| format!("fuzz target {target}"))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_target(folder: &str, target: &str, has_nightly: bool, seconds: u32) -> Result<()> {
+    let mut command = fuzz(has_nightly);
+    command.args(["run", "--fuzz-dir", folder]);
+    if !has_nightly {
+        command.args(["--sanitizer", "none"]);
+    }
+    // New inputs go here, so that what is kept stays small.
+    let found = target_folder().join("fuzz-corpus").join(target);
+    fs::create_dir_all(&found)?;
+    command.arg(target).arg(&found);
+    let kept = root().join(folder).join("corpus").join(target);
+    if kept.is_dir() {
+        command.arg(&kept);
+    }
+    run_command(command.args(["--", &format!("-max_total_time={seconds}")]))
+}
+
+/// `cargo fuzz`, by a compiler that takes what it needs.
+fn fuzz(has_nightly: bool) -> Command {
+    if has_nightly {
+        return cargo(["+nightly", "fuzz"]);
+    }
+    let mut command = cargo(["fuzz"]);
+    command.env("RUSTC_BOOTSTRAP", "1");
+    command
+}
+
+/// One that is installed: rustup would fetch one that is not.
+fn has_nightly() -> bool {
+    let toolchains = output(Command::new("rustup").args(["toolchain", "list"]));
+    toolchains.is_ok_and(|all| all.lines().any(|name| name.starts_with("nightly")))
 }

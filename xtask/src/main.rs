@@ -16,6 +16,7 @@ mod fuzz;
 mod metadata;
 mod release_check;
 mod services;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ enum Command {
     Fresh(fresh::Options),
     /// Runs each fuzz target for a while
     Fuzz(fuzz::Options),
+    /// Runs fleets on real stores, and on a simulated one, while all goes wrong that can
+    Soak(soak::Options),
     /// Says what a release still lacks
     ReleaseCheck(release_check::Options),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Fresh(options) => fresh::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Soak(options) => soak::run(&options),
         Command::ReleaseCheck(options) => release_check::run(&options),
     };
     match done {

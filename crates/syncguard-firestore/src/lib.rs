@@ -173,6 +173,9 @@ mod document;
 mod drift;
 mod error;
 mod extend;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod inner;
 mod inventory;
 mod is_locked;

@@ -164,6 +164,9 @@ mod drain;
 mod durability;
 mod error;
 mod extend;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod inner;
 mod inventory;
 mod is_locked;

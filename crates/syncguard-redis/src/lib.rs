@@ -236,6 +236,9 @@ mod early_timer;
 mod error;
 mod everywhere;
 mod extend;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod inner;
 mod inventory;
 mod is_locked;

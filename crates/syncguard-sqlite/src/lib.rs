@@ -104,6 +104,9 @@ mod file;
 mod file_system;
 mod fork;
 #[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(feature = "test-util")]
 mod gate;
 mod inner;
 mod inventory;

@@ -96,5 +96,8 @@ pub mod from_typescript {}
 #[doc = shown!("## The store is down", "../tests/own_code/failing_store.rs")]
 pub mod testing {}
 
+#[doc = include_str!("guide/how_it_is_tested.md")]
+pub mod how_it_is_tested {}
+
 #[doc = include_str!("guide/design.md")]
 pub mod design {}

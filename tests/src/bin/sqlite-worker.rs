@@ -9,18 +9,18 @@
 #![allow(clippy::print_stdout, reason = "its parent reads it")]
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rusqlite::{Connection, TransactionBehavior};
 use rustix::time::{ClockId, clock_gettime};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{
     AcquireRequest, AcquireResult, ErrorCode, Fence, LockBackend as _, LockError, ReleaseRequest,
 };
-use syncguard_tests::random::Random;
+use syncguard_history::Random;
+use syncguard_tests::fleet::stores::keep_out;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -91,18 +91,6 @@ fn note(mut log: &File, what: char, key: &str, fence: Fence) -> Result<()> {
     let now = clock_gettime(ClockId::Monotonic);
     let line = format!("{what} {key} {} {}{:09}\n", fence.get(), now.tv_sec, now.tv_nsec);
     Ok(log.write_all(line.as_bytes())?)
-}
-
-fn keep_out(file: &Path) -> Result<()> {
-    let mut connection = Connection::open(file)?;
-    connection.busy_timeout(Duration::from_secs(10))?;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction.execute("INSERT INTO fences VALUES ('half done', 7)", ())?;
-    println!("in");
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    transaction.rollback()?;
-    println!("out");
-    Ok(())
 }
 
 async fn try_once(file: &Path) -> Result<Fence, LockError> {

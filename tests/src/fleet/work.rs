@@ -9,8 +9,8 @@ use syncguard::{
     TIME_TOLERANCE, acquire, lock,
 };
 
-use crate::random::Random;
 use crate::register::Registers;
+use syncguard_history::Random;
 
 /// What is done, and with how much chance.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,10 @@
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use syncguard_history::Random;
 use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
-use syncguard_tests::random::Random;
 
 use crate::stores::Stores;
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use syncguard::TIME_TOLERANCE;
+use syncguard_history::{Answer, Call, Entry, Fault, History};
 use syncguard_test_services::proxy::FaultProxy;
-use syncguard_tests::history::{Answer, Call, Entry, Fault, History};
 
 use crate::recipes::{BUSY, Granted, Stage, Worker, granted, on_each_store};
-use crate::stores::Store;
+use syncguard_tests::fleet::stores::Store;
 
 const TTL: Duration = Duration::from_millis(1_500);
 const KEY: &str = "leader";

@@ -3,12 +3,9 @@
 
 #![allow(clippy::print_stdout, reason = "figures and seeds for a human eye")]
 
-mod chaos;
 mod election;
 mod min_hold;
-mod processes;
 mod recipes;
 mod semaphore;
 mod shaky;
-mod stores;
 mod tasks;

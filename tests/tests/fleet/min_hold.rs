@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::recipes::{Stage, granted, on_each_store};
-use crate::stores::Store;
+use syncguard_tests::fleet::stores::Store;
 
 /// As the workers have it.
 const PERIOD_MS: u64 = 2_000;

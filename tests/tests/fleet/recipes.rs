@@ -6,14 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use syncguard::acquire;
+use syncguard_history::{Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check};
 use syncguard_test_services::process::ServerProcess;
-use syncguard_tests::fleet::connect;
-use syncguard_tests::history::{
-    Answer, Call, Entry, Fault, History, Limits, Moment, Recorder, check,
-};
+use syncguard_tests::fleet::warm_up;
 
-use crate::stores::{Server, Store};
+use syncguard_tests::fleet::stores::{Server, Store};
 
 /// What is due on a machine that has something else to do as well.
 pub(crate) const BUSY: Duration = Duration::from_secs(3);
@@ -28,8 +25,8 @@ pub(crate) fn on_each_store(test: fn(&Store, &Path) -> Result<String>) {
     thread::scope(|scope| {
         let runs = stores.map(|(name, start)| {
             scope.spawn(move || -> Result<()> {
-                let (store, folder) = (Store::new(start()?)?, tempfile::tempdir()?);
-                warm_up(&store)?;
+                let (store, folder) = (Store::new(start()?), tempfile::tempdir()?);
+                warm_up(&store.direct())?;
                 match test(&store, folder.path()) {
                     Ok(report) => println!("{name}: {report}"),
                     Err(error) => bail!("{name}, {}: {error:#}", folder.keep().display()),
@@ -41,27 +38,6 @@ pub(crate) fn on_each_store(test: fn(&Store, &Path) -> Result<String>) {
         let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
         assert!(errors.is_empty(), "{errors:#?}");
     });
-}
-
-/// The emulator's first answers take seconds on a busy machine: longer than what is tested here may take.
-fn warm_up(store: &Store) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let (started, mut quick) = (Instant::now(), 0);
-        let backend = connect(&store.direct()).await?.backend;
-        while quick < 5 {
-            ensure!(started.elapsed() < Duration::from_secs(60), "the store stays slow");
-            let asked = Instant::now();
-            let taken = acquire(&backend, "warm-up").await;
-            if let Ok(guard) = taken
-                && guard.release().await.is_ok()
-                && asked.elapsed() < Duration::from_millis(200)
-            {
-                quick += 1;
-            }
-        }
-        Ok(())
-    })
 }
 
 /// One of the processes.

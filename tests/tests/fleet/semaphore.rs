@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use syncguard::recipes::Semaphore;
 use syncguard::{AcquisitionOptions, TIME_TOLERANCE};
+use syncguard_history::{Entry, Fault, Invariant, Limits, check};
 use syncguard_tests::fleet::connect;
-use syncguard_tests::history::{Entry, Fault, Invariant, Limits, check};
 
 use crate::recipes::{BUSY, Stage, granted, on_each_store};
-use crate::stores::{Server, Store};
+use syncguard_tests::fleet::stores::{Server, Store};
 
 const TTL: Duration = Duration::from_secs(1);
 const KEY: &str = "downloads";
@@ -91,7 +91,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
 /// The planted flaw: a process that counts one slot more than is allowed is found by its record.
 #[test]
 fn a_process_that_counts_wrong_is_found() -> Result<()> {
-    let (store, folder) = (Store::new(Server::redis()?)?, tempfile::tempdir()?);
+    let (store, folder) = (Store::new(Server::redis()?), tempfile::tempdir()?);
     let mut stage = Stage::new(folder.path())?;
     let workers = [PERMITS, PERMITS + 1]
         .map(|permits| stage.start("semaphore", &store.direct(), &arguments(permits)));

@@ -13,8 +13,8 @@ use syncguard::{
     LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
     WatchRequest,
 };
-use syncguard_tests::history::{Entry, Fault, Recorder};
-use syncguard_tests::random::Random;
+use syncguard_history::Random;
+use syncguard_history::{Entry, Fault, Recorder};
 use tokio::time::Instant;
 
 /// What a backend can do wrong.

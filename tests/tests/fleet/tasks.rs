@@ -4,12 +4,10 @@
 use std::time::{Duration, Instant};
 
 use syncguard::{CancellationToken, DynBackend, IsLockedRequest, LockBackend as _, TIME_TOLERANCE};
+use syncguard_history::Random;
+use syncguard_history::Recording;
+use syncguard_history::{Clock, Entry, Fault, Floors, History, Invariant, Limits, Recorder, check};
 use syncguard_tests::fleet::{Plan, key, longest_ttl, work};
-use syncguard_tests::history::{
-    Clock, Entry, Fault, Floors, History, Invariant, Limits, Recorder, check,
-};
-use syncguard_tests::random::Random;
-use syncguard_tests::recording::Recording;
 use syncguard_tests::register::{Memory, Registers};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use syncguard_history::Recording;
+use syncguard_history::{Clock, Invariant, Limits, Recorder, check};
 use syncguard_redis::{
     AcquireRequest, AcquireResult, LockBackend as _, LockError, RedisBackend, ReleaseRequest,
 };
-use syncguard_tests::history::{Clock, Invariant, Limits, Recorder, check};
-use syncguard_tests::recording::Recording;
 
 /// Everything that was asked of one key.
 #[derive(Clone)]

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
+use syncguard_history::Random;
 use syncguard_sqlite::{
     AcquireRequest, AcquireResult, LockBackend as _, LookupRequest, ReleaseRequest,
 };
-use syncguard_tests::random::Random;
 
 use crate::support::{File, HOUR, worker};
 

@@ -38,10 +38,20 @@ impl PgBouncer {
     ///
     /// When PgBouncer is missing or does not start; with the end of its log.
     pub fn start(postgres: &PostgresServer, mode: PoolMode) -> Result<Self> {
+        Self::start_with(postgres, mode, DEFAULT_LOGIN_RETRY)
+    }
+
+    /// A pooler that tries again after so many seconds when it could not log in to its server
+    /// (`server_login_retry`), instead of PgBouncer's 15.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(postgres: &PostgresServer, mode: PoolMode, retry: u16) -> Result<Self> {
         let mut pooler =
             Self { process: None, port: ports::free()?, folder: scratch::folder("pgbouncer")? };
         hand_over(pooler.folder.path())?;
-        pooler.configure(postgres, mode)?;
+        pooler.configure(postgres, mode, retry)?;
         pooler.launch()?;
         Ok(pooler)
     }
@@ -98,7 +108,7 @@ impl PgBouncer {
         super::psql(self.port, "pgbouncer", command)
     }
 
-    fn configure(&self, postgres: &PostgresServer, mode: PoolMode) -> Result<()> {
+    fn configure(&self, postgres: &PostgresServer, mode: PoolMode, retry: u16) -> Result<()> {
         let folder = self.folder.path();
         let users = folder.join("users.txt");
         private_file(&users, &format!("\"{USER}\" \"{}\"\n", PostgresServer::PASSWORD))?;
@@ -113,7 +123,8 @@ impl PgBouncer {
              auth_type = {authentication}\n\
              auth_file = {users}\n\
              admin_users = {USER}\n\
-             ignore_startup_parameters = extra_float_digits\n",
+             ignore_startup_parameters = extra_float_digits\n\
+             server_login_retry = {retry}\n",
             server = postgres.port(),
             port = self.port,
             mode = match mode {
@@ -146,5 +157,7 @@ const PGBOUNCER: Program = Program {
     otherwise: "install PgBouncer, so that pgbouncer is on PATH",
 };
 
+/// Seconds.
+const DEFAULT_LOGIN_RETRY: u16 = 15;
 const NOT_RUNNING: &str = "this PgBouncer is not running";
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,9 +1,9 @@
 //! How the work is spread.
 
 use anyhow::Result;
+use syncguard_history::Random;
 use syncguard_redis::{LockBackend as _, ReleaseRequest};
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::random::Random;
 use tokio::task::JoinSet;
 
 use super::{connect, each, reset};

@@ -6,16 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use syncguard_history::Random;
+use syncguard_history::Recording;
+use syncguard_history::{Clock, Entry, Fault, Invariant, Limits, Recorder, Violation, check};
 use syncguard_redis::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LockBackend, LockError,
     RedisBackend, RedisOptions, ReleaseRequest,
 };
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::history::{
-    Clock, Entry, Fault, Invariant, Limits, Recorder, Violation, check,
-};
-use syncguard_tests::random::Random;
-use syncguard_tests::recording::Recording;
 use tokio::task::JoinHandle;
 
 const KEYS: u64 = 60;

@@ -7,12 +7,12 @@ mod load;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use syncguard_history::{Fault, Invariant};
 use syncguard_redis::{
     ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, RedisOptions, ReleaseRequest,
     WaitReplicas,
 };
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::history::{Fault, Invariant};
 use tokio::task::block_in_place;
 
 use self::load::Load;

@@ -1,0 +1,15 @@
+//! What reads text, for the fuzz targets of this repository.
+
+use syncguard_core::LockError;
+
+use crate::config::SqliteOptions;
+use crate::url;
+
+/// Reads a URL as `connect` does, and connects to nothing.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a URL that `connect` refuses.
+pub fn read_url(url: &str) -> Result<(), LockError> {
+    url::parse(url, SqliteOptions::new()).map(drop)
+}

@@ -1,0 +1,37 @@
+//! URLs.
+
+use syncguard_redis::{ErrorCode, LockError};
+
+/// Any text, and any text around a password: it is read or refused in words, and the password is not in them.
+pub fn check_url(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    // It would be read, and it may be a device that never ends.
+    if text.contains("sslrootcert") {
+        return;
+    }
+    let secret = "Xq7ZkV";
+    for scheme in
+        ["redis", "rediss", "redis-cluster", "redis-sentinel", "postgres", "firestore", "sqlite"]
+    {
+        check(&format!("{scheme}:{text}"), None);
+        check(&format!("{scheme}://u:{secret}{text}"), Some(secret));
+        check(&format!("{scheme}://u:{secret}@h{text}"), Some(secret));
+        check(&format!("{scheme}://h/x?password={secret}&{text}"), Some(secret));
+    }
+    check(text, None);
+}
+
+fn check(url: &str, secret: Option<&str>) {
+    let readers: [fn(&str) -> Result<(), LockError>; 4] = [
+        syncguard_redis::fuzzing::read_url,
+        syncguard_postgres::fuzzing::read_url,
+        syncguard_firestore::fuzzing::read_url,
+        syncguard_sqlite::fuzzing::read_url,
+    ];
+    for read in readers {
+        let Err(error) = read(url) else { continue };
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
+        let shown = format!("{error} {error:?}");
+        assert!(secret.is_none_or(|secret| !shown.contains(secret)), "{shown}");
+    }
+}

@@ -1,0 +1,94 @@
+//! After each fault somebody is served in time, if anybody asks.
+
+use std::sync::Arc;
+
+use super::found::Found;
+use super::micros;
+use crate::event::{Entry, Fault};
+use crate::invariant::{Invariant, Limits};
+use crate::operation::Operation;
+
+#[derive(Debug, Default)]
+pub(super) struct Service {
+    /// Ends of faults that are not judged yet.
+    heals: Vec<Heal>,
+    /// Ends of faults since which nobody was served.
+    outages: Vec<u64>,
+    longest: u64,
+}
+
+#[derive(Debug)]
+struct Heal {
+    at: u64,
+    until: u64,
+    is_asked: bool,
+    is_served: bool,
+    /// The server was stopped: then nobody can be served, and the time counts from its end.
+    is_stopped: bool,
+    asked: Vec<Arc<Operation>>,
+}
+
+impl Service {
+    pub(super) fn note(&mut self, at: u64, note: &Entry, limits: &Limits) {
+        match note {
+            Entry::Healed => {
+                let until = at + micros(limits.outage);
+                let (is_asked, is_served, is_stopped) = (false, false, false);
+                let asked = Vec::new();
+                self.heals.push(Heal { at, until, is_asked, is_served, is_stopped, asked });
+                self.outages.push(at);
+            }
+            Entry::Fault(Fault::ServerStopped) => {
+                for heal in &mut self.heals {
+                    heal.is_stopped |= (heal.at..=heal.until).contains(&at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn called(&mut self, operation: &Operation) {
+        let at = operation.called.steady;
+        for heal in self.heals.iter_mut().filter(|_| operation.is_about_a_lock()) {
+            heal.is_asked |= (heal.at..=heal.until).contains(&at);
+        }
+    }
+
+    pub(super) fn closes(&mut self, operation: &Arc<Operation>) {
+        if self.heals.is_empty() && self.outages.is_empty() || !operation.is_about_a_lock() {
+            return;
+        }
+        let (called, answered) = (operation.called.steady, operation.over_at());
+        for heal in &mut self.heals {
+            if (heal.at..=heal.until).contains(&called) {
+                heal.is_served |= operation.is_served() && answered <= heal.until;
+                if heal.asked.len() < 5 {
+                    heal.asked.push(Arc::clone(operation));
+                }
+            }
+        }
+        if operation.is_served() {
+            for healed in self.outages.extract_if(.., |healed| *healed <= called) {
+                self.longest = self.longest.max(answered - healed);
+            }
+        }
+    }
+
+    /// Everything before `now` is known.
+    pub(super) fn judge(&mut self, now: u64, limits: &Limits, found: &mut Found) {
+        while self.heals.first().is_some_and(|heal| heal.until < now) {
+            let heal = self.heals.remove(0);
+            if heal.is_asked && !heal.is_served && !heal.is_stopped {
+                let what = format!(
+                    "no service within {:?} after the fault of {} us",
+                    limits.outage, heal.at
+                );
+                found.add(Invariant::BackInTime, what, heal.asked);
+            }
+        }
+    }
+
+    pub(super) fn longest_outage_ms(&self) -> u64 {
+        self.longest / 1000
+    }
+}

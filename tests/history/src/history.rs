@@ -1,0 +1,132 @@
+//! A whole run.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::checker::Checker;
+use crate::counts::Counts;
+use crate::event::{Entry, Line, Moment};
+use crate::invariant::{Limits, Violation};
+use crate::operation::Operation;
+
+/// All that was recorded of a run.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In the order of the calls.
+    pub operations: Vec<Operation>,
+    /// What went wrong on purpose, and what was found in the end.
+    pub notes: Vec<(Moment, Entry)>,
+}
+
+impl History {
+    /// Puts lines together, in the order each process wrote its own.
+    ///
+    /// # Errors
+    ///
+    /// For an answer without a call.
+    pub fn new(lines: impl IntoIterator<Item = Line>) -> Result<Self> {
+        let mut history = Self::default();
+        let mut open = HashMap::new();
+        for Line { at, process, entry } in lines {
+            match entry {
+                Entry::Called { number, call } => {
+                    open.insert((process.clone(), number), history.operations.len());
+                    let operation = Operation { process, number, call, called: at, answered: None };
+                    history.operations.push(operation);
+                }
+                Entry::Answered { number, answer } => {
+                    let index = open.remove(&(process, number));
+                    let index = index.context("an answer without a call")?;
+                    history.operations[index].answered = Some((at, answer));
+                }
+                note => history.notes.push((at, note)),
+            }
+        }
+        history.operations.sort_by_key(|operation| operation.called);
+        history.notes.sort_by_key(|(at, _)| *at);
+        Ok(history)
+    }
+
+    /// Reads all files `*.jsonl` of a folder.
+    ///
+    /// # Errors
+    ///
+    /// For a folder or a line that cannot be read; a last line that a SIGKILL has torn is passed over.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let mut lines = Vec::new();
+        for file in fs::read_dir(folder)? {
+            let path = file?.path();
+            if path.extension().is_none_or(|extension| extension != "jsonl") {
+                continue;
+            }
+            let text = fs::read_to_string(&path)?;
+            let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+            for line in whole.lines() {
+                let line = serde_json::from_str(line);
+                lines.push(line.with_context(|| format!("a line of {}", path.display()))?);
+            }
+        }
+        ensure!(!lines.is_empty(), "no history in {}", folder.display());
+        Self::new(lines)
+    }
+
+    /// The lines again, in the order of their times.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        let notes = self.notes.iter().map(|(at, note)| Line {
+            at: *at,
+            process: "notes".to_owned(),
+            entry: note.clone(),
+        });
+        let operations = self.operations.iter().flat_map(|operation| {
+            let Operation { process, number, call, called, answered } = operation;
+            let line = |at: Moment, entry| Line { at, process: process.clone(), entry };
+            let called = line(*called, Entry::Called { number: *number, call: call.clone() });
+            let answered = answered.as_ref().map(|(at, answer)| {
+                line(*at, Entry::Answered { number: *number, answer: answer.clone() })
+            });
+            [Some(called), answered].into_iter().flatten()
+        });
+        let mut lines: Vec<Line> = notes.chain(operations).collect();
+        lines.sort_by_key(Line::order);
+        lines
+    }
+
+    /// Counts what happened.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for operation in &self.operations {
+            counts.operation(operation);
+        }
+        for (_, note) in &self.notes {
+            counts.note(note);
+        }
+        counts
+    }
+
+    /// The longest time from the end of a fault to the answer of the first call made after it that
+    /// was served, in milliseconds.
+    #[must_use]
+    pub fn longest_outage_ms(&self) -> u64 {
+        checked(self, &Limits::new()).longest_outage_ms()
+    }
+}
+
+fn checked(history: &History, limits: &Limits) -> Checker {
+    let mut checker = Checker::new(*limits);
+    for line in history.lines() {
+        checker.feed(line);
+    }
+    checker.advance(u64::MAX);
+    checker
+}
+
+/// All that is wrong with a history, sorted by invariant.
+#[must_use]
+pub fn check(history: &History, limits: &Limits) -> Vec<Violation> {
+    checked(history, limits).finish().violations
+}

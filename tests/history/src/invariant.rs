@@ -1,0 +1,91 @@
+//! The ten invariants, and what breaks them.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::operation::Operation;
+
+/// What must hold, whatever went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Invariant {
+    /// 1: the times for which holders of one key rely on it do not overlap.
+    HoldersTakeTurns = 1,
+    /// 2: by the store's clock, the lives of one key's locks do not overlap.
+    LocksTakeTurns = 2,
+    /// 3: the fences of a key are unique and grow in real-time order.
+    FencesGrow = 3,
+    /// 4: at most one release of a lock id succeeds.
+    ReleasedOnce = 4,
+    /// 5: a lock id that is over stays over.
+    OverForGood = 5,
+    /// 6: a register that rejects lower fences loses no update.
+    NoLostUpdate = 6,
+    /// 7: an orphan is free in time, and service is back in time after a fault.
+    BackInTime = 7,
+    /// 8: when all is quiet nothing is left.
+    NothingLeft = 8,
+    /// 9: never more hold a semaphore, by their own clocks, than it has permits.
+    PermitsAreCounted = 9,
+    /// 10: the work of a leader is told to stop before its time is over.
+    ToldInTime = 10,
+}
+
+/// How late is too late, and what cannot be known exactly.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// By how much the store's clock and ours may disagree, in what is compared across the two.
+    pub clocks: Duration,
+    /// How far apart the clocks may be by which locks live: not at all where a store has one clock.
+    pub drift: Duration,
+    /// How long after its caller was gone an acquire may still be carried out.
+    pub in_flight: Duration,
+    /// How long after expiry and tolerance a lock may still be seen.
+    pub orphan: Duration,
+    /// How long after a fault there may be no service.
+    pub outage: Duration,
+}
+
+impl Limits {
+    /// Those of the specification, for a store on this machine.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            clocks: Duration::from_millis(20),
+            drift: Duration::ZERO,
+            in_flight: Duration::from_secs(4),
+            orphan: Duration::from_millis(500),
+            outage: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A broken invariant, with the operations that prove it.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which one.
+    pub invariant: Invariant,
+    /// In words.
+    pub what: String,
+    /// What was called and answered.
+    pub proof: Vec<Operation>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {} ({:?}): {}", self.invariant as u8, self.invariant, self.what)?;
+        for Operation { process, number, call, called, answered } in &self.proof {
+            write!(f, "\n  {process}#{number} {called:?} {call:?} -> ")?;
+            match answered {
+                Some((at, answer)) => write!(f, "{at:?} {answer:?}")?,
+                None => write!(f, "no answer")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! Writing a history.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
+
+use crate::checker::Checker;
+use crate::event::{Answer, Call, Entry, Line, Moment};
+use crate::history::History;
+
+/// Where a history takes its times from.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The clocks of the machine, which all processes share.
+    Machine,
+    /// Tokio's, which may be paused, from when the clock was made on.
+    Tokio(Instant, SystemTime),
+}
+
+impl Clock {
+    /// Tokio's clock, from now on.
+    #[must_use]
+    pub fn tokio() -> Self {
+        Self::Tokio(Instant::now(), SystemTime::now())
+    }
+
+    fn now(&self) -> Moment {
+        let (steady, unix) = match self {
+            Self::Machine => {
+                let time = clock_gettime(ClockId::Monotonic);
+                let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
+                (seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs()), SystemTime::now())
+            }
+            Self::Tokio(since, unix) => (since.elapsed(), *unix + since.elapsed()),
+        };
+        let unix = unix.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Moment { steady: whole(steady.as_micros()), unix: whole(unix.as_millis()) }
+    }
+}
+
+fn whole(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// The part of a history that one process, or one task, writes. Clones write the same part.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    process: Arc<str>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    clock: Clock,
+    numbers: AtomicU64,
+    sink: Mutex<Sink>,
+}
+
+#[derive(Debug)]
+enum Sink {
+    File(File),
+    Memory(Vec<Line>),
+    Checked(Box<Checker>),
+}
+
+impl Recorder {
+    /// Writes to a new file, each line with one system call.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be made.
+    pub fn to_file(process: &str, path: &Path) -> Result<Self> {
+        let file = File::options().create(true).append(true).open(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self::new(process, Clock::Machine, Sink::File(file)))
+    }
+
+    /// Keeps the lines: see [`history`](Self::history).
+    #[must_use]
+    pub fn in_memory(clock: Clock) -> Self {
+        Self::new("main", clock, Sink::Memory(Vec::new()))
+    }
+
+    /// Checks the lines as they come, and keeps none: see [`checked`](Self::checked).
+    #[must_use]
+    pub fn checking(clock: Clock, checker: Checker) -> Self {
+        Self::new("main", clock, Sink::Checked(Box::new(checker)))
+    }
+
+    fn new(process: &str, clock: Clock, sink: Sink) -> Self {
+        let shared = Shared { clock, numbers: AtomicU64::new(0), sink: Mutex::new(sink) };
+        Self { process: process.into(), shared: Arc::new(shared) }
+    }
+
+    /// Writes to the same place under another name.
+    #[must_use]
+    pub fn named(&self, process: &str) -> Self {
+        Self { process: process.into(), shared: Arc::clone(&self.shared) }
+    }
+
+    /// Notes that an operation begins.
+    #[must_use]
+    pub fn call(&self, call: Call) -> Pending {
+        let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
+        self.note(Entry::Called { number, call });
+        Pending { recorder: self.clone(), number, answered: false }
+    }
+
+    /// Notes something else.
+    pub fn note(&self, entry: Entry) {
+        let mut sink = self.sink();
+        // Under the lock, so that the order of the lines is the order of their times.
+        let line = Line { at: self.shared.clock.now(), process: self.process.to_string(), entry };
+        match &mut *sink {
+            Sink::Memory(lines) => lines.push(line),
+            Sink::Checked(checker) => {
+                let now = line.at.steady;
+                checker.feed(line);
+                // What comes at the same time as this is still to come.
+                checker.advance(now);
+            }
+            Sink::File(file) => {
+                let text = serde_json::to_string(&line).expect("a line of JSON") + "\n";
+                file.write_all(text.as_bytes()).expect("a history that can be written");
+            }
+        }
+    }
+
+    /// What was recorded in memory until now.
+    #[must_use]
+    pub fn history(&self) -> History {
+        match &*self.sink() {
+            Sink::File(_) | Sink::Checked(_) => History::default(),
+            Sink::Memory(lines) => History::new(lines.iter().cloned()).expect("calls with answers"),
+        }
+    }
+
+    /// The checker to which the lines go, if they do.
+    pub fn checked<T>(&self, look: impl FnOnce(&mut Checker) -> T) -> Option<T> {
+        match &mut *self.sink() {
+            Sink::Checked(checker) => Some(look(checker)),
+            Sink::File(_) | Sink::Memory(_) => None,
+        }
+    }
+
+    fn sink(&self) -> MutexGuard<'_, Sink> {
+        self.shared.sink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An operation that is under way.
+#[derive(Debug)]
+pub struct Pending {
+    recorder: Recorder,
+    number: u64,
+    answered: bool,
+}
+
+impl Pending {
+    /// Notes the answer.
+    pub fn answer(mut self, answer: Answer) {
+        self.answered = true;
+        self.recorder.note(Entry::Answered { number: self.number, answer });
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if !self.answered {
+            let answer = Answer::Dropped;
+            self.recorder.note(Entry::Answered { number: self.number, answer });
+        }
+    }
+}

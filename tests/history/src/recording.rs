@@ -1,0 +1,130 @@
+//! A backend that writes a history of itself.
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
+    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
+    LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
+};
+
+use crate::event::{Answer, Call};
+use crate::recorder::Recorder;
+
+/// Any backend, with everything that its callers ask of it and hear from it on record.
+///
+/// What the backend does by itself, such as releasing what nobody waits for any more, is not seen.
+#[derive(Clone, Debug)]
+pub struct Recording<B> {
+    inner: B,
+    recorder: Recorder,
+}
+
+impl<B> Recording<B> {
+    /// Records what is done with this backend.
+    #[must_use]
+    pub fn new(inner: B, recorder: Recorder) -> Self {
+        Self { inner, recorder }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let pending = self.recorder.call(Call::Acquire {
+            key: request.key.expose().to_owned(),
+            lock: request.lock_id.hash_id().to_string(),
+            ttl: request.ttl.as_millis(),
+        });
+        let result = self.inner.acquire(request).await;
+        pending.answer(match &result {
+            Ok(AcquireResult::Acquired(lock)) => Answer::Acquired {
+                fence: lock.fence.get(),
+                expires_at: lock.expires_at.as_millis(),
+            },
+            Ok(AcquireResult::Locked(_)) => Answer::Locked,
+            Err(error) => failed(error),
+        });
+        result
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let lock = request.lock_id.hash_id().to_string();
+        let pending = self.recorder.call(Call::Release { lock });
+        let result = self.inner.release(request).await;
+        pending.answer(match &result {
+            Ok(ReleaseResult::NotHeld(_)) => Answer::NotHeld,
+            Ok(_) => Answer::Released,
+            Err(error) => failed(error),
+        });
+        result
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let lock = request.lock_id.hash_id().to_string();
+        let expected = request.expected_expiry.map(Timestamp::as_millis);
+        let ttl = request.ttl.as_millis();
+        let pending = self.recorder.call(Call::Extend { lock, ttl, expected });
+        let result = self.inner.extend(request).await;
+        pending.answer(match &result {
+            Ok(ExtendResult::Extended { expires_at }) => {
+                Answer::Extended { expires_at: expires_at.as_millis() }
+            }
+            Ok(ExtendResult::Mismatch { expires_at }) => {
+                Answer::Mismatch { expires_at: expires_at.as_millis() }
+            }
+            Ok(_) => Answer::NotHeld,
+            Err(error) => failed(error),
+        });
+        result
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        let pending = self.recorder.call(Call::IsLocked { key: request.key.expose().to_owned() });
+        let result = self.inner.is_locked(request).await;
+        pending.answer(match &result {
+            Ok(locked) => Answer::Is(*locked),
+            Err(error) => failed(error),
+        });
+        result
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        let pending = self.recorder.call(match &request.by {
+            LookupBy::Key(key) => Call::LookupKey { key: key.expose().to_owned() },
+            LookupBy::LockId(lock) => Call::LookupLock { lock: lock.hash_id().to_string() },
+        });
+        let result = self.inner.lookup(request).await;
+        pending.answer(match &result {
+            Ok(Some(info)) => Answer::Found {
+                lock: info.lock_id_hash().to_string(),
+                fence: info.fence.get(),
+                acquired_at: info.acquired_at.as_millis(),
+                expires_at: info.expires_at.as_millis(),
+            },
+            Ok(None) => Answer::Nothing,
+            Err(error) => failed(error),
+        });
+        result
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.inner.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        self.inner.inventory()
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.inner.capabilities()
+    }
+
+    fn client_state(&self) -> &ClientState {
+        self.inner.client_state()
+    }
+}
+
+fn failed(error: &LockError) -> Answer {
+    Answer::Failed { code: error.code().to_string(), unknown: error.is_outcome_unknown() }
+}

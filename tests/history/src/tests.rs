@@ -1,0 +1,486 @@
+//! A history by hand for each invariant that breaks it, beside a similar one that does not.
+
+mod long;
+mod shrunk;
+
+use super::{
+    Answer, Call, Checker, Counts, Entry, Fault, Floors, History, Invariant, Limits, Line, Moment,
+    check,
+};
+
+/// A history in the making. Times are in milliseconds, by both clocks.
+#[derive(Clone, Default)]
+struct Script {
+    lines: Vec<Line>,
+    operations: u64,
+}
+
+/// The store's clock at 0 ms.
+const EPOCH: u64 = 1_000_000;
+const TTL: u64 = 100;
+
+impl Script {
+    /// One that ends as it should.
+    fn new() -> Self {
+        let mut script = Self::default();
+        script.note(50_000, Entry::Quiet { live: 0, tasks: 0, borrowed: 0 });
+        script
+    }
+
+    fn note(&mut self, at: u64, entry: Entry) {
+        let at = Moment { steady: at * 1000, unix: EPOCH + at };
+        self.lines.push(Line { at, process: "p".to_owned(), entry });
+    }
+
+    fn call(&mut self, called: u64, call: Call, answered: u64, answer: Answer) -> &mut Self {
+        let number = self.operations;
+        self.operations += 1;
+        self.note(called, Entry::Called { number, call });
+        self.note(answered, Entry::Answered { number, answer });
+        self
+    }
+
+    /// An acquire that is granted a millisecond after it was called.
+    fn acquire(&mut self, at: u64, lock: &str, fence: u64) -> &mut Self {
+        let answer = Answer::Acquired { fence, expires_at: EPOCH + at + TTL };
+        self.ask(at, lock, answer)
+    }
+
+    fn ask(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
+        let (key, lock) = ("k".to_owned(), lock.to_owned());
+        self.call(at, Call::Acquire { key, lock, ttl: TTL }, at + 1, answer)
+    }
+
+    /// A permit of the semaphore `s` that is granted a millisecond after it was called.
+    fn permit(&mut self, at: u64, slot: u64, lock: &str) -> &mut Self {
+        let key = format!("s:permit:{slot}");
+        let answer = Answer::Acquired { fence: at + 1, expires_at: EPOCH + at + TTL };
+        self.call(at, Call::Acquire { key, lock: lock.to_owned(), ttl: TTL }, at + 1, answer)
+    }
+
+    fn semaphore(&mut self, permits: u64) -> &mut Self {
+        self.note(0, Entry::Semaphore { key: "s".to_owned(), permits });
+        self
+    }
+
+    fn release(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
+        self.call(at, Call::Release { lock: lock.to_owned() }, at + 1, answer)
+    }
+
+    fn extend(&mut self, at: u64, lock: &str, answer: Answer) -> &mut Self {
+        let call = Call::Extend { lock: lock.to_owned(), ttl: TTL, expected: None };
+        self.call(at, call, at + 1, answer)
+    }
+
+    fn claim(&mut self, at: u64, fence: u64, answer: Answer) -> &mut Self {
+        self.call(at, Call::Claim { register: "r".to_owned(), fence }, at + 1, answer)
+    }
+
+    fn write(&mut self, at: u64, fence: u64, value: u64, answer: Answer) -> &mut Self {
+        self.call(at, Call::Write { register: "r".to_owned(), fence, value }, at + 1, answer)
+    }
+
+    fn found(&mut self, value: u64, writes: u64) -> &mut Self {
+        self.note(40_000, Entry::Register { register: "r".to_owned(), value, writes });
+        self
+    }
+
+    fn history(&self) -> History {
+        History::new(self.lines.clone()).unwrap()
+    }
+
+    /// The invariants that it breaks, wherever it is cut.
+    fn broken(&self) -> Vec<Invariant> {
+        let violations = check(&self.history(), &Limits::new());
+        let whole: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        let lines = self.history().lines();
+        for cut in 0..lines.len() {
+            let mut checker = Checker::new(Limits::new());
+            // In what order they are fed makes no difference, as long as none comes too late.
+            for line in lines[..cut].iter().rev() {
+                checker.feed(line.clone());
+            }
+            checker.advance(lines[cut].at.steady);
+            for line in &lines[cut..] {
+                checker.feed(line.clone());
+            }
+            let parts = checker.finish().violations;
+            let parts: Vec<_> = parts.iter().map(|it| it.invariant).collect();
+            assert_eq!(parts, whole, "cut before line {cut}");
+        }
+        let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+        broken.dedup();
+        broken
+    }
+}
+
+fn failed() -> Answer {
+    Answer::Failed { code: "NetworkTimeout".to_owned(), unknown: true }
+}
+
+fn extended(at: u64) -> Answer {
+    Answer::Extended { expires_at: EPOCH + at + TTL }
+}
+
+#[test]
+fn turns_that_follow_each_other_are_fine() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).extend(50, "a", extended(50)).release(60, "a", Answer::Released);
+    script.acquire(62, "b", 2).ask(70, "c", Answer::Locked);
+    // `b` runs out, and is taken over after the tolerance.
+    script.ask(1100, "d", Answer::Locked).acquire(1162, "d", 3).release(1163, "b", Answer::NotHeld);
+    script.release(1164, "d", failed()).acquire(1170, "e", 4).release(1172, "e", Answer::Released);
+    script.release(1180, "d", Answer::NotHeld);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn one_holders_do_not_overlap() {
+    let mut script = Script::new();
+    // Extended, and then taken over before the end of the extension.
+    script.acquire(0, "a", 1).extend(90, "a", extended(90)).acquire(150, "b", 2);
+    let broken = script.broken();
+    assert_eq!(broken, [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns]);
+
+    // An extend that was not confirmed gives nothing to rely on.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).extend(90, "a", failed()).acquire(1101, "b", 2);
+    assert_eq!(script.broken(), []);
+}
+
+/// An extend for `ttl` that expects what the store said before.
+fn expecting(script: &mut Script, at: u64, ttl: u64, expected: u64, answer: Answer) {
+    let call = Call::Extend { lock: "a".to_owned(), ttl, expected: Some(EPOCH + expected) };
+    script.call(at, call, at + 1, answer);
+}
+
+#[test]
+fn one_and_two_a_late_extend_does_not_shorten_what_was_confirmed_since() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 20, 100, failed());
+    expecting(&mut script, 12, 3000, 100, Answer::Extended { expires_at: EPOCH + 3012 });
+    // The first one was carried out then, and the lock ended by it.
+    script.acquire(1100, "b", 2);
+    assert_eq!(script.broken(), [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns]);
+
+    // Without the second one it was the store's right.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 20, 100, failed());
+    script.acquire(1031, "b", 2);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
+    let mismatch = |at| Answer::Mismatch { expires_at: EPOCH + at };
+    // The holder relies on what it had, and the store goes by what it has said.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 5000, 90, mismatch(100));
+    assert_eq!(script.clone().acquire(1100, "b", 2).broken(), []);
+    for (at, is_relied_on) in [(98, true), (99, false)] {
+        let broken = script.clone().acquire(at, "b", 2).broken();
+        assert_eq!(broken.contains(&Invariant::HoldersTakeTurns), is_relied_on, "at {at}");
+    }
+
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    expecting(&mut script, 10, 10, 90, mismatch(3000));
+    script.acquire(1100, "b", 2);
+    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
+
+    // What is over is not held again.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(20, "a", Answer::Released);
+    expecting(&mut script, 30, 10, 90, mismatch(100));
+    assert_eq!(script.broken(), [Invariant::OverForGood]);
+}
+
+#[test]
+fn seven_a_server_that_is_stopped_serves_nobody() {
+    let mut script = Script::new();
+    script.note(100, Entry::Healed);
+    script.ask(200, "a", failed());
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+    script.note(1900, Entry::Fault(Fault::ServerStopped));
+    assert_eq!(script.broken(), []);
+    // From then on it counts.
+    script.note(8000, Entry::Healed);
+    script.ask(8100, "b", failed());
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+}
+
+#[test]
+fn one_confirmed_too_late_is_relied_on_from_then_on() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    let extend = Call::Extend { lock: "a".to_owned(), ttl: 4000, expected: None };
+    script.call(50, extend, 1500, Answer::Extended { expires_at: EPOCH + 4050 });
+    for (at, is_relied_on) in
+        [(98, true), (99, false), (1498, true), (1499, true), (4048, true), (4049, false)]
+    {
+        let mut script = script.clone();
+        script.acquire(at, "b", 2);
+        let broken = script.broken();
+        assert_eq!(broken.contains(&Invariant::HoldersTakeTurns), is_relied_on, "at {at}");
+    }
+}
+
+#[test]
+fn two_the_tolerance_is_part_of_a_locks_life() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).acquire(1099, "b", 2);
+    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).acquire(1100, "b", 2);
+    assert_eq!(script.broken(), []);
+
+    // What only a lookup has seen is a lock as well.
+    let found = |at: u64| Answer::Found {
+        lock: "a".to_owned(),
+        fence: 1,
+        acquired_at: EPOCH + at,
+        expires_at: EPOCH + at + TTL,
+    };
+    let look = || Call::LookupKey { key: "k".to_owned() };
+    let mut script = Script::new();
+    script.ask(0, "a", failed()).acquire(500, "b", 2).call(600, look(), 601, found(0));
+    assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
+
+    // But nobody holds it, so the backend may have given it back since.
+    let mut script = Script::new();
+    script.ask(0, "a", failed()).call(20, look(), 21, found(0)).acquire(500, "b", 2);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn three_fences_are_unique_and_grow() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    script.acquire(20, "b", 1).release(30, "b", Answer::Released);
+    assert_eq!(script.broken(), [Invariant::FencesGrow]);
+
+    let mut script = Script::new();
+    script.acquire(0, "a", 2).release(10, "a", Answer::Released).acquire(20, "b", 1);
+    assert_eq!(script.broken(), [Invariant::FencesGrow]);
+
+    // The same lock, asked for again.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    script.ask(10, "a", Answer::Acquired { fence: 2, expires_at: EPOCH + 100 });
+    assert_eq!(script.broken(), [Invariant::FencesGrow]);
+
+    // At the same time either may come first.
+    let mut script = Script::new();
+    script.ask(0, "a", Answer::Locked).acquire(0, "b", 2).release(1, "b", Answer::Released);
+    script.acquire(2, "c", 3).release(3, "c", Answer::Released);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn four_a_lock_is_released_once() {
+    let mut script = Script::new();
+    script.acquire(0, "a", 1);
+    script.call(10, Call::Release { lock: "a".to_owned() }, 30, Answer::Released);
+    script.call(11, Call::Release { lock: "a".to_owned() }, 31, Answer::Released);
+    assert_eq!(script.broken(), [Invariant::ReleasedOnce]);
+
+    // After one that nobody answered, it may be the first or the second that won.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", failed()).release(20, "a", Answer::Released);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn five_what_is_over_stays_over() {
+    for end in [Answer::Released, Answer::NotHeld] {
+        let mut script = Script::new();
+        script.acquire(0, "a", 1).release(10, "a", end).extend(20, "a", extended(20));
+        assert_eq!(script.broken(), [Invariant::OverForGood]);
+    }
+    // Somebody else has it: then the unanswered release has won, or the time has run out.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", failed()).acquire(40, "b", 2);
+    script.release(50, "a", Answer::Released);
+    assert_eq!(script.broken(), [Invariant::OverForGood]);
+
+    // An extend that crossed the release may have been first.
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL, expected: None };
+    script.call(9, extend, 20, extended(9));
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn six_no_update_is_lost() {
+    let good = || {
+        let mut script = Script::new();
+        script.claim(0, 1, Answer::Claimed { value: 0 }).claim(2, 2, Answer::Claimed { value: 0 });
+        script.write(4, 2, 1, Answer::Written).write(6, 1, 1, Answer::Rejected);
+        script
+    };
+    assert_eq!(good().found(1, 1).broken(), []);
+    let lost = [Invariant::NoLostUpdate];
+    assert_eq!(good().broken(), lost, "nobody looked");
+    assert_eq!(good().found(1, 2).broken(), lost, "two writes, one of them lost");
+    assert_eq!(good().found(2, 2).broken(), lost, "a write from nowhere");
+    assert_eq!(good().write(8, 1, 1, Answer::Written).found(2, 2).broken(), lost, "a lower fence");
+    assert_eq!(good().write(8, 3, 1, Answer::Written).found(2, 2).broken(), lost, "a value twice");
+    assert_eq!(good().claim(8, 3, Answer::Claimed { value: 0 }).found(1, 1).broken(), lost);
+    // One that nobody answered may have been taken or not.
+    assert_eq!(good().write(8, 2, 2, failed()).found(1, 1).broken(), []);
+    assert_eq!(good().write(8, 2, 2, failed()).found(2, 2).broken(), []);
+}
+
+#[test]
+fn seven_orphans_go_in_time() {
+    let late = [Invariant::BackInTime];
+    // The caller was killed before he had an answer: 4 s for the call, the TTL, and 1.5 s.
+    let orphan = |seen: u64| {
+        let mut script = Script::new();
+        let (key, lock) = ("k".to_owned(), "a".to_owned());
+        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+        script.ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(orphan(5599), []);
+    assert_eq!(orphan(5601), late);
+
+    // Or he was killed later, and may have sent it at the last moment.
+    let stopped = |seen: u64| {
+        let mut script = Script::new();
+        let (key, lock) = ("k".to_owned(), "a".to_owned());
+        script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+        script.note(2000, Entry::Ended { process: "p".to_owned() });
+        script.ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(stopped(7599), []);
+    assert_eq!(stopped(7601), late);
+
+    let forgotten = |seen: u64| {
+        let mut script = Script::new();
+        script.acquire(0, "a", 1).ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(forgotten(1600), []);
+    assert_eq!(forgotten(1602), late);
+
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+    script.call(12, Call::IsLocked { key: "k".to_owned() }, 13, Answer::Is(true));
+    assert_eq!(script.broken(), late, "released, and still there");
+
+    let mut script = Script::new();
+    script.ask(10, "a", Answer::Locked);
+    assert_eq!(script.broken(), late, "locked, by nobody");
+}
+
+/// What is taken back because no replica confirms it was there for a moment.
+#[test]
+fn seven_a_lock_may_live_until_its_failure_is_told() {
+    let locked = |seen: u64| {
+        let mut script = Script::new();
+        let acquire = Call::Acquire { key: "k".to_owned(), lock: "a".to_owned(), ttl: TTL };
+        let failed = Answer::Failed { code: "ServiceUnavailable".to_owned(), unknown: false };
+        script.call(100, acquire, 700, failed);
+        script.ask(seen, "b", Answer::Locked);
+        script.broken()
+    };
+    assert_eq!(locked(98), [Invariant::BackInTime]);
+    assert_eq!(locked(100), []);
+    assert_eq!(locked(700), []);
+    assert_eq!(locked(701), [Invariant::BackInTime]);
+}
+
+#[test]
+fn seven_service_comes_back_in_time() {
+    let healed = |served: u64| {
+        let mut script = Script::new();
+        script.note(100, Entry::Fault(Fault::Severed));
+        script.note(200, Entry::Healed);
+        script.ask(210, "a", failed());
+        script.acquire(served, "b", 1);
+        (script.broken(), script.history().longest_outage_ms())
+    };
+    assert_eq!(healed(2198), (vec![], 1999));
+    assert_eq!(healed(2200), (vec![Invariant::BackInTime], 2001));
+}
+
+#[test]
+fn eight_nothing_is_left() {
+    let left = [Invariant::NothingLeft];
+    assert_eq!(Script::default().broken(), left, "nobody looked");
+    for (live, tasks, borrowed) in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
+        let mut script = Script::new();
+        script.note(60_000, Entry::Quiet { live, tasks, borrowed });
+        assert_eq!(script.broken(), left);
+    }
+}
+
+#[test]
+fn a_run_in_which_too_little_happened_does_not_count() {
+    let floors = Floors {
+        answered: 2,
+        granted: 1,
+        written: 0,
+        rejected: 0,
+        faults: vec![(Fault::Killed, 2)],
+    };
+    let mut script = Script::new();
+    script.acquire(0, "a", 1).ask(1, "b", failed());
+    script.note(5, Entry::Fault(Fault::Killed));
+    let counts = script.history().counts();
+    assert_eq!((counts.answered, counts.unknown, counts.granted), (1, 1, 1));
+    assert_eq!(floors.missing(&counts), ["answered: 1 of 2", "Killed: 1 of 2"]);
+    assert_eq!(floors.missing(&Counts::default()).len(), 3);
+}
+
+#[test]
+fn a_line_that_a_kill_has_torn_is_passed_over() {
+    let folder = std::env::temp_dir().join(format!("syncguard-history-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("p.jsonl");
+    let recorder = super::Recorder::to_file("p", &path).unwrap();
+    let pending = recorder.call(Call::IsLocked { key: "k".to_owned() });
+    pending.answer(Answer::Is(false));
+    drop(recorder.call(Call::Release { lock: "a".to_owned() }));
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    text.truncate(text.len() - 10);
+    std::fs::write(&path, text).unwrap();
+    let history = History::read(&folder).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let answers: Vec<_> = history.operations.iter().map(super::Operation::answer).collect();
+    assert_eq!(answers, [Some(&Answer::Is(false)), None]);
+}
+
+/// The planted flaw: one process counts one slot more.
+#[test]
+fn nine_never_more_than_there_are_permits() {
+    let mut script = Script::new();
+    script.semaphore(2).permit(0, 0, "a").permit(1, 1, "b");
+    script.release(50, "a", Answer::Released).permit(52, 0, "c");
+    assert_eq!(script.broken(), []);
+    // Each slot is held once, and there are three of them.
+    let mut flawed = script.clone();
+    flawed.permit(60, 2, "d");
+    assert_eq!(flawed.broken(), [Invariant::PermitsAreCounted]);
+    // By the largest number that somebody uses, it is right.
+    flawed.semaphore(3);
+    assert_eq!(flawed.broken(), []);
+    // When one has run out, another one may follow.
+    script.permit(102, 2, "d");
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn ten_a_leader_is_told_in_time() {
+    let mut script = Script::new();
+    script.note(10, Entry::Told { left: 1 });
+    assert_eq!(script.broken(), []);
+    script.note(20, Entry::Told { left: 0 });
+    assert_eq!(script.broken(), [Invariant::ToldInTime]);
+}

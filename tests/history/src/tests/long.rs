@@ -1,0 +1,215 @@
+//! What is forgotten, and what must not be.
+
+use std::time::Instant;
+
+use super::{EPOCH, Script, TTL, extended, failed};
+use crate::{Answer, Call, Checker, Entry, Fault, Invariant, Limits, Line, Moment, Retained};
+
+/// An hour later everything that is over is forgotten.
+const LATER: u64 = 3_600_000;
+
+impl Script {
+    /// A run whose end comes after that hour.
+    fn long() -> Self {
+        let mut script = Self::default();
+        script.note(2 * LATER, Entry::Quiet { live: 0, tasks: 0, borrowed: 0 });
+        script
+    }
+
+    fn look(&mut self, at: u64, lock: &str, fence: u64, acquired_at: u64) -> &mut Self {
+        let found = Answer::Found {
+            lock: lock.to_owned(),
+            fence,
+            acquired_at: EPOCH + acquired_at,
+            expires_at: EPOCH + at + TTL,
+        };
+        self.call(at, Call::LookupKey { key: "k".to_owned() }, at + 1, found)
+    }
+}
+
+#[test]
+fn what_is_over_is_forgotten() {
+    let mut script = Script::long();
+    for turn in 0..50 {
+        let (at, lock) = (turn * 10_000, format!("lock-{turn}"));
+        script.acquire(at, &lock, turn + 1).release(at + 10, &lock, Answer::Released);
+    }
+    let mut checker = Checker::new(Limits::new());
+    for line in script.history().lines() {
+        checker.feed(line);
+    }
+    checker.advance(LATER * 1000);
+    // The fence of the last one, its owner, and the line that is still to come.
+    let Retained { ahead, open, locks, carried } = checker.retained();
+    assert_eq!((ahead, open, locks), (1, 0, 0));
+    assert!(carried <= 3, "{carried}");
+}
+
+#[test]
+fn one_and_two_a_holder_of_an_hour_is_not_forgotten() {
+    // Kept alive all the time, and in the middle of it somebody else has the key for a moment.
+    let mut script = Script::long();
+    script.acquire(0, "a", 1);
+    for at in (50..LATER).step_by(50) {
+        script.extend(at, "a", extended(at));
+        if at == LATER / 2 {
+            script.acquire(at + 5, "b", 2).release(at + 8, "b", Answer::Released);
+        }
+    }
+    let broken = whole(&script);
+    // And its extends go on, though it was taken over.
+    for invariant in
+        [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns, Invariant::OverForGood]
+    {
+        assert!(broken.contains(&invariant), "{invariant:?} of {broken:?}");
+    }
+}
+
+#[test]
+fn three_a_fence_does_not_go_back_after_an_hour() {
+    for (fence, is_broken) in [(6, true), (7, true), (8, false)] {
+        let mut script = Script::long();
+        script.acquire(0, "a", 7).release(10, "a", Answer::Released);
+        script.acquire(LATER, "b", fence);
+        let expected: &[_] = if is_broken { &[Invariant::FencesGrow] } else { &[] };
+        assert_eq!(script.broken(), expected, "the fence {fence} after 7");
+    }
+    // One that took long to be answered is compared with what was before its call.
+    let mut script = Script::long();
+    script.acquire(0, "a", 7).release(10, "a", Answer::Released);
+    let call = Call::Acquire { key: "k".to_owned(), lock: "b".to_owned(), ttl: TTL };
+    let answer = Answer::Acquired { fence: 6, expires_at: EPOCH + 20_100 };
+    script.call(5, call.clone(), 20_000, answer.clone());
+    script.acquire(8000, "c", 8).release(8010, "c", Answer::Released);
+    assert_eq!(script.broken(), [Invariant::FencesGrow], "7 was granted before");
+    let mut script = Script::long();
+    script.acquire(6, "a", 7).release(10, "a", Answer::Released);
+    script.call(5, call, 20_000, answer);
+    assert_eq!(script.broken(), [], "it may have been before 7");
+}
+
+#[test]
+fn four_and_five_a_lock_of_an_hour_ago_is_not_released() {
+    for late in [Answer::Released, extended(LATER), Answer::Mismatch { expires_at: EPOCH }] {
+        let mut script = Script::long();
+        script.acquire(0, "a", 1).release(10, "a", Answer::Released);
+        let call = match late {
+            Answer::Released => Call::Release { lock: "a".to_owned() },
+            _ => Call::Extend { lock: "a".to_owned(), ttl: TTL, expected: None },
+        };
+        script.call(LATER, call, LATER + 1, late);
+        assert_eq!(script.broken(), [Invariant::OverForGood]);
+    }
+    let mut script = Script::long();
+    script.acquire(0, "a", 1).release(10, "a", failed()).release(LATER, "a", Answer::NotHeld);
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn six_a_register_does_not_go_back_after_an_hour() {
+    for (fence, value, is_broken) in [(2, 1, true), (2, 2, true), (1, 3, true), (2, 3, false)] {
+        let mut script = Script::long();
+        script.write(0, 1, 1, Answer::Written).write(2, 2, 2, Answer::Written);
+        script.write(LATER, fence, value, Answer::Written);
+        let register = "r".to_owned();
+        script.note(LATER + 10, Entry::Register { register, value: 3, writes: 3 });
+        let expected: &[_] = if is_broken { &[Invariant::NoLostUpdate] } else { &[] };
+        assert_eq!(script.broken(), expected, "{fence} {value}");
+    }
+}
+
+#[test]
+fn seven_a_lock_of_an_hour_ago_is_no_reason() {
+    let mut script = Script::long();
+    script.acquire(0, "a", 1).ask(LATER, "b", Answer::Locked);
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+    let mut script = Script::long();
+    script.acquire(0, "a", 1).look(LATER, "a", 1, 0);
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+    // After an hour in which nobody asked, somebody does and is not served.
+    let mut script = Script::long();
+    script.note(LATER - 1500, Entry::Fault(Fault::Severed));
+    script.note(LATER - 1000, Entry::Healed);
+    script.ask(LATER, "b", failed());
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+    // What is under way may turn out to be the reason, also when its caller is gone.
+    let mut script = Script::long();
+    let (key, lock) = ("k".to_owned(), "a".to_owned());
+    script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
+    script.ask(7500, "b", Answer::Locked);
+    assert_eq!(script.broken(), [Invariant::BackInTime]);
+    script.note(8000, Entry::Ended { process: "p".to_owned() });
+    assert_eq!(script.broken(), []);
+}
+
+#[test]
+fn nine_permits_of_an_hour_are_counted() {
+    let mut script = Script::long();
+    script.semaphore(1).permit(0, 0, "a");
+    for at in (50..LATER).step_by(50) {
+        script.extend(at, "a", extended(at));
+    }
+    script.permit(LATER - 20, 1, "b");
+    assert_eq!(whole(&script), [Invariant::PermitsAreCounted]);
+}
+
+/// As [`broken`](Script::broken), for scripts that are too long to be cut everywhere.
+fn whole(script: &Script) -> Vec<Invariant> {
+    let violations = crate::check(&script.history(), &Limits::new());
+    let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
+    broken.dedup();
+    broken
+}
+
+/// Two million operations of eight members on four keys, and what is kept of them meanwhile.
+#[test]
+fn two_million_operations_leave_nothing_behind() {
+    const OPERATIONS: u64 = 2_000_000;
+    let mut checker = Checker::new(Limits::new());
+    let (mut numbers, mut now, mut most) = (0, 0, 0);
+    let mut call = |checker: &mut Checker, at: u64, who: u64, call: Call, answer: Answer| {
+        numbers += 1;
+        let line = |at: u64, entry| Line {
+            at: Moment { steady: at, unix: EPOCH + at / 1000 },
+            process: format!("member-{who}"),
+            entry,
+        };
+        checker.feed(line(at, Entry::Called { number: numbers, call }));
+        checker.feed(line(at + 400, Entry::Answered { number: numbers, answer }));
+        checker.advance(at + 500);
+        numbers
+    };
+    let started = Instant::now();
+    let mut count = 0;
+    for turn in 0.. {
+        if count >= OPERATIONS {
+            break;
+        }
+        let (key, lock) = (format!("key-{}", turn % 4), format!("lock-{turn:024}"));
+        let acquire =
+            |lock: &str| Call::Acquire { key: key.clone(), lock: lock.to_owned(), ttl: TTL };
+        let fence = turn / 4 + 1;
+        let expires_at = EPOCH + now / 1000 + TTL;
+        call(&mut checker, now, turn % 8, acquire(&lock), Answer::Acquired { fence, expires_at });
+        let other = format!("other-{turn:024}");
+        call(&mut checker, now + 500, (turn + 1) % 8, acquire(&other), Answer::Locked);
+        let extend = Call::Extend { lock: lock.clone(), ttl: TTL, expected: Some(expires_at) };
+        let longer = Answer::Extended { expires_at: expires_at + 1 };
+        call(&mut checker, now + 1000, turn % 8, extend, longer);
+        let register = key.clone();
+        let write = Call::Write { register, fence, value: fence };
+        call(&mut checker, now + 1500, turn % 8, write, Answer::Written);
+        let release = Call::Release { lock };
+        // Some are lost, and the next one waits for the end of the time.
+        let is_lost = turn % 100 == 0;
+        let answer = if is_lost { failed() } else { Answer::Released };
+        count = call(&mut checker, now + 2000, turn % 8, release, answer);
+        now += if is_lost { 1_200_000 } else { 3000 };
+        most = most.max(checker.retained().all());
+    }
+    let each = started.elapsed().as_nanos() / u128::from(count);
+    println!("{count} operations, {each} ns each, at most {most} kept");
+    assert_eq!(checker.violations().len(), 0, "{}", checker.violations()[0]);
+    assert_eq!(checker.counts().processes, 8);
+    assert!(most < 3000, "{most} are kept");
+}

@@ -1,0 +1,66 @@
+//! A history with a violation, and what is left of it.
+
+use super::{EPOCH, Script, extended, failed};
+use crate::{Answer, Call, Limits, check, shrink};
+
+/// Many turns of two keys, and in the middle of them what must not be.
+fn around(flaw: impl Fn(&mut Script, u64)) -> Script {
+    let mut script = Script::new();
+    for turn in 0..60_u64 {
+        let at = turn * 200;
+        let lock = format!("lock-{turn}");
+        let call =
+            Call::Acquire { key: "other".to_owned(), lock: format!("other-{turn}"), ttl: 10 };
+        let expires_at = EPOCH + at + 10;
+        script.call(at, call, at + 1, Answer::Acquired { fence: turn + 1, expires_at });
+        script.call(
+            at + 2,
+            Call::Release { lock: format!("other-{turn}") },
+            at + 3,
+            Answer::Released,
+        );
+        script.acquire(at, &lock, turn + 1).extend(at + 10, &lock, extended(at + 10));
+        if turn == 30 {
+            flaw(&mut script, at + 20);
+        }
+        script.release(at + 60, &lock, Answer::Released);
+    }
+    script
+}
+
+fn left(script: &Script) -> (usize, usize) {
+    let history = script.history();
+    let violation = check(&history, &Limits::new()).remove(0);
+    let shrunk = shrink(&history, &violation, &Limits::new());
+    let again = check(&shrunk, &Limits::new());
+    assert!(again.iter().any(|it| it.invariant == violation.invariant));
+    (history.operations.len(), shrunk.operations.len())
+}
+
+#[test]
+fn two_holders_are_two_operations() {
+    let script = around(|script, at| {
+        script.acquire(at, "thief", 1000).release(at + 5, "thief", failed());
+    });
+    assert_eq!(left(&script), (302, 2));
+}
+
+#[test]
+fn a_lock_that_is_held_again_is_its_proof() {
+    let script = around(|script, at| {
+        script.release(at, "lock-30", Answer::Released).extend(at + 3, "lock-30", extended(at));
+    });
+    let (before, after) = left(&script);
+    assert_eq!(before, 302);
+    assert!(after <= 4, "{after}");
+}
+
+#[test]
+fn a_key_that_is_locked_by_nobody_is_its_proof() {
+    let script = around(|script, at| {
+        script.release(at, "lock-30", Answer::Released).ask(at + 3, "late", Answer::Locked);
+    });
+    let (before, after) = left(&script);
+    assert_eq!(before, 302);
+    assert!(after <= 6, "{after}");
+}

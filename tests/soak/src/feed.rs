@@ -1,0 +1,123 @@
+//! What the processes write, as they write it.
+//!
+//! All write to one named pipe. A line is shorter than what a pipe takes in one piece, so lines stay whole, also
+//! of a process that is killed; and nothing has to be read twice, rotated or cut off. What a process has
+//! noted and could not write yet, as it was stopped in between, comes later than the lines of the others:
+//! the checker looks at a line when nothing earlier can come any more.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use syncguard_history::{Checker, Entry, Line};
+
+use crate::kept::Kept;
+
+/// By how much a line may be older than the newest one: processes are stopped for less long than that, also
+/// between a look at the clock and the line.
+pub(crate) const BEHIND: Duration = Duration::from_secs(6);
+
+/// The lines of all processes.
+pub(crate) struct Feed {
+    pipe: PathBuf,
+    lines: Receiver<Result<Line>>,
+    /// The time of the newest line, and up to when lines were looked at, in microseconds.
+    newest: u64,
+    looked: u64,
+    alive: HashSet<String>,
+}
+
+impl Feed {
+    /// A pipe in this folder, which also keeps the newest lines.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let pipe = folder.join("record");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Open for writing too, so that it does not end when nobody else writes.
+        let reading = File::options().read(true).write(true).open(&pipe)?;
+        // More room, so that nobody waits for us; where that is not allowed, somebody does.
+        let _ = rustix::pipe::fcntl_setpipe_size(&reading, 1 << 20);
+        let kept = Kept::new(folder)?;
+        let (sender, lines) = sync_channel(100_000);
+        thread::spawn(move || {
+            let mut reading = Reading { pipe: BufReader::with_capacity(1 << 16, reading), kept };
+            loop {
+                let line = reading.next();
+                let is_over = line.is_err();
+                if sender.send(line).is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Ok(Self { pipe, lines, newest: 0, looked: 0, alive: HashSet::new() })
+    }
+
+    /// Where processes write.
+    pub(crate) fn pipe(&self) -> &Path {
+        &self.pipe
+    }
+
+    /// Passes on what has come, and waits a moment for more. Says whether it has seen the end: what `last` has
+    /// found when all was quiet.
+    pub(crate) fn pump(&mut self, last: &str, checker: &mut Checker) -> Result<bool> {
+        let mut is_over = false;
+        let mut next = self.lines.recv_timeout(Duration::from_millis(10));
+        loop {
+            match next {
+                Ok(line) => {
+                    let line = line?;
+                    is_over |= line.process == last && matches!(line.entry, Entry::Quiet { .. });
+                    self.note(&line)?;
+                    checker.feed(line);
+                }
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => bail!("the record is over"),
+            }
+            next = self.lines.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+        }
+        let behind = u64::try_from(BEHIND.as_micros()).unwrap_or(u64::MAX);
+        self.looked = self.newest.saturating_sub(behind);
+        checker.advance(self.looked);
+        Ok(is_over)
+    }
+
+    fn note(&mut self, line: &Line) -> Result<()> {
+        self.newest = self.newest.max(line.at.steady);
+        let late = Duration::from_micros(self.looked.saturating_sub(line.at.steady));
+        ensure!(late.is_zero(), "a line of {} is {late:?} too late to be looked at", line.process);
+        match &line.entry {
+            Entry::Ended { process } => drop(self.alive.remove(process)),
+            Entry::Quiet { .. } => drop(self.alive.remove(&line.process)),
+            _ if self.alive.contains(&line.process) => {}
+            _ => drop(self.alive.insert(line.process.clone())),
+        }
+        Ok(())
+    }
+
+    /// Who wrote something and neither came to an end in order nor was killed.
+    pub(crate) fn unaccounted(&self) -> Vec<&str> {
+        self.alive.iter().map(String::as_str).collect()
+    }
+}
+
+struct Reading {
+    pipe: BufReader<File>,
+    kept: Kept,
+}
+
+impl Reading {
+    fn next(&mut self) -> Result<Line> {
+        if self.pipe.buffer().is_empty() {
+            self.kept.flush()?;
+        }
+        let mut text = String::new();
+        self.pipe.read_line(&mut text)?;
+        self.kept.keep(&text)?;
+        serde_json::from_str(&text).with_context(|| format!("a line: {text:?}"))
+    }
+}

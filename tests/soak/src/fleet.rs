@@ -1,0 +1,208 @@
+//! The processes: they are started, killed, stopped, ended in order, and started again.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use syncguard::TIME_TOLERANCE;
+use syncguard_history::Random;
+use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_test_services::process::ServerProcess;
+use syncguard_tests::fleet::{Member, Role};
+
+/// The processes, each in a place of its own.
+pub(crate) struct Fleet {
+    plan: Plan,
+    recorder: Recorder,
+    random: Random,
+    places: Vec<Place>,
+    started: u32,
+    next_fault: Instant,
+    next_end: Instant,
+    ending: Vec<JoinHandle<Result<()>>>,
+}
+
+/// What all processes are told, and how they are treated.
+pub(crate) struct Plan {
+    /// Of each: its name, its seed and where its locks are differ.
+    pub(crate) member: Member,
+    /// Where the locks are, for each place. The last ones use the recipes.
+    pub(crate) locks: Vec<String>,
+    /// How long they are left alone, on average.
+    pub(crate) calm: Duration,
+    pub(crate) log: PathBuf,
+}
+
+struct Place {
+    role: Role,
+    locks: String,
+    now: Now,
+}
+
+enum Now {
+    Works(Worker),
+    /// SIGSTOP, until then.
+    Stopped(Worker, Instant),
+    /// Nobody, until then.
+    Empty(Instant),
+}
+
+struct Worker {
+    name: String,
+    process: ServerProcess,
+}
+
+impl Fleet {
+    pub(crate) fn start(plan: Plan, recorder: Recorder, random: Random) -> Self {
+        let now = Instant::now();
+        let first = plan.locks.len().saturating_sub(RECIPES);
+        let places = plan.locks.iter().enumerate().map(|(number, locks)| {
+            let role = if number >= first { Role::Recipes } else { Role::Counts };
+            Place { role, locks: locks.clone(), now: Now::Empty(now) }
+        });
+        let places = places.collect();
+        let (next_fault, next_end) = (now + Duration::from_millis(1500), now + END_EVERY);
+        Self {
+            plan,
+            recorder,
+            random,
+            places,
+            started: 0,
+            next_fault,
+            next_end,
+            ending: Vec::new(),
+        }
+    }
+
+    /// Sees to the processes until `stop`, and then lets everybody finish what is under way.
+    pub(crate) fn live_until(mut self, stop: &AtomicBool) -> Result<()> {
+        while !stop.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(5));
+            self.tick()?;
+        }
+        for number in 0..self.places.len() {
+            self.resume(number)?;
+            self.end(number);
+        }
+        for ending in self.ending {
+            ending.join().ok().context("a thread that panicked")??;
+        }
+        Ok(())
+    }
+
+    /// Does what is due.
+    fn tick(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for number in 0..self.places.len() {
+            match &self.places[number].now {
+                Now::Empty(until) if *until <= now => {
+                    let worker = self.spawn(number)?;
+                    self.places[number].now = Now::Works(worker);
+                }
+                Now::Stopped(_, until) if *until <= now => self.resume(number)?,
+                _ => {}
+            }
+        }
+        if self.next_fault <= now {
+            let calm = u64::try_from(self.plan.calm.as_millis())?;
+            self.next_fault = now + self.random.millis(calm / 2, calm * 3 / 2);
+            self.strike()?;
+        }
+        if self.next_end <= now {
+            self.next_end = now + END_EVERY;
+            let number = self.random.below(self.places.len() as u64);
+            self.end(usize::try_from(number)?);
+            while let Some(ended) = self.ending.iter().position(JoinHandle::is_finished) {
+                self.ending.swap_remove(ended).join().ok().context("a thread that panicked")??;
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, number: usize) -> Result<Worker> {
+        let name = format!("member-{}", self.started);
+        self.started += 1;
+        let Place { role, locks, .. } = &self.places[number];
+        let member = Member {
+            name: name.clone(),
+            role: *role,
+            locks: locks.clone(),
+            seed: self.random.number(),
+            ..self.plan.member.clone()
+        };
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("member").arg(serde_json::to_string(&member)?);
+        Ok(Worker { name, process: ServerProcess::spawn("member", command, &self.plan.log)? })
+    }
+
+    /// Kills or stops somebody.
+    fn strike(&mut self) -> Result<()> {
+        let works = |number: &usize| matches!(self.places[*number].now, Now::Works(_));
+        let working: Vec<usize> = (0..self.places.len()).filter(works).collect();
+        // Somebody has to be there to come after them.
+        if working.len() <= self.places.len() / 2 {
+            return Ok(());
+        }
+        let number = *self.random.choose(&working);
+        let kill = self.random.percent(60);
+        let Some(mut worker) = self.take(number) else { return Ok(()) };
+        if kill {
+            worker.process.kill()?;
+            self.recorder.note(Entry::Fault(Fault::Killed));
+            self.recorder.note(Entry::Ended { process: worker.name });
+            let until = Instant::now() + self.random.millis(0, 300);
+            self.places[number].now = Now::Empty(until);
+        } else {
+            worker.process.pause()?;
+            self.recorder.note(Entry::Fault(Fault::Stopped));
+            let ttl = Duration::from_millis(self.plan.member.ttl);
+            let until = Instant::now() + ttl + TIME_TOLERANCE + self.random.millis(50, 500);
+            self.places[number].now = Now::Stopped(worker, until);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, number: usize) -> Option<Worker> {
+        match std::mem::replace(&mut self.places[number].now, Now::Empty(Instant::now())) {
+            Now::Works(worker) => Some(worker),
+            other => {
+                self.places[number].now = other;
+                None
+            }
+        }
+    }
+
+    fn resume(&mut self, number: usize) -> Result<()> {
+        let now = &mut self.places[number].now;
+        match std::mem::replace(now, Now::Empty(Instant::now())) {
+            Now::Stopped(mut worker, _) => {
+                worker.process.resume()?;
+                *now = Now::Works(worker);
+            }
+            other => *now = other,
+        }
+        Ok(())
+    }
+
+    /// SIGTERM: whoever ends in order leaves nothing behind. Nobody waits for that here.
+    fn end(&mut self, number: usize) {
+        if let Some(Worker { process, .. }) = self.take(number) {
+            self.ending.push(thread::spawn(move || {
+                let pid = Pid::from_raw(process.pid().cast_signed()).context("a process")?;
+                kill_process(pid, Signal::TERM)?;
+                process.wait(ENDS_WITHIN)
+            }));
+        }
+    }
+}
+
+/// How many of the processes use the recipes: one would have no rival.
+pub(crate) const RECIPES: usize = 2;
+/// How often one of the processes is ended in order.
+const END_EVERY: Duration = Duration::from_secs(7);
+/// A member ends what it has begun, also when the server goes away just then.
+const ENDS_WITHIN: Duration = Duration::from_secs(40);

@@ -1,0 +1,106 @@
+//! Fleets of processes on a real store, while everything goes wrong that can: see `cargo xtask soak`.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
+
+mod feed;
+mod flaws;
+mod fleet;
+mod floors;
+mod kept;
+mod report;
+mod run;
+mod servers;
+mod settle;
+mod stores;
+mod ways;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+use syncguard_history::Random;
+use syncguard_tests::fleet::Member;
+use syncguard_tests::fleet::stores::keep_out;
+
+use self::stores::Kind;
+
+#[derive(Parser)]
+#[command(name = "soak", about = "Fleets on real stores under faults, checked while they run")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a fleet on one store
+    Run(Options),
+    /// One process of a fleet, as JSON describes it
+    Member {
+        /// A `Member`
+        description: String,
+    },
+    /// Keeps everybody else from writing to a lock file
+    KeepOut {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which store; several are taken one after the other
+    #[arg(long = "store", required = true)]
+    stores: Vec<Kind>,
+    /// For how long each, such as `30s`, `5min` or `1h`; Ctrl-C ends it earlier, in order
+    #[arg(long = "for", default_value = "1h", value_parser = humantime::parse_duration)]
+    lasts: Duration,
+    /// What the faults and the work are drawn from
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many processes work; two more use the recipes
+    #[arg(long, default_value_t = 8)]
+    processes: usize,
+    /// How many tasks each of them has
+    #[arg(long, default_value_t = 6)]
+    tasks: u64,
+    /// The folder for the reports: `STORE.json`
+    #[arg(long)]
+    reports: Option<PathBuf>,
+    /// Breaks the backend on purpose, to see that a run finds it
+    #[arg(long, value_enum)]
+    flaw: Option<flaws::Planted>,
+    /// Where the history stays if something is wrong, instead of the system's folder for temporary files
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Run(options) => run::run(&options),
+        Command::Member { description } => member(&description),
+        Command::KeepOut { file } => keep_out(&file).map(|()| ExitCode::SUCCESS),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn member(description: &str) -> Result<ExitCode> {
+    let member: Member = serde_json::from_str(description).context("no member of a fleet")?;
+    member.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(Random::seed)
+    }
+}

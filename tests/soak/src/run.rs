@@ -1,0 +1,262 @@
+//! A run on one store.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard_history::Random;
+use syncguard_history::{Checker, Limits, Recorder, Violation, check, shrink};
+use syncguard_test_services::redis::RedisServer;
+use syncguard_tests::fleet::{Member, Role, warm_up};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::feed::{self, Feed};
+use crate::fleet::{Fleet, Plan, RECIPES};
+use crate::report::{Report, Run, Versions};
+use crate::settle::settle;
+use crate::stores::Kind;
+use crate::ways::Ways;
+use crate::{Options, floors, kept, servers};
+
+/// How many keys the processes share: more than they have locks at a time, so that those who were killed or
+/// sleep do not keep them all.
+const KEYS: u64 = 40;
+const TTL: Duration = Duration::from_millis(300);
+/// So many violations are told in full.
+const SHOWN: usize = 5;
+/// So long a short run may go on until each fault has come once, and four times as long at the most.
+const ONCE: Duration = Duration::from_secs(30);
+const PROGRESS: Duration = Duration::from_secs(10);
+/// The name of this process in the record.
+const CONTROLLER: &str = "controller";
+
+/// When the parts of a run end.
+#[derive(Default)]
+struct Flags {
+    over: AtomicBool,
+    nobody_works: AtomicBool,
+    failed: AtomicBool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let (seed, asked) = (options.seed(), end_when_asked()?);
+    let mut is_clean = true;
+    for kind in &options.stores {
+        if asked.load(Ordering::SeqCst) {
+            break;
+        }
+        is_clean &= run_on(*kind, seed, options, &asked)?;
+    }
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says whether nothing was wrong.
+fn run_on(kind: Kind, seed: u64, options: &Options, asked: &AtomicBool) -> Result<bool> {
+    println!("{kind}, seed {seed}: starts");
+    let folder = match &options.folder {
+        Some(parent) => tempfile::Builder::new().prefix("soak-").tempdir_in(parent)?,
+        None => tempfile::Builder::new().prefix("soak-").tempdir()?,
+    };
+    let result = soaked(kind, seed, options, (folder.path(), asked));
+    if !matches!(&result, Ok(report) if report.violations.is_empty()) {
+        println!("the newest part of the history is in {}", folder.keep().display());
+    }
+    let report = result.with_context(|| format!("{kind}, seed {seed}"))?;
+    println!("{report}");
+    for violation in &report.violations {
+        println!("\n{violation}");
+    }
+    if let Some(folder) = &options.reports {
+        report.write(&folder.join(format!("{kind}.json")))?;
+    }
+    if !report.is_clean() {
+        let lasts = humantime::format_duration(options.lasts).to_string().replace(' ', "");
+        println!(
+            "\nagain, with the same plan of faults: cargo xtask soak --store {kind} --seed {seed} --for {lasts}"
+        );
+    }
+    Ok(report.is_clean())
+}
+
+fn soaked(
+    kind: Kind,
+    seed: u64,
+    options: &Options,
+    (folder, asked): (&Path, &AtomicBool),
+) -> Result<Report> {
+    let mut random = Random::new(seed);
+    let (store, registers) = (kind.start()?, RedisServer::start()?);
+    let versions = Versions::ask(&store)?;
+    warm_up(&store.direct())?;
+    let feed = Feed::open(folder)?;
+    let recorder = Recorder::to_file(CONTROLLER, feed.pipe())?;
+    let places = options.processes + RECIPES;
+    let ways =
+        store.port().map(|port| Ways::start(places, port, &recorder, &mut random)).transpose()?;
+    let locks = match &ways {
+        Some(ways) => ways.ports().into_iter().map(|port| store.url_at(Some(port))).collect(),
+        None => vec![store.direct(); places],
+    };
+    let member = Member {
+        name: String::new(),
+        role: Role::Counts,
+        locks: String::new(),
+        registers: registers.url(),
+        record: feed.pipe().to_owned(),
+        seed: 0,
+        keys: KEYS,
+        ttl: u64::try_from(TTL.as_millis())?,
+        tasks: options.tasks,
+        skew: u64::try_from(kind.skew().as_millis())?,
+        flaw: options.flaw.map(Into::into),
+    };
+    let log = folder.join("members.log");
+    let plan = Plan { member, locks, calm: kind.calm(), log: log.clone() };
+    let fleet = Fleet::start(plan, recorder.clone(), Random::new(random.number()));
+
+    let (began, started, flags) = (SystemTime::now(), Instant::now(), Flags::default());
+    let mut watch = Watch { feed, checker: Checker::new(kind.limits()), told: started };
+    let server_random = Random::new(random.number());
+    thread::scope(|scope| -> Result<()> {
+        let (flags, store, registers, recorder) = (&flags, &store, registers.url(), &recorder);
+        let faults = scope.spawn(move || {
+            let result = servers::break_until(store, recorder, server_random, &flags.over);
+            flags.over.store(true, Ordering::SeqCst);
+            result
+        });
+        let ways = ways.map(|it| scope.spawn(|| it.break_until(&flags.over)));
+        let fleet = scope.spawn(|| {
+            let result = fleet.live_until(&flags.nobody_works);
+            flags.over.store(true, Ordering::SeqCst);
+            result
+        });
+        // Nobody may wait for the record to be read: it is read here until its end.
+        let ending = scope.spawn(move || -> Result<()> {
+            let faults = joined(faults);
+            // The ways are there until nobody works any more.
+            let ways = ways.map(ScopedJoinHandle::join);
+            flags.nobody_works.store(true, Ordering::SeqCst);
+            let ended = joined(fleet).and(faults);
+            drop(ways);
+            let ended = ended.and_then(|()| {
+                let runtime = Builder::new_current_thread().enable_all().build()?;
+                runtime.block_on(settle(store, &registers, (KEYS, TTL), recorder))
+            });
+            flags.failed.store(ended.is_err(), Ordering::SeqCst);
+            ended
+        });
+        let watched = loop {
+            match watch.pump(started) {
+                // Whoever failed leaves no end in the record.
+                Ok(false) if !flags.failed.load(Ordering::SeqCst) => {}
+                Ok(_) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            let is_enough = started.elapsed() > options.lasts && watch.is_enough(kind, started);
+            let is_over = is_enough || asked.load(Ordering::SeqCst);
+            if is_over || !watch.checker.violations().is_empty() {
+                flags.over.store(true, Ordering::SeqCst);
+            }
+        };
+        flags.over.store(true, Ordering::SeqCst);
+        joined(ending).and(watched)
+    })?;
+    let unaccounted = watch.feed.unaccounted();
+    ensure!(unaccounted.is_empty(), "{unaccounted:?} ended without a word, see {}", log.display());
+    ensure!(watch.checker.refused() == 0, "{} answers without a call", watch.checker.refused());
+    let lasted = started.elapsed();
+    let verdict = watch.checker.finish();
+    let mut violations = Vec::new();
+    for violation in verdict.violations.iter().take(SHOWN) {
+        violations.push(smallest(folder, violation, &kind.limits())?);
+    }
+    let run = Run {
+        store: kind.to_string(),
+        seed,
+        began,
+        lasted,
+        longest_outage_ms: verdict.longest_outage_ms,
+        violations,
+        missing: floors::missing(kind, lasted.min(options.lasts.max(ONCE)), &verdict.counts),
+        versions,
+    };
+    Ok(Report::new(run, &verdict.counts))
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().ok().context("a thread that panicked")?
+}
+
+/// The record while it is written.
+struct Watch {
+    feed: Feed,
+    checker: Checker,
+    told: Instant,
+}
+
+impl Watch {
+    /// Whether each fault has come, or does not come any more.
+    fn is_enough(&self, kind: Kind, started: Instant) -> bool {
+        let ran = started.elapsed();
+        ran > 4 * ONCE || floors::missing(kind, ran.min(ONCE), self.checker.counts()).is_empty()
+    }
+
+    /// Reads what has come; says whether it was the end.
+    fn pump(&mut self, started: Instant) -> Result<bool> {
+        let is_over = self.feed.pump(CONTROLLER, &mut self.checker)?;
+        if self.told.elapsed() >= PROGRESS {
+            self.told = Instant::now();
+            let counts = self.checker.counts();
+            let seconds = started.elapsed().as_secs();
+            let operations = counts.answered + counts.unknown;
+            println!(
+                "{seconds:6} s: {operations} operations checked ({}/s), {} granted, {} faults, {} violations",
+                operations / seconds.saturating_sub(feed::BEHIND.as_secs()).max(1),
+                counts.granted,
+                counts.all_faults(),
+                self.checker.violations().len(),
+            );
+        }
+        Ok(is_over)
+    }
+}
+
+/// A violation in words, with the few operations that show it.
+fn smallest(folder: &Path, violation: &Violation, limits: &Limits) -> Result<String> {
+    let history = kept::history(folder)?;
+    let shrunk = shrink(&history, violation, limits);
+    let shown = check(&shrunk, limits).into_iter().find(|it| it.invariant == violation.invariant);
+    let mut text = violation.to_string();
+    if let Some(shown) = shown {
+        text += &format!("\n  the fewest operations that show it:\n{shown}");
+    }
+    Ok(text)
+}
+
+/// Set by Ctrl-C and SIGTERM.
+fn end_when_asked() -> Result<Arc<AtomicBool>> {
+    let asked = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&asked);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let signals = runtime.block_on(async {
+        anyhow::Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+    });
+    let (mut interrupt, mut terminate) = signals?;
+    thread::spawn(move || {
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                flag.store(true, Ordering::SeqCst);
+            }
+        });
+    });
+    Ok(asked)
+}

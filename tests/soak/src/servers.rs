@@ -1,0 +1,53 @@
+//! What goes wrong with the server itself. One thing at a time.
+
+mod actions;
+mod cluster;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use syncguard_history::Random;
+use syncguard_history::{Entry, Fault, Recorder};
+use syncguard_tests::fleet::stores::Store;
+
+/// Something that can be done to a server.
+pub(super) struct Action {
+    pub(super) fault: Fault,
+    /// After how many milliseconds it comes again.
+    pub(super) every: (u64, u64),
+    /// Whether nobody is served meanwhile.
+    pub(super) takes_away: bool,
+    pub(super) run: fn(&Store, &mut Random) -> Result<()>,
+}
+
+/// Does what can be done to this server until `stop`, and leaves it as it was.
+pub(crate) fn break_until(
+    store: &Store,
+    recorder: &Recorder,
+    mut random: Random,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let now = Instant::now();
+    let due = |action| (action, now + random.millis(1500, 5000));
+    let mut actions: Vec<(Action, Instant)> =
+        actions::for_store(store).into_iter().map(due).collect();
+    while !stop.load(Ordering::SeqCst) {
+        thread::sleep(Duration::from_millis(5));
+        let now = Instant::now();
+        let Some((action, due)) = actions.iter_mut().find(|(_, due)| *due <= now) else { continue };
+        recorder.note(Entry::Fault(action.fault));
+        (action.run)(store, &mut random).with_context(|| format!("{:?}", action.fault))?;
+        *due = Instant::now() + random.millis(action.every.0, action.every.1);
+        if action.takes_away {
+            recorder.note(Entry::Healed);
+            // Service is to be back before it goes away again.
+            let calm = Instant::now() + Duration::from_secs(3);
+            for (_, due) in actions.iter_mut().filter(|(action, _)| action.takes_away) {
+                *due = (*due).max(calm);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! The soak in small: each store for some seconds, until everything has gone wrong once.
+
+#![allow(clippy::print_stdout, reason = "reports for a human eye")]
+
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context as _, Result, ensure};
+
+/// The stores, three at a time: a machine of two cores has no room for more.
+const STORES: [[&str; 3]; 2] =
+    [["redis", "postgres", "sqlite"], ["redis-cluster", "pgbouncer", "firestore"]];
+
+/// Runs of both tests would be too many at once.
+static ONE_TEST_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs each, all at once; says what was wrong.
+fn side_by_side<T: Copy + Send + Sync>(
+    all: &[T],
+    run: impl Fn(T) -> Result<()> + Sync,
+) -> Vec<String> {
+    let run = &run;
+    thread::scope(|scope| {
+        let runs: Vec<_> = all.iter().map(|it| scope.spawn(move || run(*it))).collect();
+        let results = runs.into_iter().map(|run| run.join().unwrap());
+        results.filter_map(Result::err).map(|error| format!("{error:#}")).collect()
+    })
+}
+
+/// Whether it went well, and what it said.
+fn soak(arguments: &[&str]) -> Result<(bool, String)> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
+    command.args(["run", "--processes", "4", "--tasks", "3"]).args(arguments);
+    let output = command.output().context("the soak program")?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
+}
+
+#[test]
+fn fleets_of_processes_break_no_invariant_on_any_store() {
+    let _guard = ONE_TEST_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for stores in STORES {
+        let errors = side_by_side(&stores, |store| {
+            let (is_clean, said) = soak(&["--store", store, "--for", "10s"])?;
+            println!("{said}");
+            ensure!(is_clean, "{store}: {said}");
+            Ok(())
+        });
+        assert!(errors.is_empty(), "{}", errors.join("\n"));
+    }
+}
+
+/// A run that finds nothing would be worth nothing.
+#[test]
+fn planted_flaws_are_found_and_shrunk() {
+    let _guard = ONE_TEST_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let flaws = [
+        ("second-holder", "invariant 1 "),
+        ("repeated-fence", "invariant 3 "),
+        ("endless-release", "invariant 4 "),
+        ("orphans", "invariant 7 "),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().display().to_string();
+    let errors = side_by_side(&flaws, |(flaw, invariant)| {
+        let arguments = ["--store", "sqlite", "--for", "60s", "--flaw", flaw, "--folder", &kept];
+        let (is_clean, said) = soak(&arguments)?;
+        ensure!(!is_clean, "{flaw} was not found: {said}");
+        for word in [invariant, "the fewest operations that show it", "again, with"] {
+            ensure!(said.contains(word), "{flaw}: no {word:?} in {said}");
+        }
+        Ok(())
+    });
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}

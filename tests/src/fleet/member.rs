@@ -1,0 +1,158 @@
+//! One process of a fleet, until it is told to stop (SIGTERM) or killed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use syncguard::{CancellationToken, DynBackend};
+use tokio::runtime::{Builder, Handle};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::{Flaw, Flawed, Plan, Skew, connect_by, recipes, work};
+use crate::register::Registers;
+use syncguard_history::Random;
+use syncguard_history::Recording;
+use syncguard_history::{Entry, Recorder};
+
+/// What a process is told when it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name in the history.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+    /// Where the locks are.
+    pub locks: String,
+    /// Where the registers are.
+    pub registers: String,
+    /// Where its part of the history goes: a file or a named pipe.
+    pub record: PathBuf,
+    /// Decides on everything that is left to chance.
+    pub seed: u64,
+    /// How many keys the fleet shares.
+    pub keys: u64,
+    /// How long locks live, in milliseconds.
+    pub ttl: u64,
+    /// How many tasks it has.
+    pub tasks: u64,
+    /// By how many milliseconds its clock may be off, where locks live by the clocks of clients.
+    pub skew: u64,
+    /// What is wrong with its backend, to see whether that is found.
+    pub flaw: Option<Flaw>,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// It counts registers up: see [`work`].
+    Counts,
+    /// It uses each recipe: see [`recipes`].
+    Recipes,
+}
+
+impl Member {
+    /// Works until SIGTERM, and then finishes what it has begun.
+    ///
+    /// # Errors
+    ///
+    /// When there is no connection within 20 seconds.
+    pub fn run(&self) -> Result<()> {
+        Builder::new_current_thread().enable_all().build()?.block_on(self.live())
+    }
+
+    async fn live(&self) -> Result<()> {
+        // Before the record is there: whoever has a history also has an end in order, unless he is killed.
+        let mut terminated = signal(SignalKind::terminate())?;
+        let recorder = Recorder::to_file(&self.name, &self.record)?;
+        let stop = CancellationToken::new();
+        let told = async {
+            terminated.recv().await;
+            stop.cancel();
+        };
+        let (worked, ()) = tokio::join!(self.work(&recorder, &stop), told);
+        let borrowed = worked?;
+        let tasks = settled(|| Handle::current().metrics().num_alive_tasks() as u64).await;
+        recorder.note(Entry::Quiet { live: 0, tasks, borrowed });
+        Ok(())
+    }
+
+    /// Gives the connections that were not back when all was done.
+    async fn work(&self, recorder: &Recorder, stop: &CancellationToken) -> Result<u64> {
+        let mut random = Random::new(self.seed);
+        let clock = Skew::new(Duration::from_millis(self.skew), random.number());
+        let clock = Some(clock).filter(|_| self.skew > 0);
+        let connected = patiently(stop, || connect_by(&self.locks, clock)).await?;
+        let registers =
+            patiently(stop, || Registers::connect(&self.registers, recorder.clone())).await?;
+        let (Some(connected), Some(registers)) = (connected, registers) else { return Ok(0) };
+        let backend = match self.flaw {
+            Some(flaw) => {
+                let random = Random::new(random.number());
+                DynBackend::new(Flawed::new(connected.backend.clone(), flaw, random))
+            }
+            None => connected.backend.clone(),
+        };
+        let backend = Recording::new(backend, recorder.clone());
+        let ttl = Duration::from_millis(self.ttl);
+        match self.role {
+            Role::Counts => {
+                let mut tasks = JoinSet::new();
+                for _ in 0..self.tasks {
+                    let plan = Plan { keys: self.keys, ttl, seed: random.number() };
+                    let (backend, registers, stop) =
+                        (backend.clone(), registers.clone(), stop.clone());
+                    tasks.spawn(async move { work(&backend, &registers, &plan, &stop).await });
+                }
+                tasks.join_all().await;
+            }
+            Role::Recipes => {
+                let all = recipes::All {
+                    backend: backend.clone(),
+                    registers: registers.clone(),
+                    recorder: recorder.clone(),
+                    ttl,
+                    stop: stop.clone(),
+                };
+                all.run(&mut random).await?;
+            }
+        }
+        // What callers did not wait for goes on for a while.
+        let borrowed = settled(|| connected.borrowed()).await;
+        drop((connected, backend));
+        registers.close().await;
+        Ok(borrowed)
+    }
+}
+
+/// The way to a store may be broken just when a program starts. `None` if it is told to stop first.
+async fn patiently<T, F: Future<Output = Result<T>>>(
+    stop: &CancellationToken,
+    mut connect: impl FnMut() -> F,
+) -> Result<Option<T>> {
+    let started = Instant::now();
+    while !stop.is_cancelled() {
+        match connect().await {
+            Ok(connected) => return Ok(Some(connected)),
+            Err(error) if started.elapsed() > Duration::from_secs(30) => {
+                return Err(error).context("no connection within 30 s");
+            }
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+    Ok(None)
+}
+
+/// What nobody waits for may go on for so long: until a server is back that went away just then.
+const LEFT_FOR: Duration = Duration::from_secs(15);
+
+/// The count once it is zero, or what it is after a while.
+async fn settled(count: impl Fn() -> u64) -> u64 {
+    let started = Instant::now();
+    while count() > 0 && started.elapsed() < LEFT_FOR {
+        sleep(Duration::from_millis(10)).await;
+    }
+    count()
+}

@@ -1,0 +1,237 @@
+//! What processes do with recipes.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use syncguard::recipes::{Election, ElectionHandle, Semaphore, lock_all};
+use syncguard::{AcquisitionOptions, CancellationToken, DynBackend, LockConfig, try_lock};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::register::Registers;
+use syncguard_history::Random;
+use syncguard_history::Recording;
+use syncguard_history::{Entry, Recorder};
+
+type Backend = Recording<DynBackend>;
+
+/// One recipe, on one key.
+#[derive(Debug)]
+pub struct Recipe {
+    /// Where the locks are.
+    pub backend: Backend,
+    /// What is noted beside the operations.
+    pub recorder: Recorder,
+    /// The key of the recipe.
+    pub key: String,
+    /// How long its locks live.
+    pub ttl: Duration,
+    /// When it ends.
+    pub stop: CancellationToken,
+}
+
+impl Recipe {
+    /// Leads as long as it may, again and again; `resign` is called with what makes it resign.
+    ///
+    /// # Errors
+    ///
+    /// When the election fails for good.
+    pub async fn election(self, resign: impl FnOnce(ElectionHandle)) -> Result<()> {
+        let election = Election::new(self.backend, self.key)
+            .with_ttl(self.ttl)
+            .with_shutdown(self.stop)
+            .with_grace(Duration::from_millis(50));
+        resign(election.handle());
+        let recorder = &self.recorder;
+        let run = election.run(async |term| {
+            term.lost().await;
+            let left = u64::try_from(term.valid_for().as_micros()).unwrap_or(u64::MAX);
+            recorder.note(Entry::Told { left });
+        });
+        run.await.context("the election")
+    }
+
+    /// Four tasks take permits and give them back, in two ways.
+    ///
+    /// # Errors
+    ///
+    /// For a number of permits that is none.
+    pub async fn semaphore(self, permits: u32) -> Result<()> {
+        let semaphore = self.permits(permits)?;
+        let mut tasks = JoinSet::new();
+        for task in 0..4_u64 {
+            let (semaphore, stop) = (semaphore.clone(), self.stop.clone());
+            tasks.spawn(async move {
+                let mut round = task;
+                while !stop.is_cancelled() {
+                    // Errors are on the record.
+                    let permit = tokio::select! {
+                        permit = semaphore.acquire() => permit,
+                        () = stop.cancelled() => return,
+                    };
+                    let Ok(permit) = permit else {
+                        sleep(Duration::from_millis(20)).await;
+                        continue;
+                    };
+                    round += 1;
+                    let work = Duration::from_millis(5 + round * 7 % 23);
+                    tokio::select! {
+                        () = sleep(work) => {}
+                        _ = permit.lost() => {}
+                    }
+                    if round.is_multiple_of(3) {
+                        let _ = permit.release().await;
+                    }
+                }
+            });
+        }
+        tasks.join_all().await;
+        // What was dropped is given back in the background.
+        sleep(Duration::from_millis(300)).await;
+        Ok(())
+    }
+
+    /// Takes all permits and keeps them.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get them.
+    pub async fn hold(self, permits: u32) -> Result<()> {
+        let semaphore = self.permits(permits)?;
+        let mut held = Vec::new();
+        for _ in 0..permits {
+            held.push(semaphore.acquire().await?);
+        }
+        self.stop.cancelled().await;
+        Ok(())
+    }
+
+    fn permits(&self, permits: u32) -> Result<Semaphore<Backend>> {
+        self.recorder.note(Entry::Semaphore { key: self.key.clone(), permits: u64::from(permits) });
+        let patient = AcquisitionOptions::patient(Duration::from_secs(20));
+        let semaphore = Semaphore::new(self.backend.clone(), self.key.as_str(), permits)?;
+        Ok(semaphore.with_ttl(self.ttl).with_acquisition(patient))
+    }
+
+    /// Tries for its turn in each period, by a clock that is `skew` milliseconds late, and keeps it for a
+    /// minimum time.
+    ///
+    /// # Errors
+    ///
+    /// For a clock before 1970.
+    pub async fn cron(self, period: Duration, min_hold: Duration, skew: u64) -> Result<()> {
+        let period = u64::try_from(period.as_millis())?;
+        while !self.stop.is_cancelled() {
+            let now = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?;
+            let next = (now.saturating_sub(skew) / period + 1) * period + skew;
+            tokio::select! {
+                () = sleep(Duration::from_millis(next - now)) => {}
+                () = self.stop.cancelled() => break,
+            }
+            let job = LockConfig::new(self.key.as_str()).with_ttl(self.ttl).with_min_hold(min_hold);
+            // Errors are on the record; as in any cron, the next period is another chance. An emulator's
+            // first answer can take longer than the time limit.
+            if let Ok(Some(guard)) = try_lock(&self.backend, job).await {
+                sleep(Duration::from_millis(10)).await;
+                let _ = guard.release().await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each recipe in one process.
+#[derive(Debug)]
+pub struct All {
+    /// Where the locks are.
+    pub backend: Backend,
+    /// What the sets of locks protect.
+    pub registers: Registers,
+    /// What is noted beside the operations.
+    pub recorder: Recorder,
+    /// How long locks live.
+    pub ttl: Duration,
+    /// When it ends.
+    pub stop: CancellationToken,
+}
+
+/// The permits of the semaphores of [`All`].
+const PERMITS: u32 = 3;
+
+/// How many registers the sets of [`All`] share.
+pub const ACCOUNTS: u64 = 5;
+
+/// The name of a register that a set of locks protects, and of its lock.
+#[must_use]
+pub fn account(number: u64) -> String {
+    format!("account-{number}")
+}
+
+impl All {
+    /// Uses the recipes until it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// When one of them fails for good.
+    pub async fn run(self, random: &mut Random) -> Result<()> {
+        let resigning = Random::new(random.number());
+        let sets = Random::new(random.number());
+        let handles = |handle: ElectionHandle| {
+            let (stop, mut random) = (self.stop.clone(), resigning);
+            tokio::spawn(async move {
+                while !stop.is_cancelled() {
+                    sleep(random.millis(300, 1500)).await;
+                    handle.resign();
+                }
+            });
+        };
+        // A period below what is kept would never have a second run.
+        let (period, kept) = (Duration::from_secs(2), Duration::from_millis(1300));
+        let (election, semaphore, cron, sets) = tokio::join!(
+            self.recipe("leader").election(handles),
+            self.recipe("downloads").semaphore(PERMITS),
+            self.recipe("nightly").cron(period, kept, random.below(300)),
+            self.sets(sets),
+        );
+        // An election and a set are over at their first error that no waiting mends.
+        election.and(semaphore).and(cron).and(sets)
+    }
+
+    fn recipe(&self, key: &str) -> Recipe {
+        let (backend, recorder) = (self.backend.clone(), self.recorder.clone());
+        Recipe { backend, recorder, key: key.to_owned(), ttl: self.ttl, stop: self.stop.clone() }
+    }
+
+    /// Takes from one account and gives to another, under both their locks.
+    async fn sets(&self, mut random: Random) -> Result<()> {
+        while !self.stop.is_cancelled() {
+            let (one, step) = (random.below(ACCOUNTS), 1 + random.below(ACCOUNTS - 1));
+            let two = (one + step) % ACCOUNTS;
+            // Errors are on the record.
+            let _ = self.set([account(one), account(two)], random.millis(1, 10)).await;
+            sleep(random.millis(2, 25)).await;
+        }
+        Ok(())
+    }
+
+    async fn set(&self, names: [String; 2], pause: Duration) -> Result<()> {
+        let patient = AcquisitionOptions::patient(Duration::from_secs(5));
+        let locks = names
+            .clone()
+            .map(|name| LockConfig::new(name).with_ttl(self.ttl).with_acquisition(patient));
+        let set = lock_all(&self.backend, locks).await?;
+        let mut values = Vec::new();
+        for name in &names {
+            let fence = set.fence(name.as_str()).context("a fence")?;
+            values.push((name, fence, self.registers.claim(name, fence).await?));
+        }
+        sleep(pause).await;
+        for (name, fence, value) in values {
+            if let Some(value) = value {
+                self.registers.write(name, fence, value + 1).await?;
+            }
+        }
+        let _ = set.release().await?;
+        Ok(())
+    }
+}

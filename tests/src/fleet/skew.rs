@@ -1,0 +1,53 @@
+//! A clock that is off, and steps.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use syncguard_history::Random;
+
+/// A wall clock that is wrong by up to so much, and every two seconds by something else.
+#[derive(Clone, Copy, Debug)]
+pub struct Skew {
+    most: Duration,
+    seed: u64,
+}
+
+impl Skew {
+    /// A clock that is never off by more than `most`, in either direction.
+    #[must_use]
+    pub fn new(most: Duration, seed: u64) -> Self {
+        Self { most, seed }
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        self.shown(SystemTime::now())
+    }
+
+    fn shown(&self, now: SystemTime) -> SystemTime {
+        let step = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 2;
+        let most = u64::try_from(self.most.as_millis()).unwrap_or_default();
+        let off = Random::new(self.seed ^ step).below(2 * most + 1);
+        now + Duration::from_millis(off) - self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_off_by_no_more_than_it_may_and_goes_back_now_and_then() {
+        let (most, since) = (Duration::from_millis(200), UNIX_EPOCH + Duration::from_secs(1_000));
+        let skew = Skew::new(most, 7);
+        let mut back = 0;
+        for second in 0..100 {
+            let (now, next) =
+                (since + Duration::from_secs(second), since + Duration::from_secs(second + 1));
+            let shown = skew.shown(now);
+            assert!((now - most..=now + most).contains(&shown));
+            back += u32::from(skew.shown(next - Duration::from_nanos(1)) > skew.shown(next));
+        }
+        assert!(back > 10, "{back}");
+    }
+}

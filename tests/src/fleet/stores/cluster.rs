@@ -1,0 +1,35 @@
+//! Three masters and three replicas, which are waited for.
+
+use anyhow::Result;
+use syncguard_test_services::redis::RedisCluster;
+
+/// A cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Its servers: masters first, and their replicas in the same order, as long as nobody took over.
+    pub nodes: RedisCluster,
+}
+
+impl Cluster {
+    pub(super) fn start() -> Result<Self> {
+        Ok(Self { nodes: RedisCluster::start_with_replicas(3)? })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("{}&wait_replicas=1", self.nodes.url())
+    }
+
+    pub(super) fn leftovers(&self) -> Result<(u64, u64)> {
+        let (mut live, mut open) = (0, 0);
+        for node in self.nodes.nodes() {
+            if node.cli(&["ROLE"])?.starts_with("master") {
+                let names = node.cli(&["KEYS", "{syncguard:*"])?;
+                live += names.lines().filter(|name| !name.contains("}:fence:")).count() as u64;
+            }
+            let clients = node.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
+            // One of them asks.
+            open += clients.lines().count().saturating_sub(1) as u64;
+        }
+        Ok((live, open))
+    }
+}

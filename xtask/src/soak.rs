@@ -1,0 +1,119 @@
+//! `cargo xtask soak`
+
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum};
+
+use crate::cargo::{cargo, root, run as run_command, target};
+use crate::fuzz;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// For how long each store is worked on, such as `30s`, `5min` or `1h`
+    #[arg(long = "for", default_value = "1h")]
+    lasts: String,
+    /// Which store
+    #[arg(long, value_enum, default_value_t = Store::All)]
+    store: Store,
+    /// What the faults and the work are drawn from; without one, it is told
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many operations the simulation has, which knows no time
+    #[arg(long, default_value_t = 1_000_000)]
+    operations: u64,
+    /// Where the reports go, as JSON; `tests/soak/reports` has those that the guide speaks of
+    #[arg(long)]
+    reports: Option<PathBuf>,
+    /// What else the program is to be told, such as `--processes 16`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Store {
+    /// One server
+    Redis,
+    /// Three masters and three replicas
+    RedisCluster,
+    /// One server
+    Postgres,
+    /// A server behind a pooler
+    Pgbouncer,
+    /// The emulator
+    Firestore,
+    /// A file
+    Sqlite,
+    /// No server, and no time: a simulated network, and each store in turn
+    Simulation,
+    /// The same with the embedded backend, which lives in one process and has no server to break
+    Memory,
+    /// The fuzz targets, each for a minute
+    Fuzz,
+    /// All of them, one after the other
+    All,
+}
+
+const SERVERS: [Store; 6] = [
+    Store::Redis,
+    Store::RedisCluster,
+    Store::Postgres,
+    Store::Pgbouncer,
+    Store::Firestore,
+    Store::Sqlite,
+];
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if matches!(options.store, Store::Fuzz | Store::All) {
+        fuzz::run(&fuzz::Options::default())?;
+    }
+    if matches!(options.store, Store::Simulation | Store::Memory | Store::All) {
+        run_command(&mut program("syncguard-simulation", "simulate", &simulation(options))?)?;
+    }
+    let stores: &[Store] = match &options.store {
+        Store::All => &SERVERS,
+        Store::Simulation | Store::Memory | Store::Fuzz => return Ok(ExitCode::SUCCESS),
+        one => std::slice::from_ref(one),
+    };
+    let mut arguments = vec!["run".to_owned(), "--for".to_owned(), options.lasts.clone()];
+    for store in stores {
+        let name = store.to_possible_value().context("a store")?;
+        arguments.extend(["--store".to_owned(), name.get_name().to_owned()]);
+    }
+    arguments.extend(seed(options));
+    if let Some(folder) = &options.reports {
+        arguments.extend(["--reports".to_owned(), folder.display().to_string()]);
+    }
+    arguments.extend(options.arguments.clone());
+    // In our place, so that it is the one that hears of Ctrl-C, and ends with a report.
+    let error = program("syncguard-soak", "soak", &arguments)?.exec();
+    Err(error).context("cannot run the soak program")
+}
+
+fn seed(options: &Options) -> Vec<String> {
+    let seed = options.seed.map(|seed| ["--seed".to_owned(), seed.to_string()]);
+    seed.into_iter().flatten().collect()
+}
+
+fn simulation(options: &Options) -> Vec<String> {
+    let mut arguments = vec!["--operations".to_owned(), options.operations.to_string()];
+    if options.store == Store::Memory {
+        arguments.extend(["--store".to_owned(), "memory".to_owned()]);
+    }
+    arguments.extend(seed(options));
+    if let Some(folder) = &options.reports {
+        let report = folder.join("simulation.json");
+        arguments.extend(["--report".to_owned(), report.display().to_string()]);
+    }
+    arguments
+}
+
+/// A program of the workspace, built with optimisations.
+fn program(package: &str, name: &str, arguments: &[String]) -> Result<Command> {
+    run_command(&mut cargo(["build", "--release", "-p", package, "--bin", name]))?;
+    let mut command = Command::new(target().join("release").join(name));
+    command.current_dir(root()).args(arguments);
+    Ok(command)
+}
