@@ -398,9 +398,10 @@ async fn whoever_is_woken_runs_before_the_one_that_gave_the_lock_back() {
             let work = async |_held| {
                 let task = tokio::spawn(next);
                 settle().await;
-                task
+                (task,)
             };
-            lock(&backend, patient(), work).await.unwrap()
+            let (task,) = lock(&backend, patient(), work).await.unwrap();
+            task
         } else {
             let held = acquire(&backend, patient()).await.unwrap();
             let task = tokio::spawn(next);
