@@ -57,8 +57,12 @@ impl Awake {
 
     /// Whether the thread may stay awake for the next operation.
     pub(crate) fn may(&self) -> bool {
+        self.may_at(uptime())
+    }
+
+    fn may_at(&self, now: Duration) -> bool {
         let others_until = self.0.others_until.load(Ordering::Relaxed);
-        self.0.has_room && others_until <= micros(uptime())
+        self.0.has_room && others_until <= micros(now)
     }
 
     /// An operation took the thread so long.
@@ -83,13 +87,17 @@ pub(crate) struct Caller<'a> {
 impl Caller<'_> {
     /// Whether its answer is likely to be here before it could fall asleep and be woken.
     pub(crate) fn stays_awake(&self) -> bool {
+        self.stays_awake_at(uptime())
+    }
+
+    fn stays_awake_at(&self, now: Duration) -> bool {
         let state = &self.awake.0;
         let is_alone = state.callers.load(Ordering::Relaxed) == 1;
         let is_quick = state.usual.load(Ordering::Relaxed) <= micros(Awake::QUICK);
         is_alone
             && is_quick
-            && uptime().saturating_sub(self.since) < Awake::FOR_ANSWER
-            && self.awake.may()
+            && now.saturating_sub(self.since) < Awake::FOR_ANSWER
+            && self.awake.may_at(now)
     }
 }
 
@@ -112,32 +120,40 @@ mod tests {
         Awake(Arc::new(State { has_room: true, callers, usual, others_until }))
     }
 
+    /// Just after it has begun to wait.
+    fn stays_awake(caller: &Caller<'_>) -> bool {
+        caller.stays_awake_at(caller.since)
+    }
+
     #[test]
     fn one_that_is_alone_stays_awake_for_a_quick_answer() {
         let awake = with_room();
-        assert!(!awake.waits().stays_awake(), "nothing is known yet");
+        assert!(!stays_awake(&awake.waits()), "nothing is known yet");
         for _ in 0..4 {
             awake.took(Duration::from_micros(100));
         }
         let one = awake.waits();
-        assert!(one.stays_awake());
+        assert!(stays_awake(&one));
         let two = awake.waits();
-        assert!(!one.stays_awake() && !two.stays_awake(), "they are two");
+        assert!(!stays_awake(&one) && !stays_awake(&two), "they are two");
         drop(two);
-        assert!(one.stays_awake());
-        std::thread::sleep(Awake::FOR_ANSWER);
-        assert!(!one.stays_awake(), "it takes too long");
+        assert!(stays_awake(&one));
+        assert!(!one.stays_awake_at(one.since + Awake::FOR_ANSWER), "it takes too long");
         drop(one);
         awake.took(Duration::from_millis(10));
-        assert!(!awake.waits().stays_awake(), "the disk is slow");
+        assert!(!stays_awake(&awake.waits()), "the disk is slow");
     }
 
     #[test]
     fn other_processes_need_the_processors() {
         let awake = with_room();
         awake.took(Duration::ZERO);
-        assert!(awake.may() && awake.waits().stays_awake());
+        let before = uptime();
+        assert!(awake.may_at(before) && stays_awake(&awake.waits()));
         awake.has_seen_others();
-        assert!(!awake.may() && !awake.waits().stays_awake());
+        assert!(!awake.may_at(before));
+        let caller = awake.waits();
+        assert!(!caller.stays_awake_at(before));
+        assert!(awake.may_at(uptime() + Awake::MEMORY));
     }
 }
