@@ -82,6 +82,19 @@ enum Sink {
     Checked(Box<Checker>),
 }
 
+impl Sink {
+    fn write(&mut self, line: Line) {
+        match self {
+            Sink::Memory(lines) => lines.push(line),
+            Sink::Checked(checker) => checker.feed(line),
+            Sink::File(file) => {
+                let text = serde_json::to_string(&line).expect("a line of JSON") + "\n";
+                file.write_all(text.as_bytes()).expect("a history that can be written");
+            }
+        }
+    }
+}
+
 impl Recorder {
     /// Writes to a new file, each line with one system call.
     ///
@@ -147,14 +160,12 @@ impl Recorder {
         let mut sink = self.sink();
         // Under the lock, so that the order of the lines is the order of their times.
         let line = Line { at: self.clock.now(), process: self.process.to_string(), entry };
-        match &mut *sink {
-            Sink::Memory(lines) => lines.push(line),
-            Sink::Checked(checker) => checker.feed(line),
-            Sink::File(file) => {
-                let text = serde_json::to_string(&line).expect("a line of JSON") + "\n";
-                file.write_all(text.as_bytes()).expect("a history that can be written");
-            }
-        }
+        sink.write(line);
+    }
+
+    /// Writes a line that somebody else has made.
+    pub fn write(&self, line: Line) {
+        self.sink().write(line);
     }
 
     /// What was recorded in memory until now.

@@ -194,7 +194,7 @@ impl Hub {
     pub(crate) fn note(&self, entry: Entry) {
         let at = Moment { steady: self.now, unix: Self::unix(self.now) };
         let line = Line { at, process: "simulation".to_owned(), entry };
-        self.recorder.checked(|checker| checker.feed(line));
+        self.recorder.write(line);
     }
 
     fn fault(&self, fault: Fault) {
@@ -368,7 +368,12 @@ impl Hub {
     /// A member's connection is lost, with everything that it waits for. What is on its way may arrive.
     pub(crate) fn cut(&mut self, member: usize) {
         self.members[member].number += 1;
-        let mut cut: Vec<u64> = self.calls.iter().filter(|(_, it)| it.member == member).map(|(call, _)| *call).collect();
+        let mut cut: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, it)| it.member == member)
+            .map(|(call, _)| *call)
+            .collect();
         cut.sort_unstable();
         for call in cut {
             if let Some(Waiting { answer, .. }) = self.calls.remove(&call) {

@@ -27,4 +27,4 @@ mod twin;
 mod work;
 
 pub use flaw::Flaw;
-pub use run::{Outcome, Plan, Store, run};
+pub use run::{Outcome, Plan, Store, record, run};

@@ -82,14 +82,14 @@ impl Member {
     /// Its time goes on until then.
     pub(crate) fn run(&mut self, until: u64) {
         let end = self.started.0 + Duration::from_micros(until - self.started.1);
-        self.local.block_on(&self.runtime, tokio::time::sleep_until(end));
+        self.local.block_on(&self.runtime, async { tokio::time::sleep_until(end).await });
         self.now = until;
     }
 
     /// It was stopped until now, and sees at once how late it is.
     pub(crate) fn wakes(&mut self, now: u64) {
         let asleep = Duration::from_micros(now - self.now);
-        self.local.block_on(&self.runtime, tokio::time::advance(asleep));
+        self.local.block_on(&self.runtime, async { tokio::time::advance(asleep).await });
         self.now = now;
     }
 

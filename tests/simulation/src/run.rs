@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde::Serialize;
 use syncguard_core::authoring::seed_randomness;
 use syncguard_history::{
-    Checker, Clock, Counts, Entry, Fault, Limits, Random, Recorder, Retained, Violation,
+    Checker, Clock, Counts, Entry, Fault, History, Limits, Random, Recorder, Retained, Violation,
 };
 
 use crate::flaw::Flaw;
@@ -69,7 +69,10 @@ impl Plan {
     fn limits(&self) -> Limits {
         // A commit may take its time after the deadline was looked at.
         let commit = if self.store == Store::Postgres { 500 } else { 0 };
+        // Sent again on another connection; the first sending has its deadline, its commit and its clean-up.
+        let resent = if self.store == Store::Postgres { 3000 } else { 0 };
         Limits {
+            resent: std::time::Duration::from_millis(resent),
             clocks: std::time::Duration::from_millis(3),
             in_flight: BOUND + std::time::Duration::from_millis(200 + commit),
             ..Limits::new()
@@ -100,7 +103,18 @@ pub struct Outcome {
 pub fn run(plan: &Plan, progress: impl FnMut(&Counts)) -> Outcome {
     // Everybody writes by a clock of his own.
     let recorder = Recorder::checking(Clock::Machine, Checker::new(plan.limits()));
-    Simulation::new(plan, recorder).run(progress)
+    let mut simulation = Simulation::new(plan, recorder);
+    let started = Instant::now();
+    simulation.run(progress);
+    simulation.outcome(started)
+}
+
+/// The history of a run, which is not checked.
+#[must_use]
+pub fn record(plan: &Plan) -> History {
+    let recorder = Recorder::in_memory(Clock::Machine);
+    Simulation::new(plan, recorder.clone()).run(|_| {});
+    recorder.history()
 }
 
 /// Between two of them, a member runs alone.
@@ -131,10 +145,9 @@ impl<'a> Simulation<'a> {
         seed_randomness(Some(plan.seed));
         let mut random = Random::new(plan.seed);
         let server = match plan.store {
-            Store::Memory => Server::Atomic {
-                store: Box::new(Memory::new(Hub::unix(0))),
-                is_clustered: false,
-            },
+            Store::Memory => {
+                Server::Atomic { store: Box::new(Memory::new(Hub::unix(0))), is_clustered: false }
+            }
             Store::Redis => {
                 Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: false }
             }
@@ -143,7 +156,7 @@ impl<'a> Simulation<'a> {
             }
             Store::Postgres => Server::Postgres(Postgres::default()),
         };
-        let odds = Odds { lost: 40, late: 40, doubled: 40 };
+        let odds = Odds { lost: 60, late: 120, doubled: 60 };
         let net =
             Net::new(random.number(), odds, plan.members, server, recorder.clone(), plan.flaw);
         let simulation = Self {
@@ -157,7 +170,8 @@ impl<'a> Simulation<'a> {
             heals: Vec::new(),
             retained: 0,
         };
-        simulation.note(Entry::Semaphore { key: SEMAPHORE.to_owned(), permits: u64::from(PERMITS) });
+        simulation
+            .note(Entry::Semaphore { key: SEMAPHORE.to_owned(), permits: u64::from(PERMITS) });
         simulation
     }
 
@@ -185,8 +199,7 @@ impl<'a> Simulation<'a> {
         Member::start(&self.setting(), number, now, &mut random)
     }
 
-    fn run(mut self, mut progress: impl FnMut(&Counts)) -> Outcome {
-        let started = Instant::now();
+    fn run(&mut self, mut progress: impl FnMut(&Counts)) {
         for number in 0..self.plan.members {
             // Not all at the same moment, so that their clocks tick between each other's.
             let now = (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1);
@@ -205,13 +218,16 @@ impl<'a> Simulation<'a> {
             }
         }
         self.ends();
+        seed_randomness(None);
+    }
+
+    fn outcome(self, started: Instant) -> Outcome {
         let Self { recorder, now, retained, .. } = &self;
         let (simulated_seconds, retained) = (now / SECOND, *retained);
         let limits = self.plan.limits();
         let verdict = recorder
             .checked(|checker| std::mem::replace(checker, Checker::new(limits)).finish())
             .expect("a checker");
-        seed_randomness(None);
         Outcome {
             counts: verdict.counts,
             violations: verdict.violations,
@@ -229,7 +245,8 @@ impl<'a> Simulation<'a> {
             let violated = !checker.violations().is_empty();
             (checker.counts().operations(), violated, checker.retained())
         });
-        let (operations, violated, retained) = looked.unwrap_or((0, false, Retained::default()));
+        let (operations, violated, retained) =
+            looked.unwrap_or((self.now / (2 * MILLI), false, Retained::default()));
         self.retained = self.retained.max(retained.all());
         (operations, violated)
     }

@@ -141,7 +141,9 @@ impl Inner {
     ) -> Result<Answer, LockError> {
         let mut until = Instant::now() + BOUND;
         let _turn = match (self.kind, lane) {
-            (Kind::Postgres, Lane::Contender) => Some(self.connection(&self.contenders, until).await?),
+            (Kind::Postgres, Lane::Contender) => {
+                Some(self.connection(&self.contenders, until).await?)
+            }
             _ => None,
         };
         let _connection = match self.kind {
@@ -307,11 +309,7 @@ impl Inner {
             now.is_some_and(|now| now > deadline.as_millis())
                 || self.flaw == Some(Flaw::SettledTooSoon)
         };
-        Ok(if is_certain {
-            Settled::Done
-        } else {
-            Settled::NotYet(self.clock.passes_in(deadline))
-        })
+        Ok(if is_certain { Settled::Done } else { Settled::NotYet(self.clock.passes_in(deadline)) })
     }
 
     /// As settle.rs of PostgreSQL: two looks.

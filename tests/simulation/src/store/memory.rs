@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, IsLockedRequest, Key, LockBackend,
-    LockError, LockInventory as _, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult, Timestamp,
+    LockError, LockInventory as _, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult,
+    Timestamp,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::runtime::{Builder, Runtime};
@@ -115,7 +116,7 @@ impl Memory {
     fn moves_to(&mut self, now: u64) {
         if now > self.at {
             let passed = Duration::from_millis(now - self.at);
-            self.runtime.block_on(tokio::time::advance(passed));
+            self.runtime.block_on(async { tokio::time::advance(passed).await });
             self.at = now;
         }
     }

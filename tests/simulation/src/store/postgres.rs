@@ -118,8 +118,7 @@ impl Postgres {
     pub(crate) fn begins(&mut self, call: u64, member: usize, request: Request) -> usize {
         self.begun += 1;
         let (started, stage, saw, counter, is_alone) = (None, Stage::Sent, None, 0, false);
-        let statement =
-            Statement { call, member, request, started, stage, saw, counter, is_alone };
+        let statement = Statement { call, member, request, started, stage, saw, counter, is_alone };
         self.statements.insert(self.begun, statement);
         self.begun
     }
@@ -370,12 +369,17 @@ impl Postgres {
                 let is_same = newest == statement.saw.as_ref();
                 let is_ours = newest.is_some_and(|row| row.id == id && row.is_live(now));
                 if !is_same && (!is_ours || is_late) {
-                    let reply = Reply::NotHeld { is_expired: true, now };
+                    // The snapshot is all that it can judge by.
+                    let is_expired = statement.saw.as_ref().is_some_and(|row| !row.is_live(now));
+                    let reply = Reply::NotHeld { is_expired, now };
                     return Next::Ends(if is_late { Reply::Late { now } } else { reply });
                 }
                 // Where it was only held up, the time is read once more: it may have expired.
-                let reply =
-                    if is_ours { Reply::Released } else { Reply::NotHeld { is_expired: true, now } };
+                let reply = if is_ours {
+                    Reply::Released
+                } else {
+                    Reply::NotHeld { is_expired: true, now }
+                };
                 Next::Stage(Stage::Writes(Write::Delete(key), Some(reply)))
             }
             _ => Next::Ends(Reply::Cancelled),

@@ -77,8 +77,7 @@ impl Redis {
         let stored = if long { expires_at + 60_000 } else { expires_at };
         let until = stored + TOLERANCE;
         self.index.insert(id, (key.clone(), until));
-        let record =
-            Record { key: key.clone(), id, fence, acquired_at: now, expires_at: stored };
+        let record = Record { key: key.clone(), id, fence, acquired_at: now, expires_at: stored };
         self.locks.insert(key.clone(), (record, until));
         Reply::Granted { fence, expires_at, is_fresh: true }
     }
