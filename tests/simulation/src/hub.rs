@@ -1,7 +1,7 @@
 //! The network and the server at its end: everything that happens between the members, in the order of time.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use syncguard_core::{Key, KeySignal, KeyWatch};
@@ -54,7 +54,7 @@ pub(crate) struct Hub {
     frozen: u64,
     /// Until when the server is away.
     away: u64,
-    watches: HashMap<Key, Vec<(usize, KeySignal)>>,
+    watches: BTreeMap<Key, Vec<(usize, KeySignal)>>,
     recorder: Recorder,
     pub(crate) flaw: Option<Flaw>,
 }
@@ -150,7 +150,7 @@ impl Net {
             members: vec![Connection::default(); members],
             frozen: 0,
             away: 0,
-            watches: HashMap::new(),
+            watches: BTreeMap::new(),
             recorder,
             flaw,
         })))

@@ -13,8 +13,10 @@
 //! | `member.rs` | a process: a runtime whose clock is moved by hand, which can be stopped and killed |
 //! | `work.rs` | what a process does |
 //! | `run.rs` | who runs when, and what goes wrong |
+//! | `alone.rs` | a twin by itself, to be compared with the real server |
 //! | `flaw.rs`, `line.rs` | what can be wrong on purpose |
 
+mod alone;
 mod flaw;
 mod hub;
 mod line;
@@ -26,5 +28,6 @@ mod store;
 mod twin;
 mod work;
 
+pub use alone::Alone;
 pub use flaw::Flaw;
 pub use run::{Outcome, Plan, Store, record, run};

@@ -60,7 +60,7 @@ impl Plan {
             operations,
             members: 6,
             workers: 8,
-            keys: 16,
+            keys: 32,
             flaw: None,
             stops_at_once: false,
         }

@@ -61,17 +61,17 @@ impl Worker {
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
         let key = Registers::name(number);
         match self.random.below(1000) {
-            0..450 => self.brief(number, key).await,
-            450..700 => self.by_hand(number, key).await,
-            700..715 => self.long(number, key).await,
-            715..720 => self.overslept(number, key).await,
-            720..735 => self.undecided(number, key).await,
-            735..860 => self.curious(key).await,
-            860..910 => self.patient(number, key).await,
-            910..940 => self.impatient(key).await,
-            940..970 => self.permit().await,
-            970..990 => self.several().await,
-            990..995 => self.lead().await,
+            0..520 => self.brief(number, key).await,
+            520..800 => self.by_hand(number, key).await,
+            800..804 => self.long(number, key).await,
+            804..806 => self.overslept(number, key).await,
+            806..811 => self.undecided(number, key).await,
+            811..825 => self.curious(key).await,
+            825..885 => self.patient(number, key).await,
+            885..915 => self.impatient(key).await,
+            915..950 => self.permit().await,
+            950..980 => self.several().await,
+            980..985 => self.lead().await,
             _ => self.once_a_period().await,
         }
     }

