@@ -110,6 +110,12 @@ pub enum Fault {
     Severed,
     /// A request was carried out, or tried to be, after its sender had been told of a failure.
     Late,
+    /// A request or its reply was lost on the way.
+    Lost,
+    /// A request was carried out twice, or tried to be.
+    Doubled,
+    /// The server was started anew: what was under way in it is gone.
+    Restarted,
     /// The server was stopped, for longer than anybody waits for it.
     ServerStopped,
     /// The server was killed and started again.

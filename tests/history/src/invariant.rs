@@ -43,6 +43,9 @@ pub struct Limits {
     pub orphan: Duration,
     /// How long after a fault there may be no service.
     pub outage: Duration,
+    /// How long after its call an acquire that was granted may be carried out once more, because its backend
+    /// had sent it twice: what comes of it is nobody's, and is given back. Zero where nothing is sent twice.
+    pub resent: Duration,
 }
 
 impl Limits {
@@ -55,6 +58,7 @@ impl Limits {
             in_flight: Duration::from_secs(4),
             orphan: Duration::from_millis(500),
             outage: Duration::from_secs(2),
+            resent: Duration::ZERO,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,15 +20,22 @@ use crate::history::History;
 pub enum Clock {
     /// The clocks of the machine, which all processes share.
     Machine,
-    /// Tokio's, which may be paused, from when the clock was made on.
-    Tokio(Instant, SystemTime),
+    /// Tokio's, which may be paused.
+    Tokio {
+        /// A point in time by tokio's clock.
+        at: Instant,
+        /// What the steady clock shows then.
+        steady: Duration,
+        /// What the clock of the wall shows when the steady one shows nothing.
+        unix: SystemTime,
+    },
 }
 
 impl Clock {
     /// Tokio's clock, from now on.
     #[must_use]
     pub fn tokio() -> Self {
-        Self::Tokio(Instant::now(), SystemTime::now())
+        Self::Tokio { at: Instant::now(), steady: Duration::ZERO, unix: SystemTime::now() }
     }
 
     fn now(&self) -> Moment {
@@ -38,7 +45,10 @@ impl Clock {
                 let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
                 (seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs()), SystemTime::now())
             }
-            Self::Tokio(since, unix) => (since.elapsed(), *unix + since.elapsed()),
+            Self::Tokio { at, steady, unix } => {
+                let steady = *steady + at.elapsed();
+                (steady, *unix + steady)
+            }
         };
         let unix = unix.duration_since(UNIX_EPOCH).unwrap_or_default();
         Moment { steady: whole(steady.as_micros()), unix: whole(unix.as_millis()) }
@@ -53,12 +63,14 @@ fn whole(number: u128) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Recorder {
     process: Arc<str>,
+    /// Set once it was killed: the dead write nothing.
+    is_silent: Arc<AtomicBool>,
+    clock: Clock,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    clock: Clock,
     numbers: AtomicU64,
     sink: Mutex<Sink>,
 }
@@ -68,6 +80,19 @@ enum Sink {
     File(File),
     Memory(Vec<Line>),
     Checked(Box<Checker>),
+}
+
+impl Sink {
+    fn write(&mut self, line: Line) {
+        match self {
+            Sink::Memory(lines) => lines.push(line),
+            Sink::Checked(checker) => checker.feed(line),
+            Sink::File(file) => {
+                let text = serde_json::to_string(&line).expect("a line of JSON") + "\n";
+                file.write_all(text.as_bytes()).expect("a history that can be written");
+            }
+        }
+    }
 }
 
 impl Recorder {
@@ -88,21 +113,35 @@ impl Recorder {
         Self::new("main", clock, Sink::Memory(Vec::new()))
     }
 
-    /// Checks the lines as they come, and keeps none: see [`checked`](Self::checked).
+    /// Feeds the lines to a checker, and keeps none. Whoever knows that a time has passed for all who write
+    /// tells the checker: see [`checked`](Self::checked).
     #[must_use]
     pub fn checking(clock: Clock, checker: Checker) -> Self {
         Self::new("main", clock, Sink::Checked(Box::new(checker)))
     }
 
     fn new(process: &str, clock: Clock, sink: Sink) -> Self {
-        let shared = Shared { clock, numbers: AtomicU64::new(0), sink: Mutex::new(sink) };
-        Self { process: process.into(), shared: Arc::new(shared) }
+        let shared = Shared { numbers: AtomicU64::new(0), sink: Mutex::new(sink) };
+        let is_silent = Arc::default();
+        Self { process: process.into(), is_silent, clock, shared: Arc::new(shared) }
     }
 
     /// Writes to the same place under another name.
     #[must_use]
     pub fn named(&self, process: &str) -> Self {
-        Self { process: process.into(), shared: Arc::clone(&self.shared) }
+        self.elsewhere(process, self.clock.clone())
+    }
+
+    /// Writes to the same place under another name, by another clock.
+    #[must_use]
+    pub fn elsewhere(&self, process: &str, clock: Clock) -> Self {
+        let (is_silent, shared) = (Arc::default(), Arc::clone(&self.shared));
+        Self { process: process.into(), is_silent, clock, shared }
+    }
+
+    /// Writes nothing any more under this name: its process was killed.
+    pub fn silence(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
     }
 
     /// Notes that an operation begins.
@@ -115,22 +154,18 @@ impl Recorder {
 
     /// Notes something else.
     pub fn note(&self, entry: Entry) {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return;
+        }
         let mut sink = self.sink();
         // Under the lock, so that the order of the lines is the order of their times.
-        let line = Line { at: self.shared.clock.now(), process: self.process.to_string(), entry };
-        match &mut *sink {
-            Sink::Memory(lines) => lines.push(line),
-            Sink::Checked(checker) => {
-                let now = line.at.steady;
-                checker.feed(line);
-                // What comes at the same time as this is still to come.
-                checker.advance(now);
-            }
-            Sink::File(file) => {
-                let text = serde_json::to_string(&line).expect("a line of JSON") + "\n";
-                file.write_all(text.as_bytes()).expect("a history that can be written");
-            }
-        }
+        let line = Line { at: self.clock.now(), process: self.process.to_string(), entry };
+        sink.write(line);
+    }
+
+    /// Writes a line that somebody else has made.
+    pub fn write(&self, line: Line) {
+        self.sink().write(line);
     }
 
     /// What was recorded in memory until now.

@@ -9,3 +9,4 @@ mod random;
 mod script;
 mod scripted;
 mod stores;
+mod twins;

@@ -37,3 +37,6 @@ pub use self::storage_key::{
 pub use self::store_clock::StoreClock;
 pub use self::timeout::checked_timeout;
 pub use crate::contract::episode::Episode;
+#[cfg(feature = "test-util")]
+#[doc(hidden)]
+pub use crate::value::random::seed_randomness;

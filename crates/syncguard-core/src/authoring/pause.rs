@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::value::random::fill;
+
 /// Half of this long, and a random part of the other half.
 #[must_use]
 pub fn jittered(pause: Duration) -> Duration {
@@ -12,7 +14,11 @@ pub fn jittered(pause: Duration) -> Duration {
 /// A random duration up to this one; all of it if the system has no randomness.
 #[must_use]
 pub fn random_part(duration: Duration) -> Duration {
-    let Ok(random) = getrandom::u32() else { return duration };
+    let mut random = [0; 4];
+    if fill(&mut random).is_err() {
+        return duration;
+    }
+    let random = u32::from_ne_bytes(random);
     // Capped so that the product below cannot overflow; no pause comes near it.
     let duration = duration.min(Duration::from_secs(1 << 31));
     let nanos = (duration.as_nanos() * u128::from(random)) >> 32;

@@ -320,6 +320,7 @@ impl Lane {
             match self.next_step() {
                 Step::Leave => return,
                 Step::Wait(due) => tokio::select! {
+                    biased;
                     () = self.clean_up.0.changed.notified() => {}
                     () = rt::sleep_until(due) => {}
                 },

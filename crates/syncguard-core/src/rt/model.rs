@@ -123,12 +123,21 @@ impl<T> Mutex<T> {
     }
 }
 
+/// How many orders of events are explored: so many times as many as usual as the environment variable
+/// `SYNCGUARD_SHUTTLE_TIMES` says. What ran is printed, for whoever counts.
+fn schedules(usual: usize) -> usize {
+    let times = std::env::var("SYNCGUARD_SHUTTLE_TIMES").ok().and_then(|it| it.parse().ok());
+    let schedules = usual.saturating_mul(times.unwrap_or(1));
+    println!("shuttle: {schedules} schedules");
+    schedules
+}
+
 /// Explores this many random orders of events of a scenario, with a clock.
 pub(crate) fn explore<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let scheduler = shuttle::scheduler::RandomScheduler::new(executions);
+    let scheduler = shuttle::scheduler::RandomScheduler::new(schedules(executions));
     shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
 }
 
@@ -137,7 +146,7 @@ pub(crate) fn explore_priorities<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let scheduler = shuttle::scheduler::PctScheduler::new(4, executions);
+    let scheduler = shuttle::scheduler::PctScheduler::new(4, schedules(executions));
     shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
 }
 
@@ -147,7 +156,7 @@ pub(crate) fn explore_without_time<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let scheduler = shuttle::scheduler::RandomScheduler::new(executions);
+    let scheduler = shuttle::scheduler::RandomScheduler::new(schedules(executions));
     shuttle::Runner::new(scheduler, config()).run(move || {
         WORLD.with_borrow_mut(|world| *world = World::default());
         shuttle::future::block_on(scenario());

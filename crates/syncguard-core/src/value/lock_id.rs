@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 
+use super::random::fill;
 use crate::{ErrorCode, HashId, LockError};
 
 /// The proof of holding a lock: 128 random bits, written as 22 base64url characters.
@@ -34,7 +35,7 @@ impl LockId {
     /// `Internal` if the operating system has no randomness to give.
     pub fn generate() -> Result<Self, LockError> {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| {
+        fill(&mut random).map_err(|error| {
             LockError::internal("no secure random source for a lock id").with_source(&error)
         })?;
         let mut text = [0; Self::LENGTH];

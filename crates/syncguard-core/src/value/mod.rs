@@ -6,6 +6,7 @@ mod key;
 mod key_prefix;
 mod lock_id;
 mod normalize;
+pub(crate) mod random;
 #[cfg(feature = "serde")]
 mod serde_form;
 mod timestamp;

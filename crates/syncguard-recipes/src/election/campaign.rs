@@ -42,6 +42,7 @@ pub(super) async fn win<B: LockBackend>(
             Err(error) => return Err(error),
         }
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return Ok(None),
             () = sleep(jittered(pause)) => pause = (pause * 2).min(LONGEST_PAUSE),
         }

@@ -90,6 +90,8 @@ pub(super) struct Window {
     from: Option<u64>,
     until: u64,
     released: u64,
+    /// Until when an acquire may be carried out once more.
+    resent: u64,
 }
 
 impl Lock {
@@ -113,7 +115,7 @@ impl Lock {
                 confirmed: 0,
                 freed: u64::MAX,
             },
-            window: Window { from: None, until: 0, released: u64::MAX },
+            window: Window { from: None, until: 0, released: u64::MAX, resent: 0 },
             released: None,
             over: None,
             proof: VecDeque::new(),
@@ -189,6 +191,11 @@ impl Lock {
         }
     }
 
+    /// Whether its holder has given it up.
+    pub(super) fn is_let_go(&self) -> bool {
+        self.relied.given_up.is_some()
+    }
+
     /// The holder gives it up.
     pub(super) fn is_given_up(&mut self, at: u64) {
         let given_up = self.relied.given_up.get_or_insert(at);
@@ -198,7 +205,7 @@ impl Lock {
     /// From when until when it can have been live.
     pub(super) fn could_live(&self) -> Option<(u64, u64)> {
         let from = self.window.from?;
-        Some((from, self.window.until.min(self.window.released)))
+        Some((from, self.window.until.min(self.window.released.max(self.window.resent))))
     }
 
     /// When nothing can be seen of it any more.
@@ -297,6 +304,9 @@ impl Window {
         self.until = self.until.max(known + ttl * 1000 + micros(TIME_TOLERANCE + limits.orphan));
         if is_acquire {
             self.from = Some(self.from.map_or(called, |from| from.min(called)));
+            if !limits.resent.is_zero() {
+                self.resent = self.resent.max(called + micros(limits.resent));
+            }
         }
     }
 

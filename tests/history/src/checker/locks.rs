@@ -116,7 +116,11 @@ impl Locks {
             && let Some(lock) = self.table.get_mut(place)
         {
             lock.life.says(operation, Some(*acquired_at), *expires_at);
-            self.has_fence(place, *fence, operation, found);
+            // What was carried out once more is another lock, which nobody has.
+            let is_again = lock.fence.as_ref().is_some_and(|(first, _)| first < fence);
+            if !(is_again && !limits.resent.is_zero() && lock.is_let_go()) {
+                self.has_fence(place, *fence, operation, found);
+            }
         }
         if let Some(key) = operation.was_told_locked() {
             self.told_locked(key, operation, found);

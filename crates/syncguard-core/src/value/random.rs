@@ -1,0 +1,38 @@
+//! The system's secure random source, which a simulation replaces by a sequence that it can have again.
+
+#[cfg(not(feature = "test-util"))]
+pub(crate) use getrandom::fill;
+
+#[cfg(feature = "test-util")]
+pub(crate) use seeded::fill;
+#[cfg(feature = "test-util")]
+pub use seeded::seed_randomness;
+
+#[cfg(feature = "test-util")]
+mod seeded {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// For simulations: from now on this thread's randomness is the sequence that goes with the seed, which
+    /// anybody can guess. `None`: the system's again.
+    pub fn seed_randomness(seed: Option<u64>) {
+        STATE.set(seed);
+    }
+
+    pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+        let Some(mut state) = STATE.get() else { return getrandom::fill(bytes) };
+        for chunk in bytes.chunks_mut(8) {
+            // SplitMix64.
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let mixed = (mixed ^ (mixed >> 31)).to_le_bytes();
+            chunk.copy_from_slice(&mixed[..chunk.len()]);
+        }
+        STATE.set(Some(state));
+        Ok(())
+    }
+}

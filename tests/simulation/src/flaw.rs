@@ -1,0 +1,92 @@
+//! What can be wrong on purpose.
+
+use clap::ValueEnum;
+use syncguard_history::Invariant;
+
+use crate::run::Store;
+
+/// A flaw. Which code is flawed is said by each: the store's twin, the backend's twin, or a flawed copy of a
+/// user. The library itself is never flawed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Flaw {
+    /// The store now and then grants a lock that somebody else holds.
+    SecondHolder,
+    /// The store grants a lock as soon as the last one has expired.
+    NoTolerance,
+    /// The store now and then grants a fence for the second time.
+    RepeatedFence,
+    /// The store releases as often as one likes.
+    EndlessRelease,
+    /// The store revives what has expired or was released.
+    Undead,
+    /// The register takes any fence.
+    UnfencedRegister,
+    /// The store now and then says that it has released a lock, and has not.
+    Orphans,
+    /// A lock lives for a minute longer than it should.
+    LongLife,
+    /// The server serves nobody for three seconds after a fault.
+    SlowRecovery,
+    /// Each member leaves a task behind.
+    LeakedTask,
+    /// Recipes: one member counts a semaphore's permits and one more. A flawed user.
+    OnePermitMore,
+    /// Recipes: a leader that does not renew, and hears of the end of its term when it is over. A flawed
+    /// copy of an election.
+    DeafLeader,
+    /// The queue: a waiter that goes away keeps its turn. A flawed copy of the queue, before the backend.
+    KeptTurn,
+    /// The queue: a turn is passed on with the lock and its fence. A flawed copy of the queue, before the
+    /// backend.
+    SharedGrant,
+    /// D18: the store carries out what arrives after its deadline.
+    LateRequests,
+    /// D19: the store extends whatever expiry was expected.
+    BlindExtends,
+    /// D20: the backend takes the first "not held" for the end of a clean-up.
+    SettledTooSoon,
+    /// D21: a user of the bare backend begins its work with a grant whose time is over.
+    StaleGrant,
+}
+
+impl Flaw {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// Which invariants find it, in the run of a minute.
+    #[must_use]
+    pub fn breaks(self) -> &'static [Invariant] {
+        match self {
+            Self::SecondHolder => &[Invariant::HoldersTakeTurns],
+            Self::NoTolerance => &[Invariant::LocksTakeTurns],
+            Self::RepeatedFence | Self::SharedGrant => &[Invariant::FencesGrow],
+            Self::EndlessRelease => &[Invariant::ReleasedOnce],
+            Self::Undead => &[Invariant::OverForGood],
+            Self::UnfencedRegister => &[Invariant::NoLostUpdate],
+            Self::Orphans
+            | Self::LongLife
+            | Self::SlowRecovery
+            | Self::LateRequests
+            | Self::SettledTooSoon => &[Invariant::BackInTime],
+            Self::LeakedTask | Self::KeptTurn => &[Invariant::NothingLeft],
+            Self::OnePermitMore => &[Invariant::PermitsAreCounted],
+            Self::DeafLeader | Self::StaleGrant => &[Invariant::ToldInTime],
+            Self::BlindExtends => &[Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns],
+        }
+    }
+}
+
+impl Flaw {
+    /// On which store it is planted.
+    #[must_use]
+    pub fn store(self) -> Store {
+        match self {
+            // Where requests may arrive twice, they matter most.
+            Self::SettledTooSoon => Store::RedisCluster,
+            _ => Store::Redis,
+        }
+    }
+}

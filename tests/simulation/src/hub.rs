@@ -1,0 +1,426 @@
+//! The network and the server at its end: everything that happens between the members, in the order of time.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use syncguard_core::{Key, KeySignal, KeyWatch};
+use syncguard_history::{Entry, Fault, Line, Moment, Random, Recorder};
+use tokio::sync::oneshot;
+
+use crate::flaw::Flaw;
+use crate::protocol::{Reply, Request};
+use crate::registers::Registers;
+use crate::store::Server;
+
+/// What the clock of the wall shows when the simulation begins, in milliseconds.
+pub(crate) const EPOCH: u64 = 1_000_000_000;
+
+/// Microseconds.
+pub(crate) const MILLI: u64 = 1000;
+pub(crate) const SECOND: u64 = 1_000_000;
+
+/// A request that is late is at most so late.
+pub(crate) const LATEST: u64 = 8 * SECOND;
+
+/// How many of ten thousand messages have this fate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Odds {
+    /// Requests and replies that never arrive.
+    pub(crate) lost: u64,
+    /// Requests that arrive later than anybody waits for them, or as late as that.
+    pub(crate) late: u64,
+    /// Requests that arrive twice.
+    pub(crate) doubled: u64,
+}
+
+/// One network. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Net(Arc<Mutex<Hub>>);
+
+pub(crate) struct Hub {
+    /// Microseconds since the beginning.
+    pub(crate) now: u64,
+    pub(crate) random: Random,
+    odds: Odds,
+    events: BinaryHeap<Reverse<Event>>,
+    count: u64,
+    pub(crate) server: Server,
+    registers: Registers,
+    /// Who waits for an answer.
+    calls: HashMap<u64, Waiting>,
+    members: Vec<Connection>,
+    /// Until when the server stands still.
+    frozen: u64,
+    /// Until when the server is away.
+    away: u64,
+    watches: BTreeMap<Key, Vec<(usize, KeySignal)>>,
+    recorder: Recorder,
+    pub(crate) flaw: Option<Flaw>,
+}
+
+/// A member's end of the network.
+#[derive(Clone, Copy, Default)]
+struct Connection {
+    /// Goes up with each connection that is lost.
+    number: u64,
+    /// Until when its messages take long.
+    slow: u64,
+}
+
+struct Waiting {
+    member: usize,
+    answer: oneshot::Sender<Outcome>,
+    is_doubled: bool,
+}
+
+/// What becomes of a request, as far as its sender is told.
+pub(crate) enum Outcome {
+    Answered(Reply, Doubled),
+    /// Its connection was lost.
+    Cut,
+    /// The server is away; nothing was sent.
+    Refused,
+}
+
+/// Whether a request may have been carried out more than once.
+pub(crate) type Doubled = bool;
+
+struct Event {
+    at: u64,
+    number: u64,
+    what: What,
+}
+
+enum What {
+    Arrives { call: u64, member: usize, request: Request },
+    Cancels { call: u64 },
+    Goes { statement: usize },
+    Answers { call: u64, reply: Reply },
+    Signals { key: Key },
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+/// A call that waits: dropped, nobody does.
+pub(crate) struct Ticket {
+    net: Net,
+    pub(crate) call: u64,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.net.hub().calls.remove(&self.call);
+    }
+}
+
+impl Net {
+    pub(crate) fn new(
+        seed: u64,
+        odds: Odds,
+        members: usize,
+        server: Server,
+        recorder: Recorder,
+        flaw: Option<Flaw>,
+    ) -> Self {
+        Self(Arc::new(Mutex::new(Hub {
+            now: 0,
+            random: Random::new(seed),
+            odds,
+            events: BinaryHeap::new(),
+            count: 0,
+            server,
+            registers: Registers::new(flaw != Some(Flaw::UnfencedRegister)),
+            calls: HashMap::new(),
+            members: vec![Connection::default(); members],
+            frozen: 0,
+            away: 0,
+            watches: BTreeMap::new(),
+            recorder,
+            flaw,
+        })))
+    }
+
+    pub(crate) fn hub(&self) -> MutexGuard<'_, Hub> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request. `at`: the sender's time.
+    pub(crate) fn send(
+        &self,
+        member: usize,
+        at: u64,
+        request: Request,
+    ) -> (Ticket, oneshot::Receiver<Outcome>) {
+        let (answer, receiver) = oneshot::channel();
+        let call = self.hub().send(member, at, request, answer);
+        (Ticket { net: self.clone(), call }, receiver)
+    }
+
+    /// Asks the server to stop what a call has begun.
+    pub(crate) fn cancel(&self, member: usize, at: u64, call: u64) {
+        let mut hub = self.hub();
+        let arrives = at.max(hub.now) + hub.latency(member);
+        hub.at(arrives, What::Cancels { call });
+    }
+}
+
+impl Hub {
+    fn at(&mut self, at: u64, what: What) {
+        self.count += 1;
+        self.events.push(Reverse(Event { at, number: self.count, what }));
+    }
+
+    /// The wall's time at a moment, in milliseconds.
+    pub(crate) fn unix(at: u64) -> u64 {
+        EPOCH + at / MILLI
+    }
+
+    pub(crate) fn note(&self, entry: Entry) {
+        let at = Moment { steady: self.now, unix: Self::unix(self.now) };
+        let line = Line { at, process: "simulation".to_owned(), entry };
+        self.recorder.write(line);
+    }
+
+    fn fault(&self, fault: Fault) {
+        self.note(Entry::Fault(fault));
+    }
+
+    fn of_ten_thousand(&mut self, odds: u64) -> bool {
+        self.random.below(10_000) < odds
+    }
+
+    fn latency(&mut self, member: usize) -> u64 {
+        let slow = if self.members[member].slow > self.now { 100 * MILLI } else { 0 };
+        // Mostly below a millisecond, so that messages overtake each other.
+        let usual = 100 + self.random.below(900);
+        let long = if self.random.percent(5) { self.random.below(10 * MILLI) } else { 0 };
+        usual + long + if slow > 0 { self.random.below(slow) } else { 0 }
+    }
+
+    fn send(
+        &mut self,
+        member: usize,
+        at: u64,
+        request: Request,
+        answer: oneshot::Sender<Outcome>,
+    ) -> u64 {
+        self.count += 1;
+        let call = self.count;
+        let at = at.max(self.now);
+        if self.away > at {
+            let _ = answer.send(Outcome::Refused);
+            return call;
+        }
+        let Odds { lost, late, doubled } = self.odds;
+        let (is_write, fate) = (request.deadline().is_some(), self.random.below(10_000));
+        let mut arrives = at + self.latency(member);
+        let mut is_doubled = false;
+        // That flaw shows only where the first of two extends is the one that is late.
+        let is_extend = matches!(request, Request::Extend { .. });
+        let is_blind = self.flaw == Some(Flaw::BlindExtends) && is_extend;
+        let late = if is_blind { 3000 } else { late };
+        if fate < lost {
+            self.fault(Fault::Lost);
+            arrives = u64::MAX;
+        } else if fate < lost + late && is_write {
+            self.fault(Fault::Late);
+            let most = if self.random.percent(50) { SECOND / 2 } else { LATEST };
+            arrives += 20 * MILLI + self.random.below(most);
+        } else if fate < lost + late + doubled && is_write && self.server.is_clustered() {
+            self.fault(Fault::Doubled);
+            is_doubled = true;
+            let most = if self.random.percent(50) { 10 * MILLI } else { LATEST };
+            let again = at + self.random.below(most);
+            self.at(again, What::Arrives { call, member, request: request.clone() });
+        }
+        if arrives < u64::MAX {
+            self.at(arrives, What::Arrives { call, member, request });
+        }
+        self.calls.insert(call, Waiting { member, answer, is_doubled });
+        call
+    }
+
+    /// Everything up to this time happens.
+    pub(crate) fn run(&mut self, until: u64) {
+        while self.events.peek().is_some_and(|Reverse(event)| event.at <= until) {
+            let Some(Reverse(event)) = self.events.pop() else { break };
+            self.now = self.now.max(event.at);
+            self.happens(event);
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn happens(&mut self, event: Event) {
+        let at_server = !matches!(event.what, What::Answers { .. } | What::Signals { .. });
+        if at_server && event.at < self.frozen {
+            // It stands still, and then goes on in the same order.
+            self.events.push(Reverse(Event { at: self.frozen, ..event }));
+            return;
+        }
+        match event.what {
+            What::Arrives { call, member, request } => {
+                if event.at >= self.away {
+                    self.arrives(call, member, request);
+                }
+            }
+            What::Cancels { call } => {
+                let replies = self.server.cancels(call);
+                self.answer_all(replies);
+            }
+            What::Goes { statement } => self.goes(statement),
+            What::Answers { call, reply } => {
+                if let Some(Waiting { answer, is_doubled, .. }) = self.calls.remove(&call) {
+                    let _ = answer.send(Outcome::Answered(reply, is_doubled));
+                }
+            }
+            What::Signals { key } => {
+                let Some(signals) = self.watches.get_mut(&key) else { return };
+                signals.retain(|(_, signal)| !signal.is_unheard());
+                for (_, signal) in signals.iter() {
+                    signal.signal();
+                }
+                if signals.is_empty() {
+                    self.watches.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn arrives(&mut self, call: u64, member: usize, request: Request) {
+        let now = Self::unix(self.now);
+        match request {
+            Request::Time => self.answers(call, member, Reply::Time { now }),
+            Request::Claim { .. } | Request::Write { .. } => {
+                let reply = self.registers.carry_out(&request);
+                self.answers(call, member, reply);
+            }
+            Request::Watch { key } => {
+                let (signal, watch) = KeyWatch::new();
+                self.watches.entry(key).or_default().push((member, signal));
+                self.answers(call, member, Reply::Watching(watch));
+            }
+            request => {
+                if let Some(statement) = self.server.begins(call, member, request.clone()) {
+                    self.goes(statement);
+                    return;
+                }
+                let (reply, freed) = self.server.carry_out(now, &request);
+                self.is_freed(freed);
+                self.answers(call, member, reply);
+            }
+        }
+    }
+
+    /// A statement takes its next step.
+    fn goes(&mut self, statement: usize) {
+        let now = Self::unix(self.now);
+        let (pause, replies, freed) = self.server.goes(statement, now, &mut self.random);
+        if let Some(pause) = pause {
+            self.at(self.now + pause, What::Goes { statement });
+        }
+        self.is_freed(freed);
+        self.answer_all(replies);
+    }
+
+    fn answer_all(&mut self, done: crate::store::Done) {
+        for (call, member, reply) in done.replies {
+            self.answers(call, member, reply);
+        }
+        for statement in done.woken {
+            self.at(self.now, What::Goes { statement });
+        }
+    }
+
+    fn is_freed(&mut self, key: Option<Key>) {
+        let Some(key) = key.filter(|key| self.watches.contains_key(key)) else { return };
+        // Now and then a signal is lost.
+        if self.random.percent(98) {
+            let at = self.now + 100 + self.random.below(500);
+            self.at(at, What::Signals { key });
+        }
+    }
+
+    fn answers(&mut self, call: u64, member: usize, reply: Reply) {
+        if self.of_ten_thousand(self.odds.lost) {
+            self.fault(Fault::Lost);
+            return;
+        }
+        let at = self.now + self.latency(member);
+        self.at(at, What::Answers { call, reply });
+    }
+
+    /// A member's connection is lost, with everything that it waits for. What is on its way may arrive.
+    pub(crate) fn cut(&mut self, member: usize) {
+        self.members[member].number += 1;
+        let mut cut: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, it)| it.member == member)
+            .map(|(call, _)| *call)
+            .collect();
+        cut.sort_unstable();
+        for call in cut {
+            if let Some(Waiting { answer, .. }) = self.calls.remove(&call) {
+                let _ = answer.send(Outcome::Cut);
+            }
+        }
+        for signals in self.watches.values_mut() {
+            signals.retain(|(of, _)| *of != member);
+        }
+        self.watches.retain(|_, signals| !signals.is_empty());
+    }
+
+    pub(crate) fn slow_down(&mut self, member: usize, lasts: u64) {
+        self.members[member].slow = self.now + lasts;
+    }
+
+    /// The server stands still, and then goes on with what it was sent.
+    pub(crate) fn freeze(&mut self, lasts: u64) {
+        self.frozen = self.now + lasts;
+    }
+
+    /// The server is started anew. What it has committed stays.
+    pub(crate) fn restart(&mut self, lasts: u64) {
+        self.away = self.now + lasts;
+        self.server.restarts();
+        for member in 0..self.members.len() {
+            self.cut(member);
+        }
+        // What is on its way to it is lost.
+        let events = std::mem::take(&mut self.events);
+        let stays = |event: &Reverse<Event>| match &event.0.what {
+            What::Arrives { .. } => event.0.at >= self.away,
+            What::Goes { .. } | What::Cancels { .. } => false,
+            _ => true,
+        };
+        self.events = events.into_iter().filter(stays).collect();
+    }
+
+    pub(crate) fn live(&mut self) -> u64 {
+        let now = Self::unix(self.now);
+        self.server.live(now)
+    }
+
+    /// What the registers hold in the end.
+    pub(crate) fn note_registers(&self) {
+        for (register, value, writes) in self.registers.found() {
+            self.note(Entry::Register { register, value, writes });
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A fleet in simulation: processes that lock, on a network that reorders, delays, doubles and loses, and on
+//! stores that do step by step what the real ones do.
+//!
+//! The library itself is real: its queue, its guards, its renewals and its clean-up run as they are. What is
+//! simulated is what lies below: time, the network, the store. One seed decides everything, so that
+//! what was found can be found again.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `hub.rs` | the network, and the order of all events |
+//! | `store/` | executable twins of the Redis scripts and of the PostgreSQL statements; the embedded backend as a server |
+//! | `twin.rs` | the backend at the other end, with the library's own deadlines and clean-up |
+//! | `member.rs` | a process: a runtime whose clock is moved by hand, which can be stopped and killed |
+//! | `work.rs` | what a process does |
+//! | `run.rs` | who runs when, and what goes wrong |
+//! | `alone.rs` | a twin by itself, to be compared with the real server |
+//! | `flaw.rs`, `line.rs` | what can be wrong on purpose |
+
+mod alone;
+mod flaw;
+mod hub;
+mod line;
+mod member;
+mod protocol;
+mod registers;
+mod run;
+mod store;
+mod twin;
+mod work;
+
+pub use alone::Alone;
+pub use flaw::Flaw;
+pub use run::{Outcome, Plan, Store, record, run};

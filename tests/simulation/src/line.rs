@@ -1,0 +1,122 @@
+//! A flawed copy of the library's queue, before a backend; without a flaw it is not there.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
+    ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockId,
+    LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
+};
+use tokio::sync::Notify;
+
+use crate::flaw::Flaw;
+
+/// Lets one caller of a process contend for a key, and the others wait for it.
+#[derive(Clone)]
+pub(crate) struct Line<B> {
+    inner: B,
+    flaw: Option<Flaw>,
+    keys: Arc<Mutex<HashMap<Key, Arc<Turn>>>>,
+    /// What was granted last, for whoever is next.
+    granted: Arc<Mutex<HashMap<LockId, (Key, Timestamp, Fence)>>>,
+    handed: Arc<Mutex<HashMap<Key, (Timestamp, Fence)>>>,
+}
+
+#[derive(Default)]
+struct Turn {
+    is_taken: Mutex<bool>,
+    passed: Notify,
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<B> Line<B> {
+    pub(crate) fn new(inner: B, flaw: Option<Flaw>) -> Self {
+        let (keys, granted, handed) = (Arc::default(), Arc::default(), Arc::default());
+        Self { inner, flaw, keys, granted, handed }
+    }
+
+    /// Waits for its turn at the key. Whoever goes away while he has it keeps it: that is the flaw.
+    async fn turn(&self, key: &Key) -> Arc<Turn> {
+        let turn = Arc::clone(locked(&self.keys).entry(key.clone()).or_default());
+        loop {
+            let passed = turn.passed.notified();
+            if !std::mem::replace(&mut *locked(&turn.is_taken), true) {
+                break;
+            }
+            passed.await;
+        }
+        turn
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<B: LockBackend<Fence = Fence>> LockBackend for Line<B> {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        match self.flaw {
+            Some(Flaw::KeptTurn) => {
+                let turn = self.turn(&request.key).await;
+                let result = self.inner.acquire(request).await;
+                *locked(&turn.is_taken) = false;
+                turn.passed.notify_one();
+                result
+            }
+            Some(Flaw::SharedGrant) => {
+                if let Some((expires_at, fence)) = locked(&self.handed).remove(&request.key) {
+                    let lock = Acquired::new(request.lock_id, expires_at, fence);
+                    return Ok(AcquireResult::Acquired(lock));
+                }
+                let (key, id) = (request.key.clone(), request.lock_id);
+                let result = self.inner.acquire(request).await;
+                if let Ok(AcquireResult::Acquired(lock)) = &result {
+                    locked(&self.granted).insert(id, (key, lock.expires_at, lock.fence));
+                }
+                result
+            }
+            _ => self.inner.acquire(request).await,
+        }
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        if self.flaw == Some(Flaw::SharedGrant) {
+            let granted = locked(&self.granted).remove(&request.lock_id);
+            if let Some((key, expires_at, fence)) = granted {
+                locked(&self.handed).insert(key, (expires_at, fence));
+            }
+        }
+        self.inner.release(request).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        self.inner.extend(request).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.inner.is_locked(request).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        self.inner.lookup(request).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        self.inner.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        self.inner.inventory()
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        self.inner.capabilities()
+    }
+
+    fn client_state(&self) -> &ClientState {
+        self.inner.client_state()
+    }
+}

@@ -1,0 +1,171 @@
+//! `simulate`: runs the simulation, and writes a report.
+
+#![allow(clippy::print_stdout, reason = "progress for a human eye")]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use serde_json::json;
+use syncguard_history::{Counts, Random};
+use syncguard_simulation::{Flaw, Outcome, Plan, Store, run};
+
+/// Runs fleets on a simulated network and store, and checks what happens as it goes.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How many operations, in all.
+    #[arg(long, default_value_t = 1_000_000)]
+    operations: u64,
+    /// The store; all of them in turn if it is not given.
+    #[arg(long)]
+    store: Option<Store>,
+    /// Decides everything; a new one if it is not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many threads, each with a seed of its own.
+    #[arg(long, default_value_t = 2)]
+    threads: u64,
+    /// Operations of one run, after which a thread begins the next one with the next seed.
+    #[arg(long, default_value_t = 1_000_000)]
+    each: u64,
+    /// Runs with something wrong on purpose until it is found.
+    #[arg(long)]
+    flaw: Option<Flaw>,
+    /// Does so for each flaw.
+    #[arg(long)]
+    flaws: bool,
+    /// Where to write the report, as JSON.
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let seed = arguments.seed.unwrap_or_else(Random::seed);
+    println!("SYNCGUARD_SEED={seed}");
+    if arguments.flaws {
+        for flaw in Flaw::all() {
+            find(*flaw, seed)?;
+        }
+        return Ok(());
+    }
+    if let Some(flaw) = arguments.flaw {
+        return find(flaw, seed);
+    }
+    soak(&arguments, seed)
+}
+
+/// Runs until a flaw is found by an invariant that it breaks.
+fn find(flaw: Flaw, seed: u64) -> Result<()> {
+    let started = Instant::now();
+    let mut operations = 0;
+    for seed in seed.. {
+        ensure!(started.elapsed() < Duration::from_secs(60), "{flaw:?} was not found in a minute");
+        let store = flaw.store();
+        let plan = Plan { flaw: Some(flaw), ..Plan::new(store, seed, 20_000) };
+        let outcome = run(&plan, |_| {});
+        operations += outcome.counts.operations();
+        let found = outcome.violations.iter().find(|it| flaw.breaks().contains(&it.invariant));
+        if let Some(found) = found {
+            let words = found.to_string();
+            let first = words.lines().next().unwrap_or_default();
+            println!(
+                "{flaw:?}: found in {:.1?}, {operations} operations, seed {seed}: {first}",
+                started.elapsed()
+            );
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Runs without flaws, on several threads.
+fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
+    let started = Instant::now();
+    let share = arguments.operations.div_ceil(arguments.threads.max(1));
+    let outcomes: Vec<(Plan, Outcome)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..arguments.threads.max(1))
+            .map(|thread| scope.spawn(move || runs(arguments, share, seed, thread)))
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect()
+    });
+    let mut counts = Counts::default();
+    let (mut violated, mut outage, mut simulated, mut retained) = (0, 0, 0, 0);
+    let mut violations = Vec::new();
+    for (plan, outcome) in &outcomes {
+        counts.add(&outcome.counts);
+        violated += outcome.violated;
+        outage = outage.max(outcome.longest_outage_ms);
+        simulated += outcome.simulated_seconds;
+        retained = retained.max(outcome.retained);
+        for violation in outcome.violations.iter().take(5) {
+            violations.push(format!("{:?}, seed {}: {violation}", plan.store, plan.seed));
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{counts}");
+    println!(
+        "{} operations, {} faults, {violated} violations, longest outage {outage} ms, {simulated} s \
+         simulated in {seconds:.1} s, at most {retained} kept",
+        counts.operations(),
+        counts.all_faults()
+    );
+    for violation in &violations {
+        println!("{violation}");
+    }
+    if let Some(path) = &arguments.report {
+        let report = json!({
+            "operations": counts.operations(),
+            "granted": counts.granted,
+            "faults": counts.all_faults(),
+            "faults_by_kind": counts.faults,
+            "counts": counts,
+            "longest_outage_ms": outage,
+            "violations": violations,
+            "violated": violated,
+            "seed": seed,
+            "runs": outcomes.iter().map(|(plan, outcome)| json!({
+                "store": plan.store,
+                "seed": plan.seed,
+                "operations": outcome.counts.operations(),
+                "seconds": outcome.seconds,
+            })).collect::<Vec<_>>(),
+            "simulated_seconds": simulated,
+            "seconds": seconds,
+            "threads": arguments.threads,
+            "most_kept_by_the_checker": retained,
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        std::fs::write(path, serde_json::to_string_pretty(&report)? + "\n")?;
+    }
+    ensure!(violated == 0, "{violated} violations; run again with --seed of the run, --threads 1");
+    Ok(())
+}
+
+/// One thread's runs, one after the other.
+fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
+    let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory];
+    let (mut outcomes, mut done) = (Vec::new(), 0);
+    let started = Instant::now();
+    for number in 0_u64.. {
+        if done >= share {
+            break;
+        }
+        let turn = number * arguments.threads.max(1) + thread;
+        let index = usize::try_from(turn % all.len() as u64).unwrap_or(0);
+        let store = arguments.store.unwrap_or(all[index]);
+        let plan = Plan::new(store, seed.wrapping_add(turn), arguments.each.min(share - done));
+        let outcome = run(&plan, |_| {});
+        done += outcome.counts.operations();
+        println!(
+            "thread {thread}, {:.0?}: {done} operations; {store:?}, seed {}, {:.1} us each, {} violations",
+            started.elapsed(),
+            plan.seed,
+            outcome.seconds * 1e6 / outcome.counts.operations().max(1) as f64,
+            outcome.violated,
+        );
+        outcomes.push((plan, outcome));
+    }
+    outcomes
+}

@@ -1,0 +1,114 @@
+//! A member: a runtime of its own, whose clock is moved by hand. Stopped, its timers stand still while
+//! everybody else goes on; killed, nothing of it runs any more.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use syncguard_core::CancellationToken;
+use syncguard_history::{Clock, Random, Recorder, Recording};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::Instant;
+
+use crate::flaw::Flaw;
+use crate::hub::{EPOCH, Net};
+use crate::line::Line;
+use crate::twin::{Kind, Twin};
+use crate::work::Worker;
+
+pub(crate) struct Member {
+    runtime: Runtime,
+    /// What its tasks run in: closures of users need not be `Send`.
+    local: LocalSet,
+    workers: Vec<JoinHandle<()>>,
+    recorder: Recorder,
+    /// Its time, in microseconds.
+    pub(crate) now: u64,
+    started: (Instant, u64),
+    stop: CancellationToken,
+}
+
+/// What all members have in common.
+pub(crate) struct Setting<'a> {
+    pub(crate) net: &'a Net,
+    pub(crate) recorder: &'a Recorder,
+    pub(crate) kind: Kind,
+    pub(crate) workers: usize,
+    pub(crate) keys: usize,
+    pub(crate) flaw: Option<Flaw>,
+}
+
+impl Member {
+    /// Begins to work at this time.
+    pub(crate) fn start(
+        setting: &Setting<'_>,
+        number: usize,
+        now: u64,
+        random: &mut Random,
+    ) -> Self {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        let stop = CancellationToken::new();
+        let at = runtime.block_on(async { Instant::now() });
+        let unix: SystemTime = UNIX_EPOCH + Duration::from_millis(EPOCH);
+        let clock = Clock::Tokio { at, steady: Duration::from_micros(now), unix };
+        let recorder = setting.recorder.elsewhere(&format!("member-{number}"), clock);
+        let local = LocalSet::new();
+        let workers = local.block_on(&runtime, async {
+            let mut workers = Vec::new();
+            let twin = Twin::new(setting.net.clone(), number, setting.kind, now);
+            let line = Line::new(twin.clone(), setting.flaw);
+            let backend = Recording::new(line, recorder.clone());
+            for _ in 0..setting.workers {
+                let worker = Worker {
+                    backend: backend.clone(),
+                    twin: twin.clone(),
+                    recorder: recorder.clone(),
+                    random: Random::new(random.number()),
+                    keys: setting.keys,
+                    member: number,
+                    flaw: setting.flaw,
+                    stop: stop.clone(),
+                };
+                workers.push(tokio::task::spawn_local(worker.work()));
+            }
+            if setting.flaw == Some(Flaw::LeakedTask) {
+                tokio::spawn(std::future::pending::<()>());
+            }
+            workers
+        });
+        Self { runtime, local, workers, recorder, now, started: (at, now), stop }
+    }
+
+    /// Its time goes on until then.
+    pub(crate) fn run(&mut self, until: u64) {
+        let end = self.started.0 + Duration::from_micros(until - self.started.1);
+        self.local.block_on(&self.runtime, async { tokio::time::sleep_until(end).await });
+        self.now = until;
+    }
+
+    /// It was stopped until now, and sees at once how late it is.
+    pub(crate) fn wakes(&mut self, now: u64) {
+        let asleep = Duration::from_micros(now - self.now);
+        self.local.block_on(&self.runtime, async { tokio::time::advance(asleep).await });
+        self.now = now;
+    }
+
+    /// It is to finish what it has begun.
+    pub(crate) fn stops(&self) {
+        self.stop.cancel();
+    }
+
+    pub(crate) fn tasks(&self) -> u64 {
+        let working = self.workers.iter().filter(|worker| !worker.is_finished()).count();
+        (self.runtime.metrics().num_alive_tasks() + working) as u64
+    }
+
+    /// SIGKILL: it writes nothing any more, and nothing of it runs.
+    pub(crate) fn killed(self) {
+        self.recorder.silence();
+        let entered = self.runtime.enter();
+        drop(self.local);
+        drop(entered);
+        drop(self.runtime);
+    }
+}

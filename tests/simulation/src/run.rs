@@ -1,0 +1,395 @@
+//! A run of the simulation.
+
+use std::time::Instant;
+
+use serde::Serialize;
+use syncguard_core::authoring::seed_randomness;
+use syncguard_history::{
+    Checker, Clock, Counts, Entry, Fault, History, Limits, Random, Recorder, Retained, Violation,
+};
+
+use crate::flaw::Flaw;
+use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
+use crate::member::{Member, Setting};
+use crate::store::{Memory, Postgres, Redis, Server};
+use crate::twin::{BOUND, Kind};
+use crate::work::{LONGEST, PERMITS, SEMAPHORE};
+
+/// Which store the fleet works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Store {
+    /// The embedded backend, as a server.
+    Memory,
+    /// The twin of the Redis scripts.
+    Redis,
+    /// The same, with a driver that may send a request to two nodes of a cluster.
+    RedisCluster,
+    /// The twin of the PostgreSQL statements.
+    Postgres,
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// On which store.
+    pub store: Store,
+    /// Decides everything.
+    pub seed: u64,
+    /// The run ends after so many operations.
+    pub operations: u64,
+    /// How many processes.
+    pub members: usize,
+    /// How many tasks each of them has.
+    pub workers: usize,
+    /// How many keys they share.
+    pub keys: usize,
+    /// What is wrong on purpose.
+    pub flaw: Option<Flaw>,
+    /// Whether a run ends with the first violation.
+    pub stops_at_once: bool,
+}
+
+impl Plan {
+    /// The usual sizes.
+    #[must_use]
+    pub const fn new(store: Store, seed: u64, operations: u64) -> Self {
+        Self {
+            store,
+            seed,
+            operations,
+            members: 6,
+            workers: 8,
+            keys: 32,
+            flaw: None,
+            stops_at_once: false,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        // A commit may take its time after the deadline was looked at.
+        let commit = if self.store == Store::Postgres { 500 } else { 0 };
+        // Sent again on another connection; the first sending has its deadline, its commit and its clean-up.
+        let resent = if self.store == Store::Postgres { 3000 } else { 0 };
+        Limits {
+            resent: std::time::Duration::from_millis(resent),
+            clocks: std::time::Duration::from_millis(3),
+            in_flight: BOUND + std::time::Duration::from_millis(200 + commit),
+            ..Limits::new()
+        }
+    }
+}
+
+/// What a run comes to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What has happened.
+    pub counts: Counts,
+    /// What was broken.
+    pub violations: Vec<Violation>,
+    /// How many times.
+    pub violated: u64,
+    /// The longest time without service after a fault, in milliseconds.
+    pub longest_outage_ms: u64,
+    /// How much time has passed in the simulation, in seconds.
+    pub simulated_seconds: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// The most that the checker kept at a time.
+    pub retained: usize,
+}
+
+/// Runs, and checks what happens as it goes. `progress` is told now and then how far it is.
+pub fn run(plan: &Plan, progress: impl FnMut(&Counts)) -> Outcome {
+    // Everybody writes by a clock of his own.
+    let recorder = Recorder::checking(Clock::Machine, Checker::new(plan.limits()));
+    let mut simulation = Simulation::new(plan, recorder);
+    let started = Instant::now();
+    simulation.run(progress);
+    simulation.outcome(started)
+}
+
+/// The history of a run, which is not checked.
+#[must_use]
+pub fn record(plan: &Plan) -> History {
+    let recorder = Recorder::in_memory(Clock::Machine);
+    Simulation::new(plan, recorder.clone()).run(|_| {});
+    recorder.history()
+}
+
+/// Between two of them, a member runs alone.
+const SLICE: u64 = MILLI;
+
+struct Simulation<'a> {
+    plan: &'a Plan,
+    net: Net,
+    recorder: Recorder,
+    random: Random,
+    members: Vec<State>,
+    now: u64,
+    next_fault: u64,
+    heals: Vec<u64>,
+    retained: usize,
+}
+
+enum State {
+    Works(Member),
+    /// SIGSTOP, until then.
+    Stopped(Member, u64),
+    /// SIGKILL, until then.
+    Killed(u64),
+}
+
+impl<'a> Simulation<'a> {
+    fn new(plan: &'a Plan, recorder: Recorder) -> Self {
+        seed_randomness(Some(plan.seed));
+        let mut random = Random::new(plan.seed);
+        let server = match plan.store {
+            Store::Memory => {
+                Server::Atomic { store: Box::new(Memory::new(Hub::unix(0))), is_clustered: false }
+            }
+            Store::Redis => {
+                Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: false }
+            }
+            Store::RedisCluster => {
+                Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: true }
+            }
+            Store::Postgres => Server::Postgres(Postgres::default()),
+        };
+        let odds = Odds { lost: 60, late: 120, doubled: 60 };
+        let net =
+            Net::new(random.number(), odds, plan.members, server, recorder.clone(), plan.flaw);
+        let simulation = Self {
+            plan,
+            net,
+            recorder,
+            random,
+            members: Vec::new(),
+            now: 0,
+            next_fault: SECOND / 2,
+            heals: Vec::new(),
+            retained: 0,
+        };
+        simulation
+            .note(Entry::Semaphore { key: SEMAPHORE.to_owned(), permits: u64::from(PERMITS) });
+        simulation
+    }
+
+    fn note(&self, entry: Entry) {
+        self.net.hub().note(entry);
+    }
+
+    fn setting(&self) -> Setting<'_> {
+        Setting {
+            net: &self.net,
+            recorder: &self.recorder,
+            kind: match self.plan.store {
+                Store::Postgres => Kind::Postgres,
+                Store::RedisCluster => Kind::Redis { is_clustered: true },
+                Store::Memory | Store::Redis => Kind::Redis { is_clustered: false },
+            },
+            workers: self.plan.workers,
+            keys: self.plan.keys,
+            flaw: self.plan.flaw,
+        }
+    }
+
+    fn start(&mut self, number: usize, now: u64) -> Member {
+        let mut random = Random::new(self.random.number());
+        Member::start(&self.setting(), number, now, &mut random)
+    }
+
+    fn run(&mut self, mut progress: impl FnMut(&Counts)) {
+        for number in 0..self.plan.members {
+            // Not all at the same moment, so that their clocks tick between each other's.
+            let now = (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1);
+            let member = self.start(number, now);
+            self.members.push(State::Works(member));
+        }
+        let mut round = 0_u64;
+        loop {
+            self.slice(true);
+            round += 1;
+            if round.is_multiple_of(1000) {
+                let (operations, violated) = self.look(&mut progress);
+                if operations >= self.plan.operations || violated && self.plan.stops_at_once {
+                    break;
+                }
+            }
+        }
+        self.ends();
+        seed_randomness(None);
+    }
+
+    fn outcome(self, started: Instant) -> Outcome {
+        let Self { recorder, now, retained, .. } = &self;
+        let (simulated_seconds, retained) = (now / SECOND, *retained);
+        let limits = self.plan.limits();
+        let verdict = recorder
+            .checked(|checker| std::mem::replace(checker, Checker::new(limits)).finish())
+            .expect("a checker");
+        Outcome {
+            counts: verdict.counts,
+            violations: verdict.violations,
+            violated: verdict.violated,
+            longest_outage_ms: verdict.longest_outage_ms,
+            simulated_seconds,
+            seconds: started.elapsed().as_secs_f64(),
+            retained,
+        }
+    }
+
+    fn look(&mut self, progress: &mut impl FnMut(&Counts)) -> (u64, bool) {
+        let looked = self.recorder.checked(|checker| {
+            progress(checker.counts());
+            let violated = !checker.violations().is_empty();
+            (checker.counts().operations(), violated, checker.retained())
+        });
+        let (operations, violated, retained) =
+            looked.unwrap_or((self.now / (2 * MILLI), false, Retained::default()));
+        self.retained = self.retained.max(retained.all());
+        (operations, violated)
+    }
+
+    /// A millisecond of everybody's time, one after the other.
+    fn slice(&mut self, strikes: bool) {
+        self.now += SLICE;
+        if strikes && self.next_fault <= self.now {
+            self.strike();
+        }
+        while self.heals.first().is_some_and(|at| *at <= self.now) {
+            self.heals.remove(0);
+            self.note(Entry::Healed);
+        }
+        for number in 0..self.members.len() {
+            match &mut self.members[number] {
+                State::Works(member) => {
+                    // What comes to it until now, and then its own time.
+                    self.net.hub().run(member.now);
+                    let until = member.now + SLICE;
+                    member.run(until);
+                }
+                State::Stopped(_, until) | State::Killed(until) if *until <= self.now => {
+                    self.returns(number);
+                }
+                _ => {}
+            }
+        }
+        let before = self.now.saturating_sub(2 * SLICE);
+        self.recorder.checked(|checker| checker.advance(before));
+    }
+
+    fn returns(&mut self, number: usize) {
+        // Its clock ticks where it has always ticked, between the others'.
+        let tick = (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1);
+        let now = self.now - SLICE + tick;
+        self.net.hub().run(now);
+        match std::mem::replace(&mut self.members[number], State::Killed(u64::MAX)) {
+            State::Stopped(mut member, _) => {
+                member.wakes(now);
+                self.members[number] = State::Works(member);
+            }
+            _ => {
+                let member = self.start(number, now);
+                self.members[number] = State::Works(member);
+            }
+        }
+    }
+
+    /// Something goes wrong.
+    fn strike(&mut self) {
+        self.next_fault = self.now + (20 + self.random.below(180)) * MILLI;
+        let number = usize::try_from(self.random.below(self.plan.members as u64)).unwrap_or(0);
+        let slow = if self.plan.flaw == Some(Flaw::SlowRecovery) { 3 * SECOND } else { 0 };
+        match self.random.below(100) {
+            0..30 => self.kill(number),
+            30..45 => self.stop(number),
+            45..75 => {
+                let mut hub = self.net.hub();
+                hub.cut(number);
+                hub.note(Entry::Fault(Fault::Cut));
+            }
+            75..92 => {
+                let lasts = (50 + self.random.below(1000)) * MILLI;
+                let mut hub = self.net.hub();
+                hub.slow_down(number, lasts);
+                hub.note(Entry::Fault(Fault::Delayed));
+            }
+            // The whole server; not before it has served for a while.
+            kind if self.heals.is_empty() => {
+                let lasts = (50 + self.random.below(1500)) * MILLI;
+                self.heals.push(self.now + lasts);
+                let mut hub = self.net.hub();
+                if kind < 96 {
+                    hub.freeze(lasts + slow);
+                    hub.note(Entry::Fault(Fault::ServerStopped));
+                } else {
+                    hub.restart(lasts + slow);
+                    hub.note(Entry::Fault(Fault::Restarted));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn kill(&mut self, number: usize) {
+        if !matches!(self.members[number], State::Works(_)) {
+            return;
+        }
+        let until = self.now + self.random.below(300) * MILLI;
+        let State::Works(member) =
+            std::mem::replace(&mut self.members[number], State::Killed(until))
+        else {
+            return;
+        };
+        self.net.hub().run(member.now);
+        let process = format!("member-{number}");
+        member.killed();
+        let mut hub = self.net.hub();
+        hub.cut(number);
+        hub.note(Entry::Fault(Fault::Killed));
+        hub.note(Entry::Ended { process });
+    }
+
+    fn stop(&mut self, number: usize) {
+        if !matches!(self.members[number], State::Works(_)) {
+            return;
+        }
+        let until = self.now + (200 + self.random.below(4000)) * MILLI;
+        if let State::Works(member) =
+            std::mem::replace(&mut self.members[number], State::Killed(until))
+        {
+            self.note(Entry::Fault(Fault::Stopped));
+            self.members[number] = State::Stopped(member, until);
+        }
+    }
+
+    /// Everybody finishes; then somebody looks what is left.
+    fn ends(&mut self) {
+        for number in 0..self.members.len() {
+            if !matches!(self.members[number], State::Works(_)) {
+                self.returns(number);
+            }
+        }
+        for state in &self.members {
+            if let State::Works(member) = state {
+                member.stops();
+            }
+        }
+        // What was begun in the background ends with the locks it is about; what was held up, when it comes.
+        let locks = u64::try_from(LONGEST.as_micros()).unwrap_or(0) + SECOND;
+        let end = self.now + LATEST.max(locks) + 15 * SECOND;
+        while self.now < end {
+            self.slice(false);
+        }
+        let tasks = self.members.iter().map(|state| match state {
+            State::Works(member) | State::Stopped(member, _) => member.tasks(),
+            State::Killed(_) => 0,
+        });
+        let tasks = tasks.sum();
+        let mut hub = self.net.hub();
+        let live = hub.live();
+        hub.note_registers();
+        hub.note(Entry::Quiet { live, tasks, borrowed: 0 });
+    }
+}

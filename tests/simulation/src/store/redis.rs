@@ -1,0 +1,175 @@
+//! The scripts of `syncguard-redis/src/lua`, line by line.
+
+use std::collections::HashMap;
+
+use syncguard_core::{Key, LockId};
+
+use super::Atomic;
+use crate::flaw::Flaw;
+use crate::protocol::{Record, Reply, Request, TOLERANCE};
+
+/// One server. A script is carried out as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Redis {
+    /// Names that live until a time, as with PX.
+    locks: HashMap<Key, (Record, u64)>,
+    index: HashMap<LockId, (Key, u64)>,
+    counters: HashMap<Key, u64>,
+    flaw: Option<Flaw>,
+    /// How many requests it has carried out.
+    count: u64,
+    released: std::collections::HashSet<LockId>,
+}
+
+impl Redis {
+    pub(crate) fn new(flaw: Option<Flaw>) -> Self {
+        Self { flaw, ..Self::default() }
+    }
+
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    /// One of so many, for flaws.
+    fn one_of(&self, many: u64) -> bool {
+        self.count.is_multiple_of(many)
+    }
+
+    /// `GET` of a lock.
+    fn lock(&mut self, key: &Key, now: u64) -> Option<&mut Record> {
+        if self.locks.get(key).is_some_and(|(_, until)| *until <= now) {
+            self.locks.remove(key);
+        }
+        self.locks.get_mut(key).map(|(record, _)| record)
+    }
+
+    /// `GET` of an index entry.
+    fn named(&mut self, id: &LockId, now: u64) -> Option<Key> {
+        if self.index.get(id).is_some_and(|(_, until)| *until <= now) {
+            self.index.remove(id);
+        }
+        self.index.get(id).map(|(key, _)| key.clone())
+    }
+
+    /// acquire.lua
+    fn acquire(&mut self, now: u64, key: &Key, id: LockId, ttl: u64) -> Reply {
+        let takes_over = self.has(Flaw::SecondHolder) && self.one_of(50);
+        let tolerance = if self.has(Flaw::NoTolerance) { 0 } else { TOLERANCE };
+        if let Some(held) = self.lock(key, now)
+            && held.expires_at + tolerance > now
+        {
+            if held.id == id {
+                let (fence, expires_at) = (held.fence, held.expires_at);
+                return Reply::Granted { fence, expires_at, is_fresh: false };
+            }
+            if !takes_over {
+                return Reply::Held { expires_at: held.expires_at, now };
+            }
+        }
+        let repeats = self.has(Flaw::RepeatedFence) && self.one_of(50);
+        let counter = self.counters.entry(key.clone()).or_default();
+        if !repeats || *counter == 0 {
+            *counter += 1;
+        }
+        let fence = *counter;
+        let expires_at = now + ttl;
+        let long = self.has(Flaw::LongLife) && self.one_of(20);
+        let stored = if long { expires_at + 60_000 } else { expires_at };
+        let until = stored + TOLERANCE;
+        self.index.insert(id, (key.clone(), until));
+        let record = Record { key: key.clone(), id, fence, acquired_at: now, expires_at: stored };
+        self.locks.insert(key.clone(), (record, until));
+        Reply::Granted { fence, expires_at, is_fresh: true }
+    }
+
+    /// extend.lua
+    fn extend(&mut self, now: u64, id: LockId, ttl: u64, expected: Option<u64>) -> Reply {
+        let is_blind = self.has(Flaw::BlindExtends);
+        let expired = |is_expired| Reply::NotHeld { is_expired, now };
+        if self.has(Flaw::Undead) && self.one_of(3) && self.named(&id, now).is_none() {
+            return Reply::Extended { expires_at: now + ttl };
+        }
+        let Some(key) = self.named(&id, now) else { return expired(false) };
+        let Some(record) = self.lock(&key, now).filter(|record| record.id == id) else {
+            return expired(false);
+        };
+        if !record.is_live(now) {
+            return expired(true);
+        }
+        if let Some(expected) = expected
+            && expected != record.expires_at
+            && !is_blind
+        {
+            return Reply::Mismatch { expires_at: record.expires_at };
+        }
+        // Each extend changes the expiry, so that an older one that knows the old expiry comes too late.
+        let expires_at = now + ttl + u64::from(now + ttl == record.expires_at);
+        record.expires_at = expires_at;
+        let until = now + ttl + TOLERANCE;
+        if let Some((_, lives)) = self.locks.get_mut(&key) {
+            *lives = until;
+        }
+        if let Some((_, lives)) = self.index.get_mut(&id) {
+            *lives = until;
+        }
+        Reply::Extended { expires_at }
+    }
+
+    /// release.lua
+    fn release(&mut self, now: u64, id: LockId) -> (Reply, Option<Key>) {
+        let expired = |is_expired| (Reply::NotHeld { is_expired, now }, None);
+        if self.has(Flaw::EndlessRelease) && !self.released.insert(id) {
+            return (Reply::Released, None);
+        }
+        let Some(key) = self.named(&id, now) else { return expired(false) };
+        let Some(record) = self.lock(&key, now).filter(|record| record.id == id) else {
+            return expired(false);
+        };
+        if !record.is_live(now) {
+            return expired(true);
+        }
+        if self.has(Flaw::Orphans) && self.one_of(20) {
+            return (Reply::Released, None);
+        }
+        self.locks.remove(&key);
+        self.index.remove(&id);
+        (Reply::Released, Some(key))
+    }
+
+    fn found(&mut self, now: u64, key: &Key) -> Option<Record> {
+        self.lock(key, now).filter(|record| record.is_live(now)).cloned()
+    }
+}
+
+impl Atomic for Redis {
+    fn carry_out(&mut self, now: u64, request: &Request) -> (Reply, Option<Key>) {
+        self.count += 1;
+        if request.deadline().is_some_and(|deadline| now > deadline)
+            && !self.has(Flaw::LateRequests)
+        {
+            return (Reply::Late { now }, None);
+        }
+        let reply = match request {
+            Request::Acquire { key, id, ttl, .. } => self.acquire(now, key, *id, *ttl),
+            Request::Extend { id, ttl, expected, .. } => self.extend(now, *id, *ttl, *expected),
+            Request::Release { id, .. } => return self.release(now, *id),
+            Request::IsLocked { key } => Reply::Is(self.found(now, key).is_some()),
+            Request::ByKey { key } => Reply::Found(self.found(now, key)),
+            Request::ById { id } => {
+                let found = self.named(id, now).and_then(|key| self.found(now, &key));
+                Reply::Found(found.filter(|record| record.id == *id))
+            }
+            _ => Reply::Time { now },
+        };
+        if self.count.is_multiple_of(100_000) {
+            self.index.retain(|_, (_, until)| *until > now);
+            self.locks.retain(|_, (_, until)| *until > now);
+        }
+        (reply, None)
+    }
+
+    fn live(&mut self, now: u64) -> u64 {
+        self.locks.values().filter(|(record, until)| *until > now && record.is_live(now)).count()
+            as u64
+    }
+}

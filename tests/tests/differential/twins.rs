@@ -1,0 +1,75 @@
+//! The twins of the simulation beside the real servers: random sequences, the same answers.
+
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::TestRunner;
+use syncguard::{
+    AcquireRequest, DynBackend, ExtendRequest, ExtendResult, LockBackend as _, ReleaseRequest,
+    Timestamp,
+};
+use syncguard_simulation::Alone;
+use syncguard_tests::differential::{
+    Comparison, Mix, Names, Step, all_alike, compare, count_alike,
+};
+
+use crate::stores::Stores;
+
+const KEYS: [&str; 3] = ["a", "b/c", "caf\u{e9}"];
+const IDS: usize = 2 * KEYS.len();
+
+fn mix(ttl: u64) -> Mix {
+    let (keys, ids) = (KEYS.len(), IDS);
+    Mix { keys, ids, ids_have_keys: true, ttls: vec![ttl], passes: Vec::new() }
+}
+
+/// Each twin with its server.
+async fn pairs() -> [[DynBackend; 2]; 2] {
+    let [_, redis, postgres, ..] = Stores::fresh().await.backends;
+    let (redis_twin, postgres_twin) = (Alone::redis(), Alone::postgres());
+    [[DynBackend::new(redis_twin), redis], [DynBackend::new(postgres_twin), postgres]]
+}
+
+async fn compared(steps: Vec<Step>) -> Result<Comparison, String> {
+    let names = Names::new(&KEYS, 3 * IDS);
+    for pair in pairs().await {
+        if compare(&pair, &steps, &names).await? == Comparison::TooSlow {
+            return Ok(Comparison::TooSlow);
+        }
+    }
+    Ok(Comparison::Alike)
+}
+
+#[test]
+fn random_sequences_have_the_same_answers() {
+    let config = ProptestConfig { cases: 20, failure_persistence: None, ..Default::default() };
+    all_alike(&mut TestRunner::new(config), &mix(600_000), compared);
+}
+
+#[tokio::test]
+async fn sequences_with_expiry_have_the_same_answers() {
+    let alike = count_alike(&mut TestRunner::deterministic(), &mix(2500), 12, compared).await;
+    assert!(alike > 0, "this machine is too busy");
+}
+
+/// What an extend is told that expects another expiry than the lock has.
+#[tokio::test]
+async fn expectations_are_judged_alike() {
+    for pair in pairs().await {
+        for backend in pair {
+            let hour = std::time::Duration::from_secs(3600);
+            let request = AcquireRequest::new("expected", hour).unwrap();
+            let id = request.lock_id;
+            let lock = backend.acquire(request).await.unwrap().acquired().unwrap();
+            let extend =
+                |expected| ExtendRequest::new(id, 2 * hour).unwrap().with_expected_expiry(expected);
+            let wrong = Timestamp::from_millis(lock.expires_at.as_millis() - 1).unwrap();
+            let expires_at = lock.expires_at;
+            let answer = backend.extend(extend(wrong)).await.unwrap();
+            assert_eq!(answer, ExtendResult::Mismatch { expires_at });
+            assert!(backend.extend(extend(expires_at)).await.unwrap().is_extended());
+            let again = backend.extend(extend(expires_at)).await.unwrap();
+            assert!(matches!(again, ExtendResult::Mismatch { .. }), "{again:?}");
+            assert!(backend.release(ReleaseRequest::new(id)).await.unwrap().is_released());
+            assert!(!backend.extend(extend(expires_at)).await.unwrap().is_extended());
+        }
+    }
+}
