@@ -70,8 +70,12 @@ impl Plan {
         // A commit may take its time after the deadline was looked at.
         let commit = if self.store == Store::Postgres { 500 } else { 0 };
         // Sent again on another connection; the first sending has its deadline, its commit and its clean-up.
-        let is_sent_twice = matches!(self.store, Store::Postgres | Store::RedisCluster);
-        let resent = if is_sent_twice { 3000 } else { 0 };
+        // Of a cluster's two, nothing is granted: that one id is seen with two fences is all.
+        let resent = match self.store {
+            Store::Postgres => 3000,
+            Store::RedisCluster => 1,
+            Store::Memory | Store::Redis => 0,
+        };
         Limits {
             resent: std::time::Duration::from_millis(resent),
             clocks: std::time::Duration::from_millis(3),
