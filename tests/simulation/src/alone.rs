@@ -12,7 +12,7 @@ use syncguard_core::{
 use syncguard_history::Random;
 
 use crate::protocol::{Record, Reply, Request};
-use crate::store::{Postgres, Redis, Server};
+use crate::store::{Redis, Server};
 
 /// A store's twin, without a network: each request is carried out to its end at once.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Alone {
     /// The twin of the PostgreSQL statements.
     #[must_use]
     pub fn postgres() -> Self {
-        Self::new(Server::Postgres(Postgres::default()), "twin of postgres")
+        Self::new(Server::Postgres(Box::default()), "twin of postgres")
     }
 
     fn new(server: Server, name: &'static str) -> Self {

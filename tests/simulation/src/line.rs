@@ -19,9 +19,11 @@ pub(crate) struct Line<B> {
     flaw: Option<Flaw>,
     keys: Arc<Mutex<HashMap<Key, Arc<Turn>>>>,
     /// What was granted last, for whoever is next.
-    granted: Arc<Mutex<HashMap<LockId, (Key, Timestamp, Fence)>>>,
-    handed: Arc<Mutex<HashMap<Key, (Timestamp, Fence)>>>,
+    granted: Arc<Mutex<HashMap<LockId, (Key, Granted)>>>,
+    handed: Arc<Mutex<HashMap<Key, Granted>>>,
 }
+
+type Granted = (Timestamp, Fence);
 
 #[derive(Default)]
 struct Turn {
@@ -74,7 +76,7 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Line<B> {
                 let (key, id) = (request.key.clone(), request.lock_id);
                 let result = self.inner.acquire(request).await;
                 if let Ok(AcquireResult::Acquired(lock)) = &result {
-                    locked(&self.granted).insert(id, (key, lock.expires_at, lock.fence));
+                    locked(&self.granted).insert(id, (key, (lock.expires_at, lock.fence)));
                 }
                 result
             }
@@ -85,8 +87,8 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Line<B> {
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         if self.flaw == Some(Flaw::SharedGrant) {
             let granted = locked(&self.granted).remove(&request.lock_id);
-            if let Some((key, expires_at, fence)) = granted {
-                locked(&self.handed).insert(key, (expires_at, fence));
+            if let Some((key, granted)) = granted {
+                locked(&self.handed).insert(key, granted);
             }
         }
         self.inner.release(request).await

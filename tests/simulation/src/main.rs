@@ -158,11 +158,12 @@ fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan,
         let plan = Plan::new(store, seed.wrapping_add(turn), arguments.each.min(share - done));
         let outcome = run(&plan, |_| {});
         done += outcome.counts.operations();
+        let operations = u32::try_from(outcome.counts.operations()).unwrap_or(u32::MAX);
         println!(
             "thread {thread}, {:.0?}: {done} operations; {store:?}, seed {}, {:.1} us each, {} violations",
             started.elapsed(),
             plan.seed,
-            outcome.seconds * 1e6 / outcome.counts.operations().max(1) as f64,
+            outcome.seconds * 1e6 / f64::from(operations.max(1)),
             outcome.violated,
         );
         outcomes.push((plan, outcome));

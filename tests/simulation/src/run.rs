@@ -11,7 +11,7 @@ use syncguard_history::{
 use crate::flaw::Flaw;
 use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
-use crate::store::{Memory, Postgres, Redis, Server};
+use crate::store::{Memory, Redis, Server};
 use crate::twin::{BOUND, Kind};
 use crate::work::{LONGEST, PERMITS, SEMAPHORE};
 
@@ -70,7 +70,12 @@ impl Plan {
         // A commit may take its time after the deadline was looked at.
         let commit = if self.store == Store::Postgres { 500 } else { 0 };
         // Sent again on another connection; the first sending has its deadline, its commit and its clean-up.
-        let resent = if self.store == Store::Postgres { 3000 } else { 0 };
+        // Of a cluster's two, nothing is granted: that one id is seen with two fences is all.
+        let resent = match self.store {
+            Store::Postgres => 3000,
+            Store::RedisCluster => 1,
+            Store::Memory | Store::Redis => 0,
+        };
         Limits {
             resent: std::time::Duration::from_millis(resent),
             clocks: std::time::Duration::from_millis(3),
@@ -154,9 +159,13 @@ impl<'a> Simulation<'a> {
             Store::RedisCluster => {
                 Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: true }
             }
-            Store::Postgres => Server::Postgres(Postgres::default()),
+            Store::Postgres => Server::Postgres(Box::default()),
         };
-        let odds = Odds { lost: 60, late: 120, doubled: 60 };
+        let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
+        if plan.flaw == Some(Flaw::SettledTooSoon) {
+            // That flaw shows only where the second one is late.
+            odds.doubled = 600;
+        }
         let net =
             Net::new(random.number(), odds, plan.members, server, recorder.clone(), plan.flaw);
         let simulation = Self {

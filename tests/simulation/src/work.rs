@@ -57,10 +57,12 @@ impl Worker {
         if self.flaw == Some(Flaw::StaleGrant) && self.random.percent(20) {
             return self.trust_anything().await;
         }
+        let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
         // The names of keys are few, so that members meet.
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
         let key = Registers::name(number);
         match self.random.below(1000) {
+            _ if is_undecided => self.undecided(number, key).await,
             0..520 => self.brief(number, key).await,
             520..800 => self.by_hand(number, key).await,
             800..804 => self.long(number, key).await,
@@ -86,7 +88,7 @@ impl Worker {
         let config = LockConfig::new(key).with_ttl(TTL).with_acquisition(patient);
         let (twin, recorder) = (&self.twin, &self.recorder);
         lock(&self.backend, config, async |held| {
-            increment(twin, recorder, number, held.fence(), pause).await
+            increment(twin, recorder, number, held.fence(), pause).await;
         })
         .await
     }

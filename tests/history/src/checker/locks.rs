@@ -89,7 +89,7 @@ impl Locks {
         match &operation.call {
             Call::Acquire { lock, ttl, .. } => {
                 if let Some(place) = self.begins(lock, operation, gone, limits) {
-                    self.acquired(place, operation, *ttl, found);
+                    self.acquired(place, operation, (*ttl, !limits.resent.is_zero()), found);
                     self.ends(place, limits, found);
                 }
             }
@@ -116,11 +116,8 @@ impl Locks {
             && let Some(lock) = self.table.get_mut(place)
         {
             lock.life.says(operation, Some(*acquired_at), *expires_at);
-            // What was carried out once more is another lock, which nobody has.
-            let is_again = lock.fence.as_ref().is_some_and(|(first, _)| first < fence);
-            if !(is_again && !limits.resent.is_zero() && lock.is_let_go()) {
-                self.has_fence(place, *fence, operation, found);
-            }
+            let may_be_again = !limits.resent.is_zero();
+            self.has_fence(place, *fence, operation, may_be_again, found);
         }
         if let Some(key) = operation.was_told_locked() {
             self.told_locked(key, operation, found);
@@ -211,7 +208,13 @@ impl Locks {
         }
     }
 
-    fn acquired(&mut self, place: Place, operation: &Arc<Operation>, ttl: u64, found: &mut Found) {
+    fn acquired(
+        &mut self,
+        place: Place,
+        operation: &Arc<Operation>,
+        (ttl, may_be_again): (u64, bool),
+        found: &mut Found,
+    ) {
         let Some(Answer::Acquired { fence, expires_at }) = operation.answer() else { return };
         let Some(lock) = self.table.get_mut(place) else { return };
         let is_first = lock.grant.is_none();
@@ -222,7 +225,7 @@ impl Locks {
                 self.relies(place, operation.over_at());
             }
         }
-        self.has_fence(place, *fence, operation, found);
+        self.has_fence(place, *fence, operation, may_be_again, found);
         if is_first && let Some(lock) = self.table.get(place) {
             self.keys[lock.key].granted(*fence, operation, found);
         }
@@ -234,10 +237,21 @@ impl Locks {
         place: Place,
         fence: u64,
         operation: &Arc<Operation>,
+        may_be_again: bool,
         found: &mut Found,
     ) {
         let Some(lock) = self.table.get_mut(place) else { return };
         let key = &mut self.keys[lock.key];
+        // What was carried out once more, before its holder was told or after he had let go, is another
+        // lock with the same id.
+        let is_seen = |it: &Operation| matches!(it.answer(), Some(Answer::Found { .. }));
+        if let Some((first, before)) = lock.fence.as_ref().filter(|_| may_be_again)
+            && *first < fence
+            && (is_seen(before) || is_seen(operation) && lock.is_let_go())
+        {
+            key.former.push(*first);
+            lock.fence = Some((fence, Arc::clone(operation)));
+        }
         let mut broken = |what: String, before: &Arc<Operation>| {
             let proof = [Arc::clone(before), Arc::clone(operation)];
             found.add(Invariant::FencesGrow, what, proof);

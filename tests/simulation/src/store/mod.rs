@@ -27,7 +27,7 @@ pub(crate) enum Server {
     /// One step a request; and whether requests may be sent to two of its nodes.
     Atomic { store: Box<dyn Atomic>, is_clustered: bool },
     /// A statement takes several.
-    Postgres(Postgres),
+    Postgres(Box<Postgres>),
 }
 
 /// What a step of a statement has brought about.
