@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         );
     }
     for folder in FOLDERS {
-        let targets = output(&mut fuzz(has_nightly).args(["list", "--fuzz-dir", folder]))?;
+        let targets = output(fuzz(has_nightly).args(["list", "--fuzz-dir", folder]))?;
         ensure!(!targets.trim().is_empty(), "there is no fuzz target in {folder}");
         let wanted = |target: &&str| {
             options.names.is_empty() || options.names.iter().any(|name| target.contains(name))
