@@ -27,7 +27,7 @@ pub fn check_firestore_document(input: &[u8]) {
         let millis = info.expires_at.as_millis();
         match expires {
             Some(ValueType::IntegerValue(at)) => assert_eq!(u64::try_from(*at).ok(), Some(millis)),
-            Some(ValueType::DoubleValue(at)) => assert!((at - millis as f64).abs() < 0.5),
+            Some(ValueType::DoubleValue(at)) => assert_eq!(format!("{at:.0}"), millis.to_string()),
             other => panic!("a time that is {other:?}"),
         }
     }

@@ -14,8 +14,11 @@ pub use postgres_row::check_postgres_row;
 pub use redis_record::check_redis_record;
 pub use url::check_url;
 
+/// What a target does with an input.
+pub type Check = fn(&[u8]);
+
 /// Each target, by its name in `fuzz_targets` and `corpus`.
-pub const TARGETS: [(&str, fn(&[u8])); 4] = [
+pub const TARGETS: [(&str, Check); 4] = [
     ("firestore_document", check_firestore_document),
     ("postgres_row", check_postgres_row),
     ("redis_record", check_redis_record),

@@ -20,12 +20,13 @@ use crate::expected::{Answers, Expected, lock, now};
 /// be `"later"`.
 pub fn check_postgres_row(input: &[u8]) {
     let Some(row) = Row::parse(input) else { return };
-    static STAGE: OnceLock<Stage> = OnceLock::new();
     let stage = STAGE.get_or_init(|| Stage::start().expect("a PostgreSQL server"));
     if let Some(answers) = stage.runtime.block_on(stage.ask(&row)).expect("an answer") {
         answers.check(row.expected());
     }
 }
+
+static STAGE: OnceLock<Stage> = OnceLock::new();
 
 struct Row {
     lock_id: String,

@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use serde_json::Value as Json;
 use syncguard_redis::{
     AcquireRequest, Fence, IsLockedRequest, Key, LockBackend as _, LockId, LookupRequest,
-    RedisBackend, ReleaseRequest,
+    RedisBackend, ReleaseRequest, ReleaseResult,
 };
 use syncguard_test_services::redis::RedisServer;
 use tokio::runtime::Runtime;
@@ -60,7 +60,7 @@ impl Stage {
         let () = raw.set(&index, &name).await?;
         // Nobody's lock is released by an id that it does not have.
         let released = backend.release(ReleaseRequest::new(foreign)).await;
-        let is_released = released.is_ok_and(|result| result.is_released());
+        let is_released = released.as_ref().is_ok_and(ReleaseResult::is_released);
         let before: Vec<u8> = raw.get(&name).await?;
         assert!(!is_released && before == record, "released by another id");
         let () = raw.del(&index).await?;
@@ -85,7 +85,7 @@ fn expected(record: &[u8]) -> Expected {
     let number = |field: &str| {
         let number = fields.get(field)?.as_f64()?;
         let is_time = number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
-        is_time.then_some(number as u64)
+        is_time.then(|| format!("{number:.0}").parse::<u64>().ok()).flatten()
     };
     let id = text("lockId").and_then(|id| LockId::new(id).ok());
     let fence = text("fence")

@@ -21,8 +21,10 @@ pub fn check_url(input: &[u8]) {
     check(text, None);
 }
 
+type Reader = fn(&str) -> Result<(), LockError>;
+
 fn check(url: &str, secret: Option<&str>) {
-    let readers: [fn(&str) -> Result<(), LockError>; 4] = [
+    let readers: [Reader; 4] = [
         syncguard_redis::fuzzing::read_url,
         syncguard_postgres::fuzzing::read_url,
         syncguard_firestore::fuzzing::read_url,

@@ -135,7 +135,9 @@ impl Checker {
         }
         while self.ahead.front().is_some_and(|line| line.at.steady < before) {
             let line = self.ahead.pop_front();
-            line.into_iter().for_each(|line| self.look(line));
+            if let Some(line) = line {
+                self.look(line);
+            }
         }
         if before < u64::MAX {
             self.pass(before);
