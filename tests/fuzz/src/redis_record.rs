@@ -60,7 +60,7 @@ impl Stage {
         let () = raw.set(&index, &name).await?;
         // Nobody's lock is released by an id that it does not have.
         let released = backend.release(ReleaseRequest::new(foreign)).await;
-        let is_released = released.as_ref().is_ok_and(ReleaseResult::is_released);
+        let is_released = released.is_ok_and(ReleaseResult::is_released);
         let before: Vec<u8> = raw.get(&name).await?;
         assert!(!is_released && before == record, "released by another id");
         let () = raw.del(&index).await?;
