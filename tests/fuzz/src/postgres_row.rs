@@ -19,13 +19,14 @@ use crate::expected::{Answers, Expected, lock, now};
 /// A row with any values in it: `["lock id", expiry, acquisition, "fence", "user's key"]`, where a time may
 /// be `"later"`.
 pub fn check_postgres_row(input: &[u8]) {
-    static STAGE: OnceLock<Stage> = OnceLock::new();
     let Some(row) = Row::parse(input) else { return };
     let stage = STAGE.get_or_init(|| Stage::start().expect("a PostgreSQL server"));
     if let Some(answers) = stage.runtime.block_on(stage.ask(&row)).expect("an answer") {
         answers.check(row.expected());
     }
 }
+
+static STAGE: OnceLock<Stage> = OnceLock::new();
 
 struct Row {
     lock_id: String,
