@@ -231,11 +231,10 @@ fn smallest(folder: &Path, violation: &Violation, limits: &Limits) -> Result<Str
     let history = kept::history(folder)?;
     let shrunk = shrink(&history, violation, limits);
     let shown = check(&shrunk, limits).into_iter().find(|it| it.invariant == violation.invariant);
-    let mut text = violation.to_string();
-    if let Some(shown) = shown {
-        text += &format!("\n  the fewest operations that show it:\n{shown}");
-    }
-    Ok(text)
+    Ok(match shown {
+        Some(shown) => format!("{violation}\n  the fewest operations that show it:\n{shown}"),
+        None => violation.to_string(),
+    })
 }
 
 /// Set by Ctrl-C and SIGTERM.

@@ -18,6 +18,7 @@ use syncguard_history::Recording;
 use syncguard_history::{Entry, Recorder};
 
 /// What a process is told when it starts.
+#[expect(clippy::unsafe_derive_deserialize, reason = "what is unsafe is inside of tokio's macros")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its name in the history.
@@ -104,7 +105,7 @@ impl Member {
                     let plan = Plan { keys: self.keys, ttl, seed: random.number() };
                     let (backend, registers, stop) =
                         (backend.clone(), registers.clone(), stop.clone());
-                    tasks.spawn(async move { work(&backend, &registers, &plan, &stop).await });
+                    tasks.spawn(async move { Box::pin(work(&backend, &registers, &plan, &stop)).await });
                 }
                 tasks.join_all().await;
             }
@@ -116,7 +117,7 @@ impl Member {
                     ttl,
                     stop: stop.clone(),
                 };
-                all.run(&mut random).await?;
+                Box::pin(all.run(&mut random)).await?;
             }
         }
         // What callers did not wait for goes on for a while.
