@@ -131,7 +131,6 @@ impl Way {
         self.proxy.set_reply_cut(ReplyCut::Never);
         self.proxy.set_latency(Duration::ZERO, Duration::ZERO);
         match self.now.take() {
-            None => return,
             Some(Fault::Frozen) => {
                 self.proxy.freeze(false);
                 // What was swallowed stays lost, so nothing sensible follows on these connections.
@@ -143,7 +142,7 @@ impl Way {
                 self.proxy.sever_clients();
                 self.late = Some(Instant::now() + self.random.millis(LATE.0, LATE.1));
             }
-            Some(_) => {}
+            _ => {}
         }
     }
 
