@@ -231,10 +231,8 @@ fn smallest(folder: &Path, violation: &Violation, limits: &Limits) -> Result<Str
     let history = kept::history(folder)?;
     let shrunk = shrink(&history, violation, limits);
     let shown = check(&shrunk, limits).into_iter().find(|it| it.invariant == violation.invariant);
-    Ok(match shown {
-        Some(shown) => format!("{violation}\n  the fewest operations that show it:\n{shown}"),
-        None => violation.to_string(),
-    })
+    let fewest = shown.map(|it| format!("\n  the fewest operations that show it:\n{it}"));
+    Ok(format!("{violation}{}", fewest.unwrap_or_default()))
 }
 
 /// Set by Ctrl-C and SIGTERM.

@@ -75,7 +75,6 @@ impl Kind {
             clocks: limits.clocks + skews,
             drift: skews,
             orphan: limits.orphan + skews,
-            ..limits
         }
     }
 

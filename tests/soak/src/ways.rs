@@ -142,7 +142,7 @@ impl Way {
                 self.proxy.sever_clients();
                 self.late = Some(Instant::now() + self.random.millis(LATE.0, LATE.1));
             }
-            None | Some(_) => {}
+            _ => {}
         }
     }
 

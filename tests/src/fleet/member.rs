@@ -59,73 +59,72 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// When there is no connection within 20 seconds.
+    /// When there is no connection within 30 seconds.
     pub fn run(&self) -> Result<()> {
-        Builder::new_current_thread().enable_all().build()?.block_on(self.live())
+        Builder::new_current_thread().enable_all().build()?.block_on(live(self))
     }
+}
 
-    async fn live(&self) -> Result<()> {
-        // Before the record is there: whoever has a history also has an end in order, unless he is killed.
-        let mut terminated = signal(SignalKind::terminate())?;
-        let recorder = Recorder::to_file(&self.name, &self.record)?;
-        let stop = CancellationToken::new();
-        let told = async {
-            terminated.recv().await;
-            stop.cancel();
-        };
-        let (worked, ()) = tokio::join!(self.work(&recorder, &stop), told);
-        let borrowed = worked?;
-        let tasks = settled(|| Handle::current().metrics().num_alive_tasks() as u64).await;
-        recorder.note(Entry::Quiet { live: 0, tasks, borrowed });
-        Ok(())
-    }
+async fn live(member: &Member) -> Result<()> {
+    // Before the record is there: whoever has a history also has an end in order, unless he is killed.
+    let mut terminated = signal(SignalKind::terminate())?;
+    let recorder = Recorder::to_file(&member.name, &member.record)?;
+    let stop = CancellationToken::new();
+    let told = async {
+        terminated.recv().await;
+        stop.cancel();
+    };
+    let (worked, ()) = tokio::join!(use_locks(member, &recorder, &stop), told);
+    let borrowed = worked?;
+    let tasks = settled(|| Handle::current().metrics().num_alive_tasks() as u64).await;
+    recorder.note(Entry::Quiet { live: 0, tasks, borrowed });
+    Ok(())
+}
 
-    /// Gives the connections that were not back when all was done.
-    async fn work(&self, recorder: &Recorder, stop: &CancellationToken) -> Result<u64> {
-        let mut random = Random::new(self.seed);
-        let clock = Skew::new(Duration::from_millis(self.skew), random.number());
-        let clock = Some(clock).filter(|_| self.skew > 0);
-        let connected = patiently(stop, || connect_by(&self.locks, clock)).await?;
-        let registers =
-            patiently(stop, || Registers::connect(&self.registers, recorder.clone())).await?;
-        let (Some(connected), Some(registers)) = (connected, registers) else { return Ok(0) };
-        let backend = match self.flaw {
-            Some(flaw) => {
-                let random = Random::new(random.number());
-                DynBackend::new(Flawed::new(connected.backend.clone(), flaw, random))
-            }
-            None => connected.backend.clone(),
-        };
-        let backend = Recording::new(backend, recorder.clone());
-        let ttl = Duration::from_millis(self.ttl);
-        match self.role {
-            Role::Counts => {
-                let mut tasks = JoinSet::new();
-                for _ in 0..self.tasks {
-                    let plan = Plan { keys: self.keys, ttl, seed: random.number() };
-                    let (backend, registers, stop) =
-                        (backend.clone(), registers.clone(), stop.clone());
-                    tasks.spawn(async move { Box::pin(work(&backend, &registers, &plan, &stop)).await });
-                }
-                tasks.join_all().await;
-            }
-            Role::Recipes => {
-                let all = recipes::All {
-                    backend: backend.clone(),
-                    registers: registers.clone(),
-                    recorder: recorder.clone(),
-                    ttl,
-                    stop: stop.clone(),
-                };
-                Box::pin(all.run(&mut random)).await?;
-            }
+/// Gives the connections that were not back when all was done.
+async fn use_locks(member: &Member, recorder: &Recorder, stop: &CancellationToken) -> Result<u64> {
+    let mut random = Random::new(member.seed);
+    let clock = Skew::new(Duration::from_millis(member.skew), random.number());
+    let clock = Some(clock).filter(|_| member.skew > 0);
+    let connected = patiently(stop, || connect_by(&member.locks, clock)).await?;
+    let registers =
+        patiently(stop, || Registers::connect(&member.registers, recorder.clone())).await?;
+    let (Some(connected), Some(registers)) = (connected, registers) else { return Ok(0) };
+    let backend = match member.flaw {
+        Some(flaw) => {
+            let random = Random::new(random.number());
+            DynBackend::new(Flawed::new(connected.backend.clone(), flaw, random))
         }
-        // What callers did not wait for goes on for a while.
-        let borrowed = settled(|| connected.borrowed()).await;
-        drop((connected, backend));
-        registers.close().await;
-        Ok(borrowed)
+        None => connected.backend.clone(),
+    };
+    let backend = Recording::new(backend, recorder.clone());
+    let ttl = Duration::from_millis(member.ttl);
+    match member.role {
+        Role::Counts => {
+            let mut tasks = JoinSet::new();
+            for _ in 0..member.tasks {
+                let plan = Plan { keys: member.keys, ttl, seed: random.number() };
+                let (backend, registers, stop) = (backend.clone(), registers.clone(), stop.clone());
+                tasks.spawn(async move { work(&backend, &registers, &plan, &stop).await });
+            }
+            tasks.join_all().await;
+        }
+        Role::Recipes => {
+            let all = recipes::All {
+                backend: backend.clone(),
+                registers: registers.clone(),
+                recorder: recorder.clone(),
+                ttl,
+                stop: stop.clone(),
+            };
+            Box::pin(all.run(&mut random)).await?;
+        }
     }
+    // What callers did not wait for goes on for a while.
+    let borrowed = settled(|| connected.borrowed()).await;
+    drop((connected, backend));
+    registers.close().await;
+    Ok(borrowed)
 }
 
 /// The way to a store may be broken just when a program starts. `None` if it is told to stop first.
