@@ -18,7 +18,6 @@ use syncguard_history::Recording;
 use syncguard_history::{Entry, Recorder};
 
 /// What a process is told when it starts.
-#[expect(clippy::unsafe_derive_deserialize, reason = "what is unsafe is inside of tokio's macros")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its name in the history.
