@@ -75,6 +75,7 @@ impl Kind {
             clocks: limits.clocks + skews,
             drift: skews,
             orphan: limits.orphan + skews,
+            ..limits
         }
     }
 
