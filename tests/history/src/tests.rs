@@ -1,6 +1,7 @@
 //! A history by hand for each invariant that breaks it, beside a similar one that does not.
 
 mod long;
+mod resent;
 mod shrunk;
 
 use super::{

@@ -253,6 +253,21 @@ impl Life {
         self.words.retain(|word| word.answered >= asked);
     }
 
+    /// It was carried out once more: what was said of it before is over.
+    pub(super) fn restarts(&mut self, operation: &Operation) {
+        let (acquired_at, expires_at) = match (operation.answer(), &operation.call) {
+            (Some(Answer::Found { acquired_at, expires_at, .. }), _) => (*acquired_at, *expires_at),
+            (Some(Answer::Acquired { expires_at, .. }), Call::Acquire { ttl, .. }) => {
+                (expires_at.saturating_sub(*ttl), *expires_at)
+            }
+            _ => return,
+        };
+        self.words.clear();
+        self.acquired_at = Some(acquired_at);
+        self.asked = operation.called;
+        self.says(operation, None, expires_at);
+    }
+
     /// It was extended for certain.
     pub(super) fn is_confirmed(&mut self, called: u64) {
         self.confirmed = self.confirmed.max(called);
@@ -308,6 +323,11 @@ impl Window {
                 self.resent = self.resent.max(called + micros(limits.resent));
             }
         }
+    }
+
+    /// Whether what was called then may concern another sending of its acquire.
+    pub(super) fn may_be_again(&self, called: u64) -> bool {
+        called <= self.resent
     }
 
     /// It was released.

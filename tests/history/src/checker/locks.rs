@@ -95,7 +95,13 @@ impl Locks {
             }
             Call::Extend { lock, ttl, expected } => {
                 if let Some(place) = self.begins(lock, operation, gone, limits) {
-                    self.extended(place, operation, (*ttl, *expected), found);
+                    self.extended(
+                        place,
+                        operation,
+                        (*ttl, *expected),
+                        !limits.resent.is_zero(),
+                        found,
+                    );
                     self.ends(place, limits, found);
                 } else {
                     Self::of_nobody(operation, found);
@@ -251,6 +257,7 @@ impl Locks {
         {
             key.former.push(*first);
             lock.fence = Some((fence, Arc::clone(operation)));
+            lock.life.restarts(operation);
         }
         let mut broken = |what: String, before: &Arc<Operation>| {
             let proof = [Arc::clone(before), Arc::clone(operation)];
@@ -273,6 +280,7 @@ impl Locks {
         place: Place,
         operation: &Arc<Operation>,
         (ttl, expected): (u64, Option<u64>),
+        sends_again: bool,
         found: &mut Found,
     ) {
         self.stays_over(place, operation, found);
@@ -284,6 +292,10 @@ impl Locks {
                 lock.life.is_confirmed(operation.called.steady);
             }
             Some(Answer::Mismatch { expires_at }) => lock.life.says(operation, None, *expires_at),
+            // An earlier sending may have been carried out, where there was one.
+            Some(Answer::NotHeld) if sends_again => {
+                lock.life.may_be_shorter(operation.called, ttl, expected);
+            }
             _ if operation.is_unknown() => {
                 lock.life.may_be_shorter(operation.called, ttl, expected);
             }
@@ -302,7 +314,9 @@ impl Locks {
         }
         if let Some((at, Answer::Released)) = &operation.answered {
             lock.window.closes(at.steady);
-            if let Some(before) = &lock.released {
+            if lock.window.may_be_again(operation.called.steady) {
+                // Of the second sending, maybe.
+            } else if let Some(before) = &lock.released {
                 let what = format!("a lock of {:?} was released twice", self.keys[lock.key].name);
                 let proof = [Arc::clone(before), Arc::clone(operation)];
                 found.add(Invariant::ReleasedOnce, what, proof);
@@ -322,7 +336,11 @@ impl Locks {
         {
             let taken = self.taken_over(lock.key, grant.fence);
             let over = lock.over.clone().into_iter().chain(taken).min_by_key(|(at, _)| *at);
-            if let Some((_, end)) = over.filter(|(at, _)| *at < operation.called.steady) {
+            // A release that is repeated may find what came of an earlier sending.
+            let is_again =
+                *answer == Answer::Released && lock.window.may_be_again(operation.called.steady);
+            let over = over.filter(|(at, _)| *at < operation.called.steady && !is_again);
+            if let Some((_, end)) = over {
                 let name = &self.keys[lock.key].name;
                 let what = format!("a lock of {name:?} that was over was held again");
                 let proof = [Arc::clone(&grant.operation), end, Arc::clone(operation)];
