@@ -85,7 +85,8 @@ fn expected(record: &[u8]) -> Expected {
     let number = |field: &str| {
         let number = fields.get(field)?.as_f64()?;
         let is_time = number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
-        is_time.then(|| format!("{number:.0}").parse::<u64>().ok()).flatten()
+        // Zero may have a sign.
+        is_time.then(|| format!("{:.0}", number.abs()).parse::<u64>().ok()).flatten()
     };
     let id = text("lockId").and_then(|id| LockId::new(id).ok());
     let fence = text("fence")
