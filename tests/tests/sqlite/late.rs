@@ -72,7 +72,7 @@ fn no_asynchronous_thread_is_ever_blocked() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_late_is_never_carried_out() -> Result<()> {
     let file = File::new();
-    let options = SqliteOptions::new().with_operation_timeout(Duration::from_millis(100));
+    let options = SqliteOptions::new().with_operation_timeout(Duration::from_millis(500));
     let backend = file.open_with(options).await;
     let held = take(&backend, "held").await;
     let raw = file.raw();
@@ -234,7 +234,7 @@ async fn timeouts_may_have_any_size() -> Result<()> {
     let years = Duration::from_secs(100 * 365 * 24 * 60 * 60);
     let file = File::new();
     let gate = Gate::default();
-    for timeout in [years, Duration::from_secs(1 << 31), Duration::from_millis(50)] {
+    for timeout in [years, Duration::from_secs(1 << 31), Duration::from_millis(500)] {
         let options = SqliteOptions::new().with_operation_timeout(timeout).with_gate(gate.clone());
         let backend = file.open_with(options.with_dispose_timeout(timeout)).await;
         let lock = take(&backend, "key").await;
