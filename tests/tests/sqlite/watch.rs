@@ -44,21 +44,26 @@ async fn until_in_line(backend: &SqliteBackend, keys: usize) {
 async fn a_release_is_heard_whoever_makes_it() -> Result<()> {
     let file = File::new();
     let (here, there) = (file.open().await, file.open().await);
-    for round in 0..10 {
+    for round in 0..20 {
         let lock = take(&there, "k").await;
         let mut held = watch(&here, "k").await;
         ensure!(held.is_locked());
-        let waiting = waiter(&here, "k");
-        until_in_line(&here, 1).await;
+        // A waiter takes the lock at once, and whoever only watches may find the key locked as before.
+        let waiting = (round % 4 < 2).then(|| waiter(&here, "k"));
+        if waiting.is_some() {
+            until_in_line(&here, 1).await;
+        }
         if round % 2 == 0 {
             ensure!(there.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
         } else {
             // As a person does it.
             ensure!(file.raw().execute("DELETE FROM locks WHERE key = 'k'", [])? == 1);
         }
+        if let Some(waiting) = waiting {
+            let guard = timeout(HEARD, waiting).await??;
+            ensure!(guard.release().await?.is_released());
+        }
         timeout(HEARD, held.changed()).await?;
-        let guard = timeout(HEARD, waiting).await??;
-        ensure!(guard.release().await?.is_released());
     }
     Ok(())
 }

@@ -29,8 +29,8 @@ pub(super) struct Contender<'a, B> {
     poll_at: Option<Instant>,
     /// Whether the store had no signals when it was asked last.
     has_no_signals: bool,
-    /// Whether the last watch was over as soon as it began.
-    was_over: bool,
+    /// How many of the last watches, one after the other, were over as soon as they began.
+    over_at_once: u32,
     /// The length of the gap that it has just left to others.
     left_gap: Option<Duration>,
     /// What it was woken by the last time.
@@ -100,7 +100,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             is_deaf: false,
             poll_at: None,
             has_no_signals: false,
-            was_over: false,
+            over_at_once: 0,
             left_gap: None,
             woken: came.rang.unwrap_or(false).then_some(Woken::Bell),
         };
@@ -261,7 +261,6 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     /// Waits as the first of its line.
     async fn sleep(&mut self, free_at: Option<Instant>) -> Result<Woken, LockError> {
         // A connection that was lost may be back long before the next poll.
-        const LISTEN_AGAIN: Duration = Duration::from_secs(1);
         let now = Instant::now();
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
             return Err(self.gave_up());
@@ -269,7 +268,8 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         // Twice in a row, the end of the holder's time is no news.
         let free_at = free_at.filter(|_| self.woken != Some(Woken::Expiry));
         let poll_at = self.poll_at.take().unwrap_or(now + pause);
-        let listen_at = self.is_deaf.then(|| now + LISTEN_AGAIN).filter(|at| *at < poll_at);
+        let listen_at =
+            self.is_deaf.then(|| now + self.listens_again_in()).filter(|at| *at < poll_at);
         let wake_at = listen_at.unwrap_or(poll_at);
         let wake_at = free_at.map_or(wake_at, |free_at| free_at.min(wake_at));
         let Some((bell, has_others)) = self.place.waits(wake_at) else {
@@ -347,16 +347,29 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         self.has_no_signals = watch.is_none();
         let Some(watch) = watch else {
             self.is_deaf = true;
+            self.over_at_once = 0;
             self.place.watch = None;
             return Ok(true);
         };
-        // A signal that came at once says to ask. Twice in a row it says that nothing is heard.
+        // A signal that came at once says to ask. Twice in a row it says that nothing is heard, or that others
+        // hand the key on more quickly than one can listen.
         let is_over = watch.is_over();
-        self.is_deaf = is_over && self.was_over;
-        self.was_over = is_over;
+        self.over_at_once = if is_over { self.over_at_once.saturating_add(1) } else { 0 };
+        self.is_deaf = self.over_at_once > 1;
         let is_held = watch.is_locked();
         self.place.watch = Some(watch).filter(|_| !is_over);
         Ok(self.is_deaf || (is_held && !is_over))
+    }
+
+    /// How long one that hears nothing waits until it asks for signals again: not for long at first if watches
+    /// were over at once, and up to a second.
+    fn listens_again_in(&self) -> Duration {
+        const SHORTEST: Duration = Duration::from_millis(2);
+        const LONGEST: Duration = Duration::from_secs(1);
+        match self.over_at_once {
+            0 | 1 => LONGEST,
+            times => LONGEST.min(SHORTEST * (1 << (times - 2).min(9))),
+        }
     }
 
     /// Lets others go first, unless there is hardly any time left.
