@@ -103,7 +103,8 @@ async fn the_report_is_of_all_masters() -> Result<()> {
 async fn replicas_are_waited_for_on_the_node_with_the_lock() -> Result<()> {
     let mut cluster = RedisCluster::start_with_replicas(3)?;
     let wait = WaitReplicas::new(1).with_timeout(Duration::from_secs(2));
-    let options = RedisOptions::new().with_wait_replicas(wait);
+    let options = RedisOptions::new().with_command_timeout(Duration::from_secs(5));
+    let options = options.with_wait_replicas(wait);
     let backend = connect_with(&cluster, options).await?;
     let keys = [
         key_on(&backend, &cluster.nodes()[0]).await?,
