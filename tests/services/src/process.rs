@@ -1,12 +1,12 @@
 //! A server's process, and the signals a fault test sends to it.
 
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -94,16 +94,33 @@ impl ServerProcess {
     ///
     /// When it fails, or still runs after `timeout`; with the end of its log.
     pub fn wait(mut self, timeout: Duration) -> Result<()> {
-        let (child, mut ended) = (&mut self.child, None);
+        let status = self.ended(timeout)?;
+        ensure!(status.success(), "{} failed: {status}\n{}", self.name, self.log_tail());
+        Ok(())
+    }
+
+    /// Sends SIGTERM and waits until the process has ended in order, or by the signal itself: it came before
+    /// the process could listen to it.
+    ///
+    /// # Errors
+    ///
+    /// When it fails, or still runs after `timeout`; with the end of its log.
+    pub fn end(mut self, timeout: Duration) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        let status = self.ended(timeout)?;
+        let in_order = status.success() || status.signal() == Some(Signal::TERM.as_raw());
+        ensure!(in_order, "{} failed: {status}\n{}", self.name, self.log_tail());
+        Ok(())
+    }
+
+    fn ended(&mut self, timeout: Duration) -> Result<ExitStatus> {
+        let mut ended = None;
         let waited = wait::until("the end of a process", timeout, || {
-            ended = child.try_wait()?;
+            ended = self.child.try_wait()?;
             Ok(ended.is_some())
         });
-        match ended {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => bail!("{} failed: {status}\n{}", self.name, self.log_tail()),
-            None => waited.with_context(|| format!("{}\n{}", self.name, self.log_tail())),
-        }
+        waited.with_context(|| format!("{}\n{}", self.name, self.log_tail()))?;
+        ended.context("the end of a process")
     }
 
     /// SIGKILL for the server and all its descendants.
@@ -210,3 +227,31 @@ fn raw(pid: u32) -> Result<Pid> {
 
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_LINES: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str) -> ServerProcess {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        ServerProcess::spawn("script", command, Path::new("/dev/null")).unwrap()
+    }
+
+    #[test]
+    fn an_end_in_order_is_a_success_or_the_signal_itself() {
+        // One that does not listen to the signal, and two that do.
+        run("exec sleep 60").end(STOP_TIMEOUT).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (status, is_fine) in [(0, true), (3, false)] {
+            let listens = folder.path().join(status.to_string());
+            let script = format!(
+                "trap 'exit {status}' TERM; touch {}; while :; do sleep 0.01; done",
+                listens.display()
+            );
+            let process = run(&script);
+            wait::until("the trap", STOP_TIMEOUT, || Ok(listens.exists())).unwrap();
+            assert_eq!(process.end(STOP_TIMEOUT).is_ok(), is_fine, "{status}");
+        }
+    }
+}

@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use rustix::process::{Pid, Signal, kill_process};
 use syncguard::TIME_TOLERANCE;
 use syncguard_history::Random;
 use syncguard_history::{Entry, Fault, Recorder};
@@ -191,11 +190,7 @@ impl Fleet {
     /// SIGTERM: whoever ends in order leaves nothing behind. Nobody waits for that here.
     fn end(&mut self, number: usize) {
         if let Some(Worker { process, .. }) = self.take(number) {
-            self.ending.push(thread::spawn(move || {
-                let pid = Pid::from_raw(process.pid().cast_signed()).context("a process")?;
-                kill_process(pid, Signal::TERM)?;
-                process.wait(ENDS_WITHIN)
-            }));
+            self.ending.push(thread::spawn(move || process.end(ENDS_WITHIN)));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A gRPC server before the emulator that answers some calls itself.
 
+#![allow(clippy::print_stderr, reason = "for whoever reads a failed test")]
+
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -105,7 +107,7 @@ impl Service<Request<Body>> for Gateway {
             return Box::pin(std::future::ready(Ok(refusal(rule))));
         }
         let mut emulator = self.emulator.clone();
-        let path = request.uri().path();
+        let path = request.uri().path().to_owned();
         let hold = self.hold.lock().unwrap().take_if(|(method, ..)| path.ends_with(*method));
         Box::pin(async move {
             if let Some((_, there, go_on)) = hold {
@@ -119,7 +121,11 @@ impl Service<Request<Body>> for Gateway {
                 Ok(()) => emulator.call(request).await,
                 Err(error) => Err(error),
             };
-            let answer = answer.unwrap_or_else(|_| Status::internal("no emulator").into_http());
+            let answer = answer.unwrap_or_else(|error| {
+                // The library tells nothing of a server's words: whoever reads a failed test needs them.
+                eprintln!("the gateway to the emulator, {path}: {error:?}");
+                Status::internal("no emulator").into_http()
+            });
             Ok(rule.map_or(answer, refusal))
         })
     }
