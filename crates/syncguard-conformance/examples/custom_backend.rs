@@ -20,35 +20,9 @@ impl<B: LockBackend> LockBackend for Counting<B> {
         self.contended.fetch_add(u64::from(!result.is_acquired()), Ordering::Relaxed);
         Ok(result)
     }
-    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        self.inner.release(request).await
-    }
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        self.inner.extend(request).await
-    }
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.inner.is_locked(request).await
-    }
-    async fn lookup(
-        &self,
-        request: LookupRequest,
-    ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
-        self.inner.lookup(request).await
-    }
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.inner.watch(request).await
-    }
 
-    fn inventory(&self) -> Option<Inventory<B::Fence>> {
-        self.inner.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-    fn client_state(&self) -> &ClientState {
-        self.inner.client_state()
-    }
+    forward!(inner: release, extend, is_locked, lookup);
+    forward!(inner: watch, inventory, capabilities, client_state);
 }
 
 impl Harness for Counting<MemoryBackend> {

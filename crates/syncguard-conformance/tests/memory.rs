@@ -1,11 +1,7 @@
 //! The embedded backend keeps the whole contract, in every wrapping and on both clocks.
 
 use syncguard_conformance::{Decorated, Erased, Harness, Shared, Suite, conformance_tests};
-use syncguard_memory::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, Inventory, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo,
-    LookupRequest, MemoryBackend, ReleaseRequest, ReleaseResult, WatchRequest,
-};
+use syncguard_memory::{Fence, Key, LockBackend, MemoryBackend, forward};
 
 conformance_tests!(bare, Memory::<true>::default());
 conformance_tests!(shared, Shared(Memory::<true>::default()));
@@ -43,42 +39,6 @@ struct PassThrough<B>(B);
 impl<B: LockBackend> LockBackend for PassThrough<B> {
     type Fence = B::Fence;
 
-    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
-        self.0.acquire(request).await
-    }
-
-    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        self.0.release(request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        self.0.extend(request).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.0.is_locked(request).await
-    }
-
-    async fn lookup(
-        &self,
-        request: LookupRequest,
-    ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
-        self.0.lookup(request).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.0.watch(request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory<B::Fence>> {
-        self.0.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.0.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.0.client_state()
-    }
+    forward!(0: acquire, release, extend, is_locked, lookup);
+    forward!(0: watch, inventory, capabilities, client_state);
 }

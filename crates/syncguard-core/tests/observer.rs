@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, AcquisitionEnd, BackendCapabilities, ClientState, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LockObserver,
-    LookupRequest, LossReason, Observation, ReleaseRequest, ReleaseResult, acquire, lock, try_lock,
+    AcquisitionEnd, ClientState, Fence, LockBackend, LockObserver, LossReason, Observation,
+    acquire, forward, lock, try_lock,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -161,31 +160,9 @@ impl Observed {
 impl LockBackend for Observed {
     type Fence = Fence;
 
-    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        self.inner.acquire(request).await
-    }
-
-    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        self.inner.release(request).await
-    }
-
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        self.inner.extend(request).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.inner.is_locked(request).await
-    }
-
-    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        self.inner.lookup(request).await
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-
     fn client_state(&self) -> &ClientState {
         &self.defaults
     }
+
+    forward!(inner: acquire, release, extend, is_locked, lookup, capabilities);
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, CounterPage, CounterRequest,
-    ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, ListRequest,
-    LockBackend, LockError, LockInfo, LockInventory, LockObserver, LockPage, LookupBy,
-    LookupRequest, RaiseRequest, ReleaseRequest, ReleaseResult, WatchRequest,
+    AcquireRequest, AcquireResult, ClientState, CounterPage, CounterRequest, ExtendRequest,
+    ExtendResult, Fence, IsLockedRequest, ListRequest, LockBackend, LockError, LockInfo,
+    LockInventory, LockObserver, LockPage, LookupBy, LookupRequest, RaiseRequest, ReleaseRequest,
+    ReleaseResult, forward,
 };
 
 use crate::event::{Operation, Outcome};
@@ -134,21 +134,11 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         pending.end(self.inner.lookup(request).await, |found| Outcome::yes_or_no(found.is_some()))
     }
 
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.inner.watch(request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory<B::Fence>> {
-        self.inner.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-
     fn client_state(&self) -> &ClientState {
         &self.defaults
     }
+
+    forward!(inner: watch, inventory, capabilities);
 }
 
 /// Looking over all locks gives no events.

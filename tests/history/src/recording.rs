@@ -1,9 +1,9 @@
 //! A backend that writes a history of itself.
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
-    LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, Fence, IsLockedRequest,
+    LockBackend, LockError, LockInfo, LookupBy, LookupRequest, ReleaseRequest, ReleaseResult,
+    Timestamp, forward,
 };
 
 use crate::event::{Answer, Call};
@@ -108,21 +108,7 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Recording<B> {
         result
     }
 
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.inner.watch(request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory> {
-        self.inner.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.inner.client_state()
-    }
+    forward!(inner: watch, inventory, capabilities, client_state);
 }
 
 fn failed(error: &LockError) -> Answer {

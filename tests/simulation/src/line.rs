@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockId,
-    LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, WatchRequest,
+    AcquireRequest, AcquireResult, Acquired, Fence, Key, LockBackend, LockError, LockId,
+    ReleaseRequest, ReleaseResult, Timestamp, forward,
 };
 use tokio::sync::Notify;
 
@@ -94,31 +93,5 @@ impl<B: LockBackend<Fence = Fence>> LockBackend for Line<B> {
         self.inner.release(request).await
     }
 
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        self.inner.extend(request).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.inner.is_locked(request).await
-    }
-
-    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        self.inner.lookup(request).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.inner.watch(request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory> {
-        self.inner.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.inner.client_state()
-    }
+    forward!(inner: extend, is_locked, lookup, watch, inventory, capabilities, client_state);
 }

@@ -6,10 +6,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use syncguard::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, DynBackend,
-    ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend,
-    LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
-    WatchRequest,
+    AcquireRequest, AcquireResult, Acquired, DynBackend, ExtendRequest, ExtendResult, Fence,
+    LockBackend, LockError, LockId, ReleaseRequest, ReleaseResult, Timestamp, Ttl, forward,
 };
 use syncguard_history::Random;
 
@@ -105,27 +103,5 @@ impl LockBackend for Flawed {
         Ok(result)
     }
 
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.inner.is_locked(request).await
-    }
-
-    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-        self.inner.lookup(request).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.inner.watch(request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory> {
-        self.inner.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.inner.client_state()
-    }
+    forward!(inner: is_locked, lookup, watch, inventory, capabilities, client_state);
 }

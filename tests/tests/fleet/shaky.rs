@@ -8,10 +8,9 @@ use std::time::{Duration, SystemTime};
 use syncguard::authoring::cancel::{self, Settle, Settled, Unsettled};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ErrorCode,
-    ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend,
-    LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, Timestamp, Ttl,
-    WatchRequest,
+    AcquireRequest, AcquireResult, Acquired, ErrorCode, ExtendRequest, ExtendResult, Fence,
+    IsLockedRequest, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupRequest,
+    ReleaseRequest, ReleaseResult, Timestamp, Ttl, WatchRequest, forward,
 };
 use syncguard_history::Random;
 use syncguard_history::{Entry, Fault, Recorder};
@@ -286,17 +285,7 @@ impl LockBackend for Shaky {
         self.inner.watch(request).await
     }
 
-    fn inventory(&self) -> Option<Inventory> {
-        self.inner.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.inner.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.inner.client_state()
-    }
+    forward!(inner: inventory, capabilities, client_state);
 }
 
 impl Settle for Shaky {

@@ -102,11 +102,7 @@ async fn a_backend_that_leaks_is_caught() {
 }
 
 mod leaky {
-    use syncguard_core::{
-        AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
-        ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo, LookupRequest,
-        ReleaseRequest, ReleaseResult,
-    };
+    use syncguard_core::{AcquireRequest, AcquireResult, Fence, LockBackend, LockError, forward};
     use syncguard_memory::MemoryBackend;
 
     #[derive(Clone)]
@@ -120,28 +116,6 @@ mod leaky {
             self.0.acquire(request).await
         }
 
-        async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-            self.0.release(request).await
-        }
-
-        async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-            self.0.extend(request).await
-        }
-
-        async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-            self.0.is_locked(request).await
-        }
-
-        async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
-            self.0.lookup(request).await
-        }
-
-        fn capabilities(&self) -> BackendCapabilities {
-            self.0.capabilities()
-        }
-
-        fn client_state(&self) -> &ClientState {
-            self.0.client_state()
-        }
+        forward!(0: release, extend, is_locked, lookup, capabilities, client_state);
     }
 }

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, CounterPage, CounterRequest,
-    DynBackend, ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch,
-    ListRequest, LockBackend, LockError, LockId, LockInfo, LockInventory, LockPage, LookupBy,
-    LookupRequest, RaiseRequest, ReleaseRequest, ReleaseResult, WatchRequest,
+    AcquireRequest, AcquireResult, CounterPage, CounterRequest, DynBackend, ExtendRequest,
+    ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch, ListRequest, LockBackend,
+    LockError, LockId, LockInfo, LockInventory, LockPage, LookupBy, LookupRequest, RaiseRequest,
+    ReleaseRequest, ReleaseResult, WatchRequest, forward,
 };
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
@@ -134,13 +134,7 @@ impl<B: LockBackend> LockBackend for Watched<B> {
         self.backend.inventory().map(|_| Inventory::new(self.clone()))
     }
 
-    fn capabilities(&self) -> BackendCapabilities {
-        self.backend.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.backend.client_state()
-    }
+    forward!(backend: capabilities, client_state);
 }
 
 /// Only asked where the backend inside has one.

@@ -7,6 +7,7 @@ mod client_state;
 mod dyn_backend;
 pub(crate) mod episode;
 mod error;
+mod forward;
 mod info;
 mod inventory;
 mod inventory_handle;

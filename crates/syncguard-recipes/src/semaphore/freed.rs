@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, WatchRequest,
-};
+use syncguard_core::{LockBackend, LockError, ReleaseRequest, ReleaseResult, forward};
 
 use super::slots::Slots;
 
@@ -23,10 +19,6 @@ pub(super) struct Freed<B> {
 impl<B: LockBackend> LockBackend for Freed<B> {
     type Fence = B::Fence;
 
-    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
-        self.backend.acquire(request).await
-    }
-
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let result = self.backend.release(request).await;
         // Also where it was not held any more: somebody else may have it, or nobody.
@@ -36,34 +28,6 @@ impl<B: LockBackend> LockBackend for Freed<B> {
         result
     }
 
-    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        self.backend.extend(request).await
-    }
-
-    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
-        self.backend.is_locked(request).await
-    }
-
-    async fn lookup(
-        &self,
-        request: LookupRequest,
-    ) -> Result<Option<LockInfo<B::Fence>>, LockError> {
-        self.backend.lookup(request).await
-    }
-
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.backend.watch(request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory<B::Fence>> {
-        self.backend.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.backend.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.backend.client_state()
-    }
+    forward!(backend: acquire, extend, is_locked, lookup);
+    forward!(backend: watch, inventory, capabilities, client_state);
 }

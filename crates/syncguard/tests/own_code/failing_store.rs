@@ -3,9 +3,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use syncguard::memory::MemoryBackend;
 use syncguard::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
-    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest, lock,
+    AcquireRequest, AcquireResult, ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest,
+    LockBackend, LockError, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, forward, lock,
 };
 
 /// A store that is there, or not, as the test says.
@@ -48,21 +47,7 @@ impl LockBackend for Flaky {
         self.reach()?.lookup(request).await
     }
 
-    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        self.store.watch(request).await
-    }
-
-    fn inventory(&self) -> Option<Inventory> {
-        self.store.inventory()
-    }
-
-    fn capabilities(&self) -> BackendCapabilities {
-        self.store.capabilities()
-    }
-
-    fn client_state(&self) -> &ClientState {
-        self.store.client_state()
-    }
+    forward!(store: watch, inventory, capabilities, client_state);
 }
 
 /// The code under test: puts the work off while there is no lock to be had.

@@ -1,0 +1,114 @@
+//! What a decorator leaves to the backend inside.
+
+/// Forwards methods of [`LockBackend`](crate::LockBackend) to a field: what a decorator does not change.
+///
+/// First the field, by name or by number, then the methods. Each of them does what it does for the
+/// backend inside, with the same errors and the same cancel safety.
+///
+/// Two methods of the trait have defaults, and a decorator that forgets them hears no signals and lists no locks.
+/// `#[deny(clippy::missing_trait_methods)]` says so.
+///
+/// ```
+/// use syncguard_core::{AcquireRequest, AcquireResult, ErrorCode, LockBackend, LockError, forward};
+///
+/// /// Asks for nothing outside of office hours.
+/// #[derive(Clone)]
+/// struct OfficeHours<B> {
+///     inner: B,
+/// }
+/// # fn is_open() -> bool { true }
+///
+/// #[deny(clippy::missing_trait_methods)]
+/// impl<B: LockBackend> LockBackend for OfficeHours<B> {
+///     type Fence = B::Fence;
+///
+///     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult<B::Fence>, LockError> {
+///         if !is_open() {
+///             return Err(LockError::new(ErrorCode::ServiceUnavailable, "the office is closed"));
+///         }
+///         self.inner.acquire(request).await
+///     }
+///
+///     forward!(inner: release, extend, is_locked, lookup);
+///     forward!(inner: watch, inventory, capabilities, client_state);
+/// }
+/// ```
+#[macro_export]
+macro_rules! forward {
+    ($field:tt: $($method:ident),+ $(,)?) => {
+        $($crate::forward!(@ $method $field);)+
+    };
+    (@ acquire $field:tt) => {
+        async fn acquire(
+            &self,
+            request: $crate::AcquireRequest,
+        ) -> ::core::result::Result<$crate::AcquireResult<Self::Fence>, $crate::LockError> {
+            $crate::LockBackend::acquire(&self.$field, request).await
+        }
+    };
+    (@ release $field:tt) => {
+        async fn release(
+            &self,
+            request: $crate::ReleaseRequest,
+        ) -> ::core::result::Result<$crate::ReleaseResult, $crate::LockError> {
+            $crate::LockBackend::release(&self.$field, request).await
+        }
+    };
+    (@ extend $field:tt) => {
+        async fn extend(
+            &self,
+            request: $crate::ExtendRequest,
+        ) -> ::core::result::Result<$crate::ExtendResult, $crate::LockError> {
+            $crate::LockBackend::extend(&self.$field, request).await
+        }
+    };
+    (@ is_locked $field:tt) => {
+        async fn is_locked(
+            &self,
+            request: $crate::IsLockedRequest,
+        ) -> ::core::result::Result<bool, $crate::LockError> {
+            $crate::LockBackend::is_locked(&self.$field, request).await
+        }
+    };
+    (@ lookup $field:tt) => {
+        async fn lookup(
+            &self,
+            request: $crate::LookupRequest,
+        ) -> ::core::result::Result<
+            ::core::option::Option<$crate::LockInfo<Self::Fence>>,
+            $crate::LockError,
+        > {
+            $crate::LockBackend::lookup(&self.$field, request).await
+        }
+    };
+    (@ watch $field:tt) => {
+        async fn watch(
+            &self,
+            request: $crate::WatchRequest,
+        ) -> ::core::option::Option<$crate::KeyWatch> {
+            $crate::LockBackend::watch(&self.$field, request).await
+        }
+    };
+    (@ inventory $field:tt) => {
+        fn inventory(&self) -> ::core::option::Option<$crate::Inventory<Self::Fence>> {
+            $crate::LockBackend::inventory(&self.$field)
+        }
+    };
+    (@ capabilities $field:tt) => {
+        fn capabilities(&self) -> $crate::BackendCapabilities {
+            $crate::LockBackend::capabilities(&self.$field)
+        }
+    };
+    (@ client_state $field:tt) => {
+        fn client_state(&self) -> &$crate::ClientState {
+            $crate::LockBackend::client_state(&self.$field)
+        }
+    };
+    (@ $other:ident $field:tt) => {
+        ::core::compile_error!(::core::concat!(
+            "`",
+            ::core::stringify!($other),
+            "` is no method of `LockBackend`"
+        ));
+    };
+}
