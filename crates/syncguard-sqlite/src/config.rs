@@ -33,7 +33,8 @@ pub struct SqliteOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Synchronous {
-    /// At every commit: a lock or a fence that was handed out survives a power cut.
+    /// At every commit that grants a lock or raises a fence, so that a fence that was handed out survives a power
+    /// cut. On systems other than Linux, where the boot is not known, at every commit.
     #[default]
     Full,
     /// Now and then. Programs may crash in any way, but a power cut or a crash of the system can take back

@@ -88,7 +88,7 @@ impl Inner {
             match answer.try_recv() {
                 Ok(result) => return result,
                 Err(TryRecvError::Empty) => tokio::task::yield_now().await,
-                Err(TryRecvError::Closed) => break,
+                Err(TryRecvError::Closed) => return Err(ended().with_unknown_outcome()),
             }
         }
         let timeout = self.settings.operation_timeout;

@@ -3,7 +3,8 @@
 //! A fence that was handed out must be there after a power cut, so what grants a lock waits for the disk. A
 //! power cut ends the boot, and with it all locks that were taken in it. So nobody waits for the disk to
 //! give a lock back or to extend it, where the boot is known: that it is written is enough for everything
-//! that happens before the next boot. The next write that waits for the disk takes along what did not.
+//! that happens before the next boot. (A disk that goes away and comes back while the machine stays on is the
+//! exception: the guide says so.) The next write that waits for the disk takes along what did not.
 
 use std::cell::Cell;
 

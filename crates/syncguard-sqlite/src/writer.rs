@@ -231,11 +231,9 @@ impl Writer {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         let outlives_boot = jobs.iter().any(|job| job.outlives_boot());
-        if let Err(error) = self.level.set(&self.connection, outlives_boot) {
-            fail(jobs, &classify(&error));
-            return Written::All;
-        }
-        let began = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        let began = self.level.set(&self.connection, outlives_boot).and_then(|()| {
+            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+        });
         let transaction = match began {
             Ok(transaction) => transaction,
             Err(error) if is_busy(&error) => {

@@ -1,5 +1,7 @@
 //! Callers of one key who give different numbers of permits.
 
+use std::time::Duration;
+
 use syncguard::{
     DynBackend, IsLockedRequest, Key, ListRequest, LockBackend as _, LockError, LockPages,
 };
@@ -10,23 +12,28 @@ use crate::exit::Failure;
 /// On Redis a listing is a sweep of all keys, so this many permits above the caller's own are looked at instead.
 const LOOKED_AT: u32 = 64;
 
+/// No longer than this: the time that was given to wait begins afterwards.
+const BOUND: Duration = Duration::from_secs(1);
+
 /// Refuses if somebody has a permit above this number, before anything is locked.
 ///
 /// Who gives a larger number than others is not noticed, and neither is anybody who has a permit that all know.
 pub(super) async fn refuse(backend: &DynBackend, key: &Key, permits: u32) -> Result<(), Failure> {
-    let held = if backend.capabilities().backend == "redis" {
-        one_by_one(backend, key, permits).await
-    } else {
-        listed(backend, key, permits).await
+    let held = async {
+        if backend.capabilities().backend == "redis" {
+            one_by_one(backend, key, permits).await
+        } else {
+            listed(backend, key, permits).await
+        }
     };
     // What cannot be looked at is not refused: whether the store works is said when a permit is asked for.
-    match held {
-        Ok(Some(slot)) => Err(Failure::usage(format!(
+    match tokio::time::timeout(BOUND, held).await {
+        Ok(Ok(Some(slot))) => Err(Failure::usage(format!(
             "permit {slot} is held, and --permits {permits} ends at {}: another caller gives a larger number. Give \
              the same one everywhere, and wait for those who have the larger one; nothing was locked",
             permits - 1
         ))),
-        Ok(None) | Err(_) => Ok(()),
+        Ok(Ok(None) | Err(_)) | Err(_) => Ok(()),
     }
 }
 

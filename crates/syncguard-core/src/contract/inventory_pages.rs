@@ -1,6 +1,6 @@
 //! The pages of a listing, one after the other.
 
-use crate::{CounterPage, ListRequest, LockError, LockInventory, LockPage};
+use crate::{CounterPage, Cursor, ListRequest, LockError, LockInventory, LockPage};
 
 /// The pages of a listing of locks: [`list_locks`](LockInventory::list_locks), from where the request begins to
 /// the last page.
@@ -44,7 +44,7 @@ impl<'a, B: LockInventory> LockPages<'a, B> {
     pub async fn next(&mut self) -> Result<Option<LockPage<B::Fence>>, LockError> {
         let Some(request) = &self.request else { return Ok(None) };
         let page = self.store.list_locks(request.clone()).await?;
-        self.request = page.next.clone().map(|next| request.clone().with_cursor(next));
+        self.request = follow(self.request.take(), page.next.as_ref());
         Ok(Some(page))
     }
 }
@@ -77,7 +77,12 @@ impl<'a, B: LockInventory> CounterPages<'a, B> {
     pub async fn next(&mut self) -> Result<Option<CounterPage>, LockError> {
         let Some(request) = &self.request else { return Ok(None) };
         let page = self.store.list_counters(request.clone()).await?;
-        self.request = page.next.clone().map(|next| request.clone().with_cursor(next));
+        self.request = follow(self.request.take(), page.next.as_ref());
         Ok(Some(page))
     }
+}
+
+/// The request for the page after one that said where it begins.
+fn follow(request: Option<ListRequest>, next: Option<&Cursor>) -> Option<ListRequest> {
+    Some(request?.with_cursor(next?.clone()))
 }

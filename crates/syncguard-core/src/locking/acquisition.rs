@@ -68,10 +68,14 @@ pub struct AcquisitionOptions {
     ///
     /// Who hears of a release is faster than whoever looks now and then, such as a process with the TypeScript
     /// library. While processes that hear want a key all the time, the others hardly ever find it free. With
-    /// this, it is left free for a twentieth of the time, by the wall clock: for 100 ms every 2 s, say. A lock
-    /// that nobody waits for is taken at any time. Whoever comes in a gap goes first after each release, for up
-    /// to 10 times as long as the gap, while others of it want the key: so it gets up to half of the time. Set the
-    /// same in all processes that hear.
+    /// this, it is left free for a twentieth of the time, by the wall clock: for 100 ms every 2 s, say. If
+    /// somebody is found to have come in a gap, those who hear also wait 2 to 3 ms longer after each release, for
+    /// 10 times as long as the gap. That helps where many callers of one process poll in line, and does little for
+    /// the TypeScript library: the page on waiting of the guide has figures. Set the same in all processes that
+    /// hear.
+    ///
+    /// A caller that finds nobody before it in its own process takes a free lock at any time, also in a gap.
+    /// [`acquire`](crate::acquire()) and [`lock`](crate::lock()) go by it; a semaphore has no gaps.
     pub poll_gap: Duration,
 }
 

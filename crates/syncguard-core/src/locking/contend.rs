@@ -14,7 +14,7 @@ use super::retry::{Answers, Pauses};
 use super::stand::{Came, stand_in_line, unless_cancelled};
 use crate::authoring::pause::random_part;
 use crate::rt::{self, Instant, sleep_until};
-use crate::{Contention, LockBackend, LockError, LockGuard, LockId, WatchRequest};
+use crate::{Contention, IsLockedRequest, LockBackend, LockError, LockGuard, LockId, WatchRequest};
 
 /// One that waits, with its own limits.
 pub(super) struct Contender<'a, B> {
@@ -31,8 +31,6 @@ pub(super) struct Contender<'a, B> {
     has_no_signals: bool,
     /// How many of the last watches, one after the other, were over as soon as they began.
     over_at_once: u32,
-    /// The length of the gap that it has just left to others.
-    left_gap: Option<Duration>,
     /// What it was woken by the last time.
     woken: Option<Woken>,
 }
@@ -101,7 +99,6 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             poll_at: None,
             has_no_signals: false,
             over_at_once: 0,
-            left_gap: None,
             woken: came.rang.unwrap_or(false).then_some(Woken::Bell),
         };
         let mut sent = came.at;
@@ -132,12 +129,25 @@ impl<'a, B: LockBackend> Contender<'a, B> {
 
     /// Leaves the key to those who only look from time to time, if it is time for that. What time it is then.
     async fn after_a_gap(&mut self, now: Instant) -> Result<Instant, LockError> {
-        let gap = left_of_gap(self.attempt.policy().acquisition.poll_gap);
+        let length = self.attempt.policy().acquisition.poll_gap;
+        let gap = left_of_gap(length);
         if gap.is_zero() || self.deadline.saturating_duration_since(now) < gap * 2 {
             return Ok(now);
         }
-        Box::pin(unless_cancelled(self.token(), sleep_until(now + gap))).await?;
-        self.left_gap = Some(self.attempt.policy().acquisition.poll_gap);
+        // All who leave the key alone ask at the end of the gap. Shortly before, whoever has it came in the gap.
+        let end = now + gap;
+        let quiet = gap.checked_sub(length / 10).filter(|_| self.may_be_free());
+        self.place.waits(end);
+        if let Some(quiet) = quiet {
+            Box::pin(unless_cancelled(self.token(), sleep_until(now + quiet))).await?;
+            let key = self.attempt.key().clone();
+            let request = IsLockedRequest { key, cancellation: None };
+            let look = rt::until(end, self.attempt.backend().is_locked(request));
+            if let Some(Ok(true)) = Box::pin(unless_cancelled(self.token(), look)).await? {
+                self.place.has_guests(end + length * 10);
+            }
+        }
+        Box::pin(unless_cancelled(self.token(), sleep_until(end))).await?;
         let now = Instant::now();
         self.place.asks(now);
         Ok(now)
@@ -175,9 +185,6 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     async fn refused(&mut self, contention: Contention) -> Result<(), LockError> {
         let now = Instant::now();
         self.place.refused(now, self.was_race(), self.has_no_signals);
-        if let Some(gap) = self.left_gap.take() {
-            self.place.has_guests(now + gap * 10);
-        }
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
         if !self.is_listening() && !self.is_deaf && !Box::pin(self.listens_to_a_held_lock()).await?
         {
@@ -199,10 +206,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                     let may_be_free = range.start.is_zero()
                         || self.is_listening()
                         || !Box::pin(self.listens_to_a_held_lock()).await?;
-                    if may_be_free || self.has_no_signals {
+                    if may_be_free || self.is_deaf {
                         break;
                     }
-                    self.place.refused(Instant::now(), true, false);
+                    self.place.was_outrun(Instant::now());
                     Next::Wait(None)
                 }
                 Next::Turn(Turn::Held(until)) => Next::Wait(Some(until)),
@@ -222,11 +229,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                         let is_free = is_early
                             || self.is_listening()
                             || !Box::pin(self.listens_to_a_held_lock()).await?;
-                        if is_free {
+                        if is_free || self.is_deaf {
                             break;
                         }
-                        // Others were faster.
-                        self.place.refused(Instant::now(), true, false);
+                        self.place.was_outrun(Instant::now());
                         Next::Wait(None)
                     }
                     Woken::Expiry => break,
@@ -260,7 +266,6 @@ impl<'a, B: LockBackend> Contender<'a, B> {
 
     /// Waits as the first of its line.
     async fn sleep(&mut self, free_at: Option<Instant>) -> Result<Woken, LockError> {
-        // A connection that was lost may be back long before the next poll.
         let now = Instant::now();
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
             return Err(self.gave_up());
@@ -315,6 +320,11 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         Ok(woken)
     }
 
+    /// Whether something said that the lock may be free.
+    fn may_be_free(&self) -> bool {
+        self.woken.is_some_and(|woken| woken != Woken::Poll)
+    }
+
     /// Whether others may have been woken by the same.
     fn was_race(&self) -> bool {
         matches!(self.woken, Some(Woken::Bell | Woken::Signal))
@@ -362,7 +372,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
     }
 
     /// How long one that hears nothing waits until it asks for signals again: not for long at first if watches
-    /// were over at once, and up to a second.
+    /// were over at once, and up to a second. A connection that was lost may be back long before the next poll.
     fn listens_again_in(&self) -> Duration {
         const SHORTEST: Duration = Duration::from_millis(2);
         const LONGEST: Duration = Duration::from_secs(1);

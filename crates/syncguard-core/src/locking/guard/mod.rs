@@ -266,13 +266,17 @@ impl<B: LockBackend> Drop for LockGuard<B> {
 /// Releases a lock, to the end whatever becomes of the caller.
 async fn release<B: LockBackend>(lease: Lease<B>) -> Result<ReleaseResult, LockError> {
     let unheard = Unheard(lease.reporter(ReleaseSource::Drop));
-    let (given, _) = Finish::new(lease.release(), unheard).await;
-    let_others_run(given.has_woken).await;
+    let to_the_end = async move {
+        let given = lease.release().await;
+        let_others_run(given.has_woken).await;
+        given
+    };
+    let (given, _) = Finish::new(to_the_end, unheard).await;
     given.result
 }
 
-/// The next one was woken in this runtime, and shall not have to wait for whatever the caller does until
-/// its next await: it is often next on the very thread.
+/// The next one was woken, mostly in this runtime, and shall not have to wait for whatever the caller does
+/// until its next await: it is often next on the very thread.
 async fn let_others_run(has_woken: bool) {
     if has_woken {
         rt::yield_now().await;

@@ -182,6 +182,21 @@ impl Line {
         }
     }
 
+    /// Others were faster, as a look has shown.
+    pub(super) fn was_outrun(&mut self, now: Instant) {
+        self.is_silent = false;
+        if self.holder.is_none() {
+            self.pace.lost(now, true, false);
+        }
+    }
+
+    /// Whoever has the lock has found it in a gap, and may go first until then as long as it is in use.
+    pub(super) fn has_guests(&mut self, until: Instant) {
+        if self.holder.is_none() {
+            self.pace.has_guests(until);
+        }
+    }
+
     /// The first one waits, until then at the most, or until its bell rings.
     pub(super) fn waits(&mut self, ticket: Ticket, until: Instant) -> Option<Arc<Notify>> {
         let first = self.first_if(ticket)?;

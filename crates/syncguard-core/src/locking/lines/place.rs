@@ -64,6 +64,11 @@ impl Place {
         self.lines.with(&self.key, |line| line.refused(self.ticket, now, was_race, is_deaf));
     }
 
+    /// Others were faster, as a look has shown.
+    pub(in crate::locking) fn was_outrun(&self, now: Instant) {
+        self.lines.with(&self.key, |line| line.was_outrun(now));
+    }
+
     /// The first one waits until then, or for the bell. Also whether others wait behind it. `None` if
     /// it is not the first any more.
     pub(in crate::locking) fn waits(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
@@ -76,7 +81,7 @@ impl Place {
 
     /// Somebody has found the key in a gap, and may have it until then as long as it is in use.
     pub(in crate::locking) fn has_guests(&self, until: Instant) {
-        self.lines.with(&self.key, |line| line.pace.has_guests(until));
+        self.lines.with(&self.key, |line| line.has_guests(until));
     }
 
     /// How long to hold back after a signal, which others have heard as well.
