@@ -50,6 +50,8 @@ enum Store {
     Simulation,
     /// The same with the embedded backend, which lives in one process and has no server to break
     Memory,
+    /// No store: orders of events in guards and lines of waiters, 50 times as many as in a test run
+    Schedules,
     /// The fuzz targets, each for a minute
     Fuzz,
     /// All of them, one after the other
@@ -69,12 +71,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if matches!(options.store, Store::Fuzz | Store::All) {
         fuzz::run(&fuzz::Options::default())?;
     }
+    if matches!(options.store, Store::Schedules | Store::All) {
+        run_command(&mut schedules())?;
+    }
     if matches!(options.store, Store::Simulation | Store::Memory | Store::All) {
         run_command(&mut program("syncguard-simulation", "simulate", &simulation(options))?)?;
     }
     let stores: &[Store] = match &options.store {
         Store::All => &SERVERS,
-        Store::Simulation | Store::Memory | Store::Fuzz => return Ok(ExitCode::SUCCESS),
+        Store::Simulation | Store::Memory | Store::Schedules | Store::Fuzz => {
+            return Ok(ExitCode::SUCCESS);
+        }
         one => std::slice::from_ref(one),
     };
     let mut arguments = vec!["run".to_owned(), "--for".to_owned(), options.lasts.clone()];
@@ -90,6 +97,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // In our place, so that it is the one that hears of Ctrl-C, and ends with a report.
     let error = program("syncguard-soak", "soak", &arguments)?.exec();
     Err(error).context("cannot run the soak program")
+}
+
+/// Some three million schedules.
+fn schedules() -> Command {
+    let mut command = cargo(["test", "--release", "-p", "syncguard-core", "--all-features"]);
+    command.args(["--lib", "shuttle_tests"]).env("SYNCGUARD_SHUTTLE_TIMES", "50");
+    command
 }
 
 fn seed(options: &Options) -> Vec<String> {
