@@ -71,7 +71,9 @@ fn release_asks_on_a_terminal() -> Result<()> {
     terminal.until("the question", |screen| screen.contains("Take it away? [y/N]"))?;
     terminal.keys("n")?;
     terminal.keys("Enter")?;
-    terminal.until("the second", |screen| screen.contains("nothing was changed"))?;
+    let asked_twice = |screen: &str| screen.matches("Take it away? [y/N]").count() == 2;
+    terminal.until("the second question", asked_twice)?;
+    terminal.until("the first answer", |screen| screen.contains("nothing was changed"))?;
     ensure!(!bench.is_free("k")?);
     terminal.keys("y")?;
     terminal.keys("Enter")?;
