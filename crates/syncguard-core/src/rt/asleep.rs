@@ -8,23 +8,24 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 #[cfg_attr(test, expect(unused_imports, reason = "the model's clock never sleeps"))]
-pub(crate) use counted::asleep;
+pub(crate) use counted::awake_and_asleep;
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-pub(crate) fn asleep() -> Duration {
-    Duration::ZERO
+pub(crate) fn awake_and_asleep(read: impl FnOnce() -> Instant) -> (Instant, Duration) {
+    (read(), Duration::ZERO)
 }
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 mod counted {
     use std::sync::LazyLock;
-    use std::time::Instant;
 
     use rustix::time::{ClockId, clock_gettime};
 
-    use super::Duration;
+    use super::{Duration, Instant};
 
     /// The clock that goes on. On Apple's systems that is what they call monotonic.
     #[cfg(target_os = "linux")]
@@ -32,13 +33,24 @@ mod counted {
     #[cfg(target_vendor = "apple")]
     const GOES_ON: ClockId = ClockId::Monotonic;
 
-    /// Asleep since this was first asked.
-    pub(crate) fn asleep() -> Duration {
-        static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| (Instant::now(), goes_on()));
+    type Std = std::time::Instant;
+
+    /// What `read` says now, which is tokio's clock, and the time asleep since this was first asked.
+    pub(crate) fn awake_and_asleep(read: impl FnOnce() -> Instant) -> (Instant, Duration) {
+        static START: LazyLock<(Std, Duration)> = LazyLock::new(|| (Std::now(), goes_on()));
         let (stands_still, went_on) = &*START;
         // This order: a pause between the two makes the result smaller, and a point in time earlier.
         let real = goes_on().saturating_sub(*went_on);
-        without_noise(real.saturating_sub(stands_still.elapsed()))
+        let now = read();
+        let asleep = without_noise(
+            real.saturating_sub(now.into_std().saturating_duration_since(*stands_still)),
+        );
+        if asleep.is_zero() {
+            return (now, asleep);
+        }
+        // A test may have paused tokio's clock.
+        let real = goes_on().saturating_sub(*went_on);
+        (now, without_noise(real.saturating_sub(stands_still.elapsed())))
     }
 
     fn goes_on() -> Duration {
@@ -57,9 +69,12 @@ mod counted {
 
         #[test]
         fn whoever_is_awake_is_not_asleep() {
-            let _ = asleep();
+            let _ = awake_and_asleep(Instant::now);
             std::thread::sleep(Duration::from_millis(20));
-            assert_eq!(asleep(), Duration::ZERO);
+            assert_eq!(awake_and_asleep(Instant::now).1, Duration::ZERO);
+            // Slower than it is, as one that a test has paused.
+            let slow = || Instant::now() - Duration::from_millis(15);
+            assert_eq!(awake_and_asleep(slow).1, Duration::ZERO);
         }
 
         #[test]

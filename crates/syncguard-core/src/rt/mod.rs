@@ -44,6 +44,16 @@ pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::
     }
 }
 
+/// Runs a future for so long at the most; `None` if that was not enough. The clock is not read for one that is
+/// ready at once.
+pub(crate) async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = async { sleep_until(after(time)).await } => None,
+    }
+}
+
 /// Now plus a duration, or as good as never where that cannot be counted.
 pub(crate) fn after(duration: Duration) -> Instant {
     const NEVER: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 pub(crate) use tokio::task::yield_now;
 
-use super::asleep::asleep;
+use super::asleep::awake_and_asleep;
 
 /// A point in time that also moves while the machine is asleep, where the system can tell.
 ///
@@ -20,9 +20,8 @@ pub(crate) struct Instant(tokio::time::Instant);
 
 impl Instant {
     pub(crate) fn now() -> Self {
-        // The time asleep first: whatever comes between the two only makes the result earlier.
-        let asleep = asleep();
-        Self(tokio::time::Instant::now() + asleep)
+        let (awake, asleep) = awake_and_asleep(tokio::time::Instant::now);
+        Self(awake + asleep)
     }
 
     pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {

@@ -216,7 +216,7 @@ impl<B: LockBackend> Release<B> {
         let ReleaseErrorContext { key, lock_id, .. } = &self.reporter.context;
         let timeout = self.reporter.disposal.dispose_timeout();
         let release = Box::pin(self.give_back(key, *lock_id));
-        rt::until(rt::after(timeout), release).await.unwrap_or_else(|| {
+        rt::within(timeout, release).await.unwrap_or_else(|| {
             Err(LockError::new(
                 ErrorCode::NetworkTimeout,
                 format!("no answer to the release within {timeout:?}"),
