@@ -136,3 +136,32 @@ impl Inner {
         (progress, answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use syncguard_core::Key;
+
+    use super::*;
+    use crate::SqliteOptions;
+    use crate::inventory::ReadCounter;
+
+    #[tokio::test]
+    async fn a_thread_that_is_gone_is_an_error_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings::new(SqliteOptions::new()).unwrap();
+        let mut inner = Inner::open(folder.path().join("locks.db"), settings).await.unwrap();
+        inner.outbox = mpsc::channel().0;
+        for is_quick in [false, true] {
+            if is_quick {
+                // So that a caller stays awake for its answer, where there is more than one processor.
+                (0..9).for_each(|_| inner.awake.took(Duration::ZERO));
+            }
+            let question = ReadCounter(Key::new("k").unwrap());
+            let error = inner.run(question, Caller::new(None)).await.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::Internal);
+            assert!(error.is_outcome_unknown());
+        }
+    }
+}

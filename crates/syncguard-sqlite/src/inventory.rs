@@ -79,7 +79,7 @@ impl Operation for ListCounters {
     }
 }
 
-struct ReadCounter(Key);
+pub(crate) struct ReadCounter(pub(crate) Key);
 
 impl Operation for ReadCounter {
     type Output = Option<Fence>;
