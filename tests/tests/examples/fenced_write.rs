@@ -3,7 +3,9 @@
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockConfig, acquire};
+use syncguard_firestore::{
+    AcquisitionOptions, FirestoreBackend, FirestoreOptions, LockConfig, acquire,
+};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
@@ -45,7 +47,8 @@ async fn warm_up(emulator: &FirestoreEmulator) -> Result<()> {
         .with_operation_timeout(LONG);
     let backend = FirestoreBackend::connect_with("firestore://demo-syncguard", options).await?;
     for _ in 0..10 {
-        let config = LockConfig::new("warm").with_ttl(10 * LONG);
+        let patient = AcquisitionOptions::patient(LONG);
+        let config = LockConfig::new("warm").with_ttl(10 * LONG).with_acquisition(patient);
         let guard = acquire(&backend, config).await?;
         guard.release().await?;
     }
