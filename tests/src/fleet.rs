@@ -20,7 +20,7 @@ use syncguard::sqlite::{SqliteBackend, SqliteOptions};
 use syncguard::{DynBackend, acquire};
 
 pub use flawed::{Flaw, Flawed};
-pub use member::{Member, Role};
+pub use member::{Member, Role, settled};
 pub use skew::Skew;
 pub use work::{Plan, key, longest_ttl, work};
 

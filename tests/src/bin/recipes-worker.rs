@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, bail};
 use syncguard::CancellationToken;
 use syncguard_history::Recording;
 use syncguard_history::{Entry, Recorder};
-use syncguard_tests::fleet::connect;
 use syncguard_tests::fleet::recipes::Recipe;
+use syncguard_tests::fleet::{connect, settled};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Of the cron.
@@ -61,6 +61,8 @@ async fn main() -> Result<()> {
         }
         other => bail!("no recipe {other}"),
     }
-    recorder.note(Entry::Quiet { live: 0, tasks: 0, borrowed: connected.borrowed() });
+    // What callers did not wait for goes on for a while.
+    let borrowed = settled(|| connected.borrowed()).await;
+    recorder.note(Entry::Quiet { live: 0, tasks: 0, borrowed });
     Ok(())
 }

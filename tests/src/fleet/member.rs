@@ -148,7 +148,7 @@ async fn patiently<T, F: Future<Output = Result<T>>>(
 const LEFT_FOR: Duration = Duration::from_secs(15);
 
 /// The count once it is zero, or what it is after a while.
-async fn settled(count: impl Fn() -> u64) -> u64 {
+pub async fn settled(count: impl Fn() -> u64) -> u64 {
     let started = Instant::now();
     while count() > 0 && started.elapsed() < LEFT_FOR {
         sleep(Duration::from_millis(10)).await;
