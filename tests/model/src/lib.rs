@@ -30,6 +30,8 @@ mod postgres;
 mod protocol;
 mod redis;
 mod rules;
+mod search;
+mod seen;
 mod world;
 
 pub use checker::{Report, check, check_within, find};
@@ -37,4 +39,5 @@ pub use firestore::Firestore;
 pub use postgres::Postgres;
 pub use redis::Redis;
 pub use rules::{Budget, Flaw, Rules, Ticks};
+pub use search::{Limits, search};
 pub use world::{Broken, Store, World};

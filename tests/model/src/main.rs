@@ -1,10 +1,10 @@
 //! Checks one model in sizes of one's choice: more takes longer, and may need more memory than there is.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use syncguard_model::{Budget, Firestore, Postgres, Redis, Rules, Ticks, check_within};
+use syncguard_model::{Budget, Firestore, Limits, Postgres, Redis, Rules, Ticks, search};
 
 #[derive(Parser)]
 struct Options {
@@ -37,6 +37,12 @@ struct Options {
     /// How many seconds it may take
     #[arg(long, default_value_t = 600)]
     seconds: u64,
+    /// How many threads work on it
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// How much memory there is for visited worlds, in GiB
+    #[arg(long, default_value_t = 4)]
+    gigabytes: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -46,7 +52,11 @@ enum Which {
     Firestore,
 }
 
-#[allow(clippy::print_stdout, reason = "a command-line tool talks to its user")]
+#[allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
 fn main() -> ExitCode {
     let options = Options::parse();
     let Options { extends, lost, crashes, copies, cleanings, .. } = options;
@@ -57,11 +67,17 @@ fn main() -> ExitCode {
         drift: options.drift,
         ..Rules::default()
     };
-    let time = Duration::from_secs(options.seconds);
+    let limits = Limits {
+        threads: options.threads,
+        time: Duration::from_secs(options.seconds),
+        bytes: options.gigabytes << 30,
+    };
+    let started = Instant::now();
+    let tell = |worlds| eprintln!("{worlds} worlds in {:.0?}", started.elapsed());
     let report = match options.store {
-        Which::Redis => check_within::<Redis>(rules, time),
-        Which::Firestore => check_within::<Firestore>(rules, time),
-        Which::Postgres => check_within::<Postgres>(rules, time),
+        Which::Redis => search::<Redis>(rules, limits, tell),
+        Which::Firestore => search::<Firestore>(rules, limits, tell),
+        Which::Postgres => search::<Postgres>(rules, limits, tell),
     };
     println!("{report}");
     for name in &report.missing {
