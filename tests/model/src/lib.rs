@@ -35,7 +35,7 @@ mod search;
 mod seen;
 mod world;
 
-pub use checker::{Report, check, check_within, find};
+pub use checker::{Breach, Report, check, find};
 pub use firestore::Firestore;
 pub use postgres::Postgres;
 pub use redis::Redis;

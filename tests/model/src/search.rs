@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stateright::Model as _;
+use stateright::{Model as _, Property};
 
-use crate::checker::Report;
+use crate::checker::{Breach, Report};
 use crate::protocol::{Action, Protocol};
 use crate::rules::Rules;
 use crate::seen::Seen;
@@ -46,10 +46,6 @@ pub fn search<S: Store>(rules: Rules, limits: Limits, tell: impl Fn(usize) + Syn
         }
         scope.spawn(|| shared.watch(limits, started, &tell));
     });
-    let names = |is_failure: bool| {
-        let all = model.properties().into_iter().enumerate();
-        all.filter(move |(_, it)| it.expectation.discovery_is_failure() == is_failure)
-    };
     let happened = shared.happened.load(Ordering::Relaxed);
     let broken = shared.broken.into_inner().unwrap_or_else(PoisonError::into_inner);
     Report {
@@ -59,7 +55,11 @@ pub fn search<S: Store>(rules: Rules, limits: Limits, tell: impl Fn(usize) + Syn
         time: started.elapsed(),
         is_complete: !shared.is_stopped.load(Ordering::Relaxed),
         broken: broken.into_iter().collect(),
-        missing: names(false)
+        missing: model
+            .properties()
+            .iter()
+            .enumerate()
+            .filter(|(_, property)| !property.expectation.discovery_is_failure())
             .filter(|(index, _)| happened & 1 << index == 0)
             .map(|(_, property)| property.name)
             .collect(),
@@ -95,7 +95,7 @@ struct Shared<S: Store> {
     depth: AtomicUsize,
     /// A bit for each property that is to hold somewhere.
     happened: AtomicU64,
-    broken: Mutex<Option<(&'static str, String)>>,
+    broken: Mutex<Option<Breach>>,
 }
 
 impl<S: Store> Shared<S> {
@@ -177,20 +177,8 @@ impl<S: Store> Shared<S> {
                 }
                 way.truncate(depth.saturating_sub(1));
                 way.extend(last);
-                for (index, property) in properties.iter().enumerate() {
-                    let is_so = (property.condition)(&self.model, &world);
-                    if property.expectation.discovery_is_failure() {
-                        if !is_so {
-                            let mut broken =
-                                self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-                            *broken = Some((property.name, format!("{way:#?}\n{world:#?}")));
-                            self.is_stopped.store(true, Ordering::Relaxed);
-                            drop(broken);
-                            return self.end();
-                        }
-                    } else if is_so && self.happened.load(Ordering::Relaxed) & 1 << index == 0 {
-                        self.happened.fetch_or(1 << index, Ordering::Relaxed);
-                    }
+                if !self.judge(&properties, &world, &way) {
+                    return self.end();
                 }
                 self.model.actions(&world, &mut actions);
                 let (mut steps, mut found) = (0, 0);
@@ -212,6 +200,30 @@ impl<S: Store> Shared<S> {
                 }
             }
         }
+    }
+
+    /// Whether nothing is broken.
+    fn judge(
+        &self,
+        properties: &[Property<Protocol<S>>],
+        world: &World<S>,
+        way: &[Action],
+    ) -> bool {
+        for (index, property) in properties.iter().enumerate() {
+            let is_so = (property.condition)(&self.model, world);
+            if property.expectation.discovery_is_failure() {
+                if !is_so {
+                    let (rule, steps) = (property.name, way.len());
+                    let breach = Breach { rule, steps, way: format!("{way:#?}\n{world:#?}") };
+                    *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(breach);
+                    self.is_stopped.store(true, Ordering::Relaxed);
+                    return false;
+                }
+            } else if is_so && self.happened.load(Ordering::Relaxed) & 1 << index == 0 {
+                self.happened.fetch_or(1 << index, Ordering::Relaxed);
+            }
+        }
+        true
     }
 
     /// Gives away the world that is nearest to the beginning: most is to be expected behind it.

@@ -60,6 +60,12 @@ fn is_doomed(request: &Request<Firestore>, has_counter: bool, rules: &Rules) -> 
 pub(super) fn forget(world: &mut World<Firestore>, rules: &Rules) {
     let has_counter = world.store.has_counter;
     let may_lose = world.left.lost > 0;
+    // What it has seen is in the version that its commit states.
+    let is_guarded = !rules.has(Flaw::UnguardedCleanUp);
+    world.cleaner.take_if(|seen| is_guarded && seen.version != NEWEST);
+    if let Some(seen) = &mut world.cleaner {
+        seen.expires = 0;
+    }
     for client in &mut world.clients {
         for late in &mut client.late {
             late.take_if(|late| is_doomed(late, has_counter, rules));
@@ -127,8 +133,9 @@ fn owner_of_what_is_expired(world: &mut World<Firestore>, rules: &Rules) {
             requests.any(|it| it.number == number && matches!(it.asks, Asks::Extend { .. }));
         let may_extend =
             client.left == number && matches!(client.phase, Phase::Holds { until: 1.., .. });
-        let gives_back = client.jobs.iter().flatten().any(|job| job.number == number);
-        if extends || may_extend || gives_back {
+        let may_give_back = world.left.lost > 0 && client.sees_to(number)
+            || client.jobs.iter().flatten().any(|job| job.number == number);
+        if extends || may_extend || may_give_back {
             return;
         }
     }
@@ -156,6 +163,7 @@ fn requests(client: &mut Client<Firestore>, may_lose: bool) {
         match &mut waits.asks {
             Asks::Release { known } if may_lose => known.expires = 0,
             Asks::Release { known } => *known = nothing,
+            Asks::Extend { known, .. } if !may_lose && waits.answer.is_some() => *known = nothing,
             Asks::Extend { known, .. } if !may_lose && waits.at != At::Begins => {
                 known.version = ABSENT;
             }
@@ -164,10 +172,15 @@ fn requests(client: &mut Client<Firestore>, may_lose: bool) {
     }
 }
 
-/// A release begins with its commit.
+/// A release begins with its commit, in which there is nothing but the version.
 fn release_commits(request: &mut Request<Firestore>) {
-    if let (Asks::Release { known }, At::Begins) = (request.asks, request.at) {
-        let (lock, counter, expires, fence) = (known.version, ABSENT, 0, 0);
-        request.at = At::Commits { lock, counter, expires, fence };
+    let Asks::Release { known } = request.asks else { return };
+    let lock = match request.at {
+        At::Begins => known.version,
+        At::Commits { lock, .. } => lock,
+        At::Reads => return,
+    };
+    if request.answer.is_none() {
+        request.at = At::Commits { lock, counter: ABSENT, expires: 0, fence: 0 };
     }
 }

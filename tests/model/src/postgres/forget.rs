@@ -1,8 +1,8 @@
 //! What makes no difference any more.
 
 use super::{
-    Answer, Asks, At, Begun, Flaw, NOTHING, Owner, Postgres, Request, Rules, Which, World, Write,
-    Written, row_is_free,
+    Answer, Asks, At, Begun, Flaw, NOTHING, Owner, Postgres, Request, Row, Rules, Which, World,
+    Write, Written,
 };
 use crate::rules::Ticks;
 use crate::world::Client;
@@ -76,9 +76,6 @@ pub(super) fn forget(world: &mut World<Postgres>, rules: &Rules) {
         for late in &mut client.late {
             late.take_if(|late| is_doomed(rules, late));
         }
-        if is_last {
-            refuse(client, rules);
-        }
         let now = *client;
         let can_be = |number| {
             row.is_some_and(|row| row.owner == Owner::new(who, number)) || now.can_acquire(number)
@@ -94,9 +91,12 @@ pub(super) fn forget(world: &mut World<Postgres>, rules: &Rules) {
             && waits.at == At::Sent
             && waits.answer.is_none()
             && matches!(waits.asks, Asks::Release { .. })
-            && !can_be(waits.number)
         {
-            waits.answer = Some(Answer::NotHeld);
+            if is_doomed(rules, waits) {
+                waits.answer = Some(Answer::Late);
+            } else if !can_be(waits.number) {
+                waits.answer = Some(Answer::NotHeld);
+            }
             client.answered(rules, Which::Awaited);
         }
         for job in &mut client.jobs {
@@ -114,36 +114,27 @@ pub(super) fn forget(world: &mut World<Postgres>, rules: &Rules) {
     }
 }
 
-/// An expired row is nobody's, unless somebody is writing it or, by their library, saw it live.
+/// An expired row is nobody's, and is as old as can be, unless somebody is extending it or, by their library,
+/// began when it was live.
 fn owner_of_what_is_expired(world: &mut World<Postgres>, rules: &Rules) {
-    let is_free = row_is_free(world);
-    let Some(row) = world.store.row.filter(|row| !row.is_live(rules, 0) && is_free) else { return };
-    let mut clients = world.clients.iter().enumerate();
-    let is_seen = clients.any(|(who, client)| {
-        client.is_typescript
-            && row.owner.client == Owner::new(who, 0).client
-            && client.waits.is_some_and(|it| matches!(it.at, At::Begun(_)))
-    });
-    if !is_seen && let Some(row) = &mut world.store.row {
+    let extends = |at| matches!(at, At::Written(Written { write: Write::Expiry(_), .. }));
+    let is_extended = world.requests().any(|request| extends(request.at));
+    let is_over = |row: &Row| !row.is_live(rules, 0) && !is_extended;
+    let Some(found) = world.store.row.filter(is_over) else { return };
+    let saw_it_live = |client: &Client<Postgres>| {
+        let begun = client.waits.filter(|_| client.is_typescript);
+        begun.is_some_and(|it| matches!(it.at, At::Begun(begun) if found.is_live(rules, begun.at)))
+    };
+    let mut row = found;
+    if !world.clients.iter().any(saw_it_live) {
+        row.expires = super::oldest(rules);
+    }
+    let owner = world.clients.get(usize::from(row.owner.client));
+    if !owner.is_some_and(saw_it_live) {
         row.owner = Owner::NOBODY;
         row.is_revived = false;
     }
-}
-
-/// What will be refused is refused at once, if it is the same when: not an extend, whose refusals differ,
-/// and not an acquire that was sent before, and may have its lock.
-fn refuse(client: &mut Client<Postgres>, rules: &Rules) {
-    let Some(waits) = client.waits.as_mut().filter(|it| it.answer.is_none()) else { return };
-    let is_known = match waits.asks {
-        Asks::Acquire => !waits.is_again || waits.at != At::Sent,
-        Asks::Release { .. } => true,
-        Asks::Extend { .. } => false,
-    };
-    if is_known && is_doomed(rules, waits) {
-        waits.at = At::Sent;
-        waits.answer = Some(Answer::Late);
-        client.answered(rules, Which::Awaited);
-    }
+    world.store.row = Some(row);
 }
 
 fn times(
@@ -181,16 +172,18 @@ fn times(
     }
 }
 
-/// An extend that is too late changes nothing, and its holder is the better off the less it hears of why.
+/// An acquire that will be refused is refused at once, for which it may have to wait for others. Not one that
+/// was sent before and has not begun: it may find its lock.
 pub(super) fn hasten(world: &mut World<Postgres>, rules: &Rules) {
-    if world.left.extends > 0 {
-        return;
-    }
     for client in world.clients.iter_mut().filter(|client| !client.is_typescript) {
-        let waits = client.waits.as_mut().filter(|it| it.answer.is_none() && it.at == At::Sent);
-        if let Some(waits) = waits.filter(|it| matches!(it.asks, Asks::Extend { .. }))
-            && is_over(rules, waits.sent)
+        let Some(waits) = &mut client.waits else { continue };
+        let is_known = !waits.is_again || waits.at != At::Sent;
+        if waits.answer.is_none()
+            && waits.asks == Asks::Acquire
+            && is_known
+            && is_doomed(rules, waits)
         {
+            waits.at = At::Sent;
             waits.answer = Some(Answer::Late);
             client.answered(rules, Which::Awaited);
         }

@@ -114,6 +114,13 @@ fn row_is_free(world: &World<Postgres>) -> bool {
     !world.requests().any(|it| matches!(it.at, At::Written(written) if written.has_row))
 }
 
+/// An expiry before this is like this one: nobody takes it for live. Their transactions go by the time at which
+/// they began, which is remembered for as long as a lock lasts; where row and beginning are older, the row counts
+/// as expired. Then they write, which is the worse.
+fn oldest(rules: &Rules) -> Ticks {
+    if rules.typescript > 0 { rules.expired() - rules.ttl } else { rules.expired() }
+}
+
 /// Everything of a transaction is seen by all, and its locks are free.
 fn commit(world: &mut World<Postgres>, owner: Owner, write: Write) -> Answer<Postgres> {
     let store = &mut world.store;
@@ -185,7 +192,7 @@ impl Store for Postgres {
 
     fn tick(&mut self, rules: &Rules) {
         if let Some(row) = &mut self.row {
-            row.expires = (row.expires - 1).max(rules.expired());
+            row.expires = (row.expires - 1).max(oldest(rules));
         }
     }
 
@@ -199,10 +206,10 @@ impl Store for Postgres {
         match at {
             At::Begun(begun) | At::HasTurn(begun) => begun.at = (begun.at - 1).max(-rules.ttl),
             At::Written(Written { write: Write::Insert { row, .. }, .. }) => {
-                row.expires = (row.expires - 1).max(rules.expired());
+                row.expires = (row.expires - 1).max(oldest(rules));
             }
             At::Written(Written { write: Write::Expiry(expires), .. }) => {
-                *expires = (*expires - 1).max(rules.expired());
+                *expires = (*expires - 1).max(oldest(rules));
             }
             _ => {}
         }

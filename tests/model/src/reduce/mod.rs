@@ -34,6 +34,11 @@ impl<S: Store> World<S> {
             return;
         }
         S::hasten(self, rules);
+        self.hear(rules);
+    }
+
+    /// Hears at once that a lock is had.
+    fn hear(&mut self, rules: &Rules) {
         // It counts from the asking, so that nothing is won by hearing it late.
         if rules.has(Flaw::PromiseFromReply) {
             return;
@@ -152,3 +157,6 @@ impl<S: Store> Request<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
