@@ -179,7 +179,7 @@ impl Store for Redis {
         request.answer.is_none() && held.is_some_and(|held| held.expires != known)
     }
 
-    fn rebase(world: &mut World<Self>, _: &Rules) {
+    fn rebase(world: &mut World<Self>) {
         let store = &mut world.store;
         let lowest = store.counter.min(store.highest);
         store.counter -= lowest;

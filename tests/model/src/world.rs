@@ -75,7 +75,7 @@ pub trait Store: Plain {
     fn rename_at(_at: &mut Self::At, _new: &[u8; CLIENTS]) {}
 
     /// Fences only have to grow: how many there were before makes no difference.
-    fn rebase(_world: &mut World<Self>, _rules: &Rules) {}
+    fn rebase(world: &mut World<Self>);
 
     /// Forgets what can make no difference any more: see `reduce.rs`.
     fn forget(world: &mut World<Self>, rules: &Rules);

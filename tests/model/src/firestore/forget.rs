@@ -131,8 +131,12 @@ fn owner_of_what_is_expired(world: &mut World<Firestore>, rules: &Rules) {
         let mut requests = client.waits.iter().chain(client.late.iter().flatten());
         let extends =
             requests.any(|it| it.number == number && matches!(it.asks, Asks::Extend { .. }));
-        let may_extend =
-            client.left == number && matches!(client.phase, Phase::Holds { until: 1.., .. });
+        let may_hold = match client.phase {
+            Phase::Holds { until, .. } => until > 0,
+            Phase::Acquires => rules.has(Flaw::PromiseFromReply),
+            _ => false,
+        };
+        let may_extend = client.left == number && may_hold;
         let may_give_back = world.left.lost > 0 && client.sees_to(number)
             || client.jobs.iter().flatten().any(|job| job.number == number);
         if extends || may_extend || may_give_back {

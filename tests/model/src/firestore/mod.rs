@@ -368,7 +368,7 @@ impl Store for Firestore {
         request.at == At::Reads && held.is_some_and(|held| held.expires != known.expires)
     }
 
-    fn rebase(world: &mut World<Self>, _: &Rules) {
+    fn rebase(world: &mut World<Self>) {
         forget::rebase(world);
     }
 

@@ -12,8 +12,7 @@ pub(super) const EARLIER: u8 = u8::MAX;
 
 /// Fences only have to grow: what matters of the counter is whether it has moved since a snapshot, and
 /// whether it is behind a lock's.
-pub(super) fn rebase(world: &mut World<Postgres>, rules: &Rules) {
-    let is_reset = rules.has(Flaw::CounterCleanedUp);
+pub(super) fn rebase(world: &mut World<Postgres>) {
     let counter = world.store.counter;
     let fence_of = |request: &Request<Postgres>| match request.at {
         At::Written(Written { write: Write::Insert { fence, .. }, .. }) => Some(fence),
@@ -23,16 +22,12 @@ pub(super) fn rebase(world: &mut World<Postgres>, rules: &Rules) {
         // All to come are above both.
         world.store.highest = world.store.highest.max(counter);
     }
-    let seen = |request: &Request<Postgres>| match request.at {
-        At::Begun(begun) if is_reset => Some(begun.counter),
-        _ => fence_of(request),
-    };
-    let lowest = world.requests().filter_map(seen).min().unwrap_or(u8::MAX);
+    let lowest = world.requests().filter_map(fence_of).min().unwrap_or(u8::MAX);
     let lowest = lowest.min(counter).min(world.store.highest);
     for request in requests(world) {
         match &mut request.at {
             At::Begun(Begun { counter: seen, .. }) if *seen != EARLIER => {
-                *seen = if is_reset || *seen == counter { *seen - lowest } else { EARLIER };
+                *seen = if *seen == counter { counter - lowest } else { EARLIER };
             }
             At::Written(Written { write: Write::Insert { fence, .. }, .. }) => *fence -= lowest,
             _ => {}

@@ -258,8 +258,8 @@ impl Store for Postgres {
             && held.is_some_and(|held| held.expires != known && known != NOTHING)
     }
 
-    fn rebase(world: &mut World<Self>, rules: &Rules) {
-        forget::rebase(world, rules);
+    fn rebase(world: &mut World<Self>) {
+        forget::rebase(world);
     }
 
     fn forget(world: &mut World<Self>, rules: &Rules) {

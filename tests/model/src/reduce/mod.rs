@@ -19,7 +19,10 @@ use crate::world::{Again, Answer, Asks, Client, Phase, Request, Store, World};
 impl<S: Store> World<S> {
     /// The one of all the worlds like this one.
     pub(crate) fn small(mut self, rules: &Rules) -> Self {
-        S::rebase(&mut self, rules);
+        // A counter that is set back to nothing counts from nothing.
+        if !rules.has(Flaw::CounterCleanedUp) {
+            S::rebase(&mut self);
+        }
         if !rules.is_reduced {
             return self.sorted();
         }
@@ -39,8 +42,8 @@ impl<S: Store> World<S> {
 
     /// Hears at once that a lock is had.
     fn hear(&mut self, rules: &Rules) {
-        // It counts from the asking, so that nothing is won by hearing it late.
-        if rules.has(Flaw::PromiseFromReply) {
+        // It counts from the asking, and until then the earlier of both ends does: nothing is won by hearing it late.
+        if rules.has_any(&[Flaw::PromiseFromReply, Flaw::OptimisticExtend]) {
             return;
         }
         for client in &mut self.clients {
