@@ -92,7 +92,7 @@ fn main() -> ExitCode {
             (Which::Postgres, WHOLE),
             (Which::Postgres, Size { typescript: 1, ..WHOLE }),
             (Which::Firestore, Size { extends: 2, ..WHOLE }),
-            (Which::Firestore, Size { drift: 1, ..WHOLE }),
+            (Which::Firestore, Size { drift: 1, cleanings: 0, ..WHOLE }),
         ],
         one => vec![(one, options.size)],
     };
