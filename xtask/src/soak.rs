@@ -79,7 +79,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let stores: &[Store] = match &options.store {
         Store::All => &SERVERS,
-        Store::Simulation | Store::Memory | Store::Models | Store::Fuzz => return Ok(ExitCode::SUCCESS),
+        Store::Simulation | Store::Memory | Store::Models | Store::Fuzz => {
+            return Ok(ExitCode::SUCCESS);
+        }
         one => std::slice::from_ref(one),
     };
     let mut arguments = vec!["run".to_owned(), "--for".to_owned(), options.lasts.clone()];

@@ -1,5 +1,11 @@
 //! Which worlds were visited: 64 bits of each.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "fingerprints are made of the lower halves of products"
+)]
+
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
