@@ -52,6 +52,8 @@ enum Store {
     Memory,
     /// No store: orders of events in guards and lines of waiters, 50 times as many as in a test run
     Schedules,
+    /// The protocols as models, and every order of events
+    Models,
     /// The fuzz targets, each for a minute
     Fuzz,
     /// All of them, one after the other
@@ -77,9 +79,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if matches!(options.store, Store::Simulation | Store::Memory | Store::All) {
         run_command(&mut program("syncguard-simulation", "simulate", &simulation(options))?)?;
     }
+    if matches!(options.store, Store::Models | Store::All) {
+        run_command(&mut program("syncguard-model", "syncguard-model", &models(options))?)?;
+    }
     let stores: &[Store] = match &options.store {
         Store::All => &SERVERS,
-        Store::Simulation | Store::Memory | Store::Schedules | Store::Fuzz => {
+        Store::Simulation | Store::Memory | Store::Schedules | Store::Models | Store::Fuzz => {
             return Ok(ExitCode::SUCCESS);
         }
         one => std::slice::from_ref(one),
@@ -119,6 +124,15 @@ fn simulation(options: &Options) -> Vec<String> {
     arguments.extend(seed(options));
     if let Some(folder) = &options.reports {
         let report = folder.join("simulation.json");
+        arguments.extend(["--report".to_owned(), report.display().to_string()]);
+    }
+    arguments
+}
+
+fn models(options: &Options) -> Vec<String> {
+    let mut arguments = vec!["all".to_owned()];
+    if let Some(folder) = &options.reports {
+        let report = folder.join("models.json");
         arguments.extend(["--report".to_owned(), report.display().to_string()]);
     }
     arguments

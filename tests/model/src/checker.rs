@@ -24,38 +24,38 @@ pub struct Report {
     /// Whether there is no world that was not visited.
     pub is_complete: bool,
     /// What must always hold and does not, each with the steps that show it.
-    pub broken: Vec<(&'static str, String)>,
+    pub broken: Vec<Breach>,
     /// What must happen somewhere and does not: then the rest proves nothing.
     pub missing: Vec<&'static str>,
+}
+
+/// What must always hold, and does not.
+#[derive(Clone, Debug)]
+pub struct Breach {
+    /// What it is.
+    pub rule: &'static str,
+    /// How many steps show it.
+    pub steps: usize,
+    /// Which, and the world they lead to.
+    pub way: String,
 }
 
 /// Visits all worlds, or those up to the first that breaks something.
 #[must_use]
 pub fn check<S: Store>(rules: Rules) -> Report {
-    visit::<S>(rules, HasDiscoveries::AnyFailures, None)
+    visit::<S>(rules, 2, HasDiscoveries::AnyFailures)
 }
 
-/// The same, for so long at the most.
-#[must_use]
-pub fn check_within<S: Store>(rules: Rules, time: Duration) -> Report {
-    visit::<S>(rules, HasDiscoveries::AnyFailures, Some(time))
-}
-
-/// Visits all worlds, or those up to the first that breaks this.
+/// Visits all worlds, or those up to the nearest that breaks this.
 #[must_use]
 pub fn find<S: Store>(rules: Rules, what: &'static str) -> Report {
-    visit::<S>(rules, HasDiscoveries::AnyOf([what].into()), None)
+    visit::<S>(rules, 1, HasDiscoveries::AnyOf([what].into()))
 }
 
-fn visit<S: Store>(rules: Rules, until: HasDiscoveries, time: Option<Duration>) -> Report {
+fn visit<S: Store>(rules: Rules, threads: usize, until: HasDiscoveries) -> Report {
     let started = Instant::now();
     let model = Protocol::<S> { rules, store: PhantomData };
-    let builder = model.checker().threads(2).finish_when(until);
-    let builder = match time {
-        Some(time) => builder.timeout(time),
-        None => builder,
-    };
-    let checker = builder.spawn_bfs().join();
+    let checker = model.checker().threads(threads).finish_when(until).spawn_bfs().join();
     let discoveries = checker.discoveries();
     let properties = checker.model().properties();
     let (musts, somewheres): (Vec<_>, Vec<_>) =
@@ -66,7 +66,8 @@ fn visit<S: Store>(rules: Rules, until: HasDiscoveries, time: Option<Duration>) 
             let path = discoveries.get(property.name)?;
             let steps = path.clone().into_actions();
             let last = path.last_state();
-            Some((property.name, format!("{steps:#?}\n{last:#?}")))
+            let (rule, count) = (property.name, steps.len());
+            Some(Breach { rule, steps: count, way: format!("{steps:#?}\n{last:#?}") })
         })
         .collect();
     let missing = somewheres.iter().map(|property| property.name);
@@ -75,7 +76,7 @@ fn visit<S: Store>(rules: Rules, until: HasDiscoveries, time: Option<Duration>) 
         steps: checker.state_count(),
         depth: checker.max_depth(),
         time: started.elapsed(),
-        is_complete: broken.is_empty() && time.is_none_or(|time| started.elapsed() < time),
+        is_complete: broken.is_empty(),
         broken,
         missing: missing.filter(|name| !discoveries.contains_key(name)).collect(),
     }

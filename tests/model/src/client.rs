@@ -34,6 +34,12 @@ impl<S: Store> Client<S> {
             || self.jobs.iter().flatten().any(|job| job.number == number)
     }
 
+    /// Whether the lock of the acquisition with this number may still come.
+    pub(crate) fn can_acquire(&self, number: u8) -> bool {
+        let mut requests = self.waits.iter().chain(self.late.iter().flatten());
+        requests.any(|it| it.number == number && it.asks == Asks::Acquire && it.answer.is_none())
+    }
+
     fn send(&mut self, asks: Asks<S>) {
         let (number, at) = (self.left, S::At::default());
         self.waits =

@@ -6,7 +6,7 @@
 //! | `client.rs` | what every client does, whatever the store: `locking/guard/lease.rs`, `validity.rs` and `authoring/cancel` of `syncguard-core` |
 //! | `redis.rs` | the scripts in `syncguard-redis/src/lua`, each of them in one step |
 //! | `postgres/` | the statements in `syncguard-postgres/src/sql`, wait by wait, and those of the TypeScript library |
-//! | `firestore.rs` | the reads and commits of `syncguard-firestore` |
+//! | `firestore/` | the reads and commits of `syncguard-firestore` |
 //!
 //! Each step says which lines it mirrors. Whoever changes those changes the step.
 //!
@@ -29,12 +29,16 @@ mod firestore;
 mod postgres;
 mod protocol;
 mod redis;
+mod reduce;
 mod rules;
+mod search;
+mod seen;
 mod world;
 
-pub use checker::{Report, check, check_within, find};
+pub use checker::{Breach, Report, check, find};
 pub use firestore::Firestore;
 pub use postgres::Postgres;
 pub use redis::Redis;
 pub use rules::{Budget, Flaw, Rules, Ticks};
+pub use search::{Limits, search};
 pub use world::{Broken, Store, World};

@@ -1,22 +1,43 @@
-//! Checks one model in sizes of one's choice: more takes longer, and may need more memory than there is.
+//! Checks the models in sizes that take longer than a test may: one of one's choice, or those that the guide
+//! tells of.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use clap::{Parser, ValueEnum};
-use syncguard_model::{Budget, Firestore, Postgres, Redis, Rules, Ticks, check_within};
+use clap::{Args, Parser, ValueEnum};
+use serde_json::{Value, json};
+use syncguard_model::{Budget, Firestore, Limits, Postgres, Redis, Report, Rules, Ticks, search};
 
 #[derive(Parser)]
 struct Options {
     /// The store whose protocol is checked
     store: Which,
+    #[command(flatten)]
+    size: Size,
+    /// How many seconds each may take
+    #[arg(long, default_value_t = 3600)]
+    seconds: u64,
+    /// How many threads work on it
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// How much memory there is for visited worlds, in GiB
+    #[arg(long, default_value_t = 4)]
+    gigabytes: usize,
+    /// Where the report goes, as JSON; `tests/model/reports` has the one that the guide speaks of
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Copy)]
+struct Size {
     /// Acquisitions of each of the three clients
     #[arg(long, default_value_t = 2)]
     acquisitions: u8,
     /// Extends, in all
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     extends: u8,
-    /// Requests that are given up, in all
+    /// Requests that are given up, or sent again, in all
     #[arg(long, default_value_t = 1)]
     lost: u8,
     /// Clients that end without a word, in all
@@ -34,41 +55,120 @@ struct Options {
     /// How far clocks are apart, in ticks of the tolerance (Firestore)
     #[arg(long, default_value_t = 0)]
     drift: Ticks,
-    /// How many seconds it may take
-    #[arg(long, default_value_t = 600)]
-    seconds: u64,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+/// What the guide tells of.
+const WHOLE: Size = Size {
+    acquisitions: 2,
+    extends: 1,
+    lost: 1,
+    crashes: 1,
+    copies: 0,
+    cleanings: 1,
+    typescript: 0,
+    drift: 0,
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
     Redis,
     Postgres,
     Firestore,
+    /// All of them, in the sizes that the guide tells of
+    All,
 }
 
-#[allow(clippy::print_stdout, reason = "a command-line tool talks to its user")]
+#[allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
 fn main() -> ExitCode {
     let options = Options::parse();
-    let Options { extends, lost, crashes, copies, cleanings, .. } = options;
-    let rules = Rules {
-        acquisitions: options.acquisitions,
-        budget: Budget { extends, lost, crashes, copies, cleanings },
-        typescript: options.typescript,
-        drift: options.drift,
-        ..Rules::default()
+    let sizes = match options.store {
+        Which::All => vec![
+            (Which::Redis, Size { extends: 2, ..WHOLE }),
+            (Which::Redis, Size { copies: 1, ..WHOLE }),
+            (Which::Postgres, WHOLE),
+            (Which::Postgres, Size { typescript: 1, ..WHOLE }),
+            (Which::Firestore, Size { extends: 2, ..WHOLE }),
+            (Which::Firestore, Size { drift: 1, cleanings: 0, ..WHOLE }),
+        ],
+        one => vec![(one, options.size)],
     };
-    let time = Duration::from_secs(options.seconds);
-    let report = match options.store {
-        Which::Redis => check_within::<Redis>(rules, time),
-        Which::Firestore => check_within::<Firestore>(rules, time),
-        Which::Postgres => check_within::<Postgres>(rules, time),
+    let (mut runs, mut is_well) = (Vec::new(), true);
+    for (store, size) in sizes {
+        let report = run(&options, store, size);
+        let name = name(store, size);
+        println!("{name}: {report}");
+        for missing in &report.missing {
+            println!("never happened: {missing}");
+        }
+        for breach in &report.broken {
+            println!("broken: {}\n{}", breach.rule, breach.way);
+        }
+        is_well &= report.is_complete;
+        runs.push(told(name, size, &report));
+    }
+    if let Some(path) = &options.report {
+        let text = format!("{:#}\n", json!({ "runs": runs }));
+        if let Err(error) = std::fs::write(path, text) {
+            eprintln!("{}: {error}", path.display());
+            return ExitCode::FAILURE;
+        }
+    }
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn name(store: Which, size: Size) -> &'static str {
+    match store {
+        Which::Redis if size.copies > 0 => "Redis Cluster",
+        Which::Redis => "Redis",
+        Which::Postgres if size.typescript > 0 => "PostgreSQL, with TypeScript",
+        Which::Postgres => "PostgreSQL",
+        Which::Firestore if size.drift > 0 => "Firestore, clocks apart",
+        Which::Firestore => "Firestore",
+        Which::All => "all",
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "whoever waits is told how far it is")]
+fn run(options: &Options, store: Which, size: Size) -> Report {
+    let Size { acquisitions, extends, lost, crashes, copies, cleanings, typescript, drift } = size;
+    let budget = Budget { extends, lost, crashes, copies, cleanings };
+    let rules = Rules { acquisitions, budget, typescript, drift, ..Rules::default() };
+    let limits = Limits {
+        threads: options.threads,
+        time: Duration::from_secs(options.seconds),
+        bytes: options.gigabytes << 30,
     };
-    println!("{report}");
-    for name in &report.missing {
-        println!("never happened: {name}");
+    let started = Instant::now();
+    let tell = |worlds| eprintln!("{worlds} worlds in {:.0?}", started.elapsed());
+    match store {
+        Which::Postgres => search::<Postgres>(rules, limits, tell),
+        Which::Firestore => search::<Firestore>(rules, limits, tell),
+        Which::Redis | Which::All => search::<Redis>(rules, limits, tell),
     }
-    for (name, way) in &report.broken {
-        println!("broken: {name}\n{way}");
-    }
-    if report.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn told(name: &str, size: Size, report: &Report) -> Value {
+    let broken: Vec<_> = report.broken.iter().map(|breach| breach.rule).collect();
+    json!({
+        "name": name,
+        "clients": 3,
+        "acquisitions_each": size.acquisitions,
+        "extends": size.extends,
+        "lost": size.lost,
+        "crashes": size.crashes,
+        "copies": size.copies,
+        "cleanings": size.cleanings,
+        "typescript_clients": size.typescript,
+        "drift": size.drift,
+        "states": report.worlds,
+        "steps": report.steps,
+        "longest_way": report.depth,
+        "seconds": report.time.as_secs(),
+        "is_complete": report.is_complete,
+        "broken": broken,
+    })
 }

@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use crate::rules::{Rules, Ticks};
-use crate::world::{Answer, Asks, CLIENTS, Client, Phase, Store, Which, World};
+use crate::world::{Answer, Asks, CLIENTS, Client, Owner, Phase, Store, Which, World};
 
 /// A model for the checker.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ impl<S: Store> Model for Protocol<S> {
             for client in &mut world.clients[..fast] {
                 client.drift = self.rules.drift;
             }
-            world.in_order(&self.rules)
+            world.small(&self.rules)
         });
         worlds.collect()
     }
@@ -157,7 +157,7 @@ impl<S: Store> Model for Protocol<S> {
                 true
             }
         };
-        possible.then(|| world.in_order(rules))
+        possible.then(|| world.small(rules))
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -172,13 +172,18 @@ impl<S: Store> Model for Protocol<S> {
             Property::sometimes("a lock is extended", |_, world: &World<S>| {
                 answers(world).any(|answer| matches!(answer, Answer::Extended(_)))
             }),
-            Property::sometimes("an extend is outdated by a later one", |_, world: &World<S>| {
-                world.clients.iter().any(|client| {
-                    let Phase::Holds { known: newer, .. } = client.phase else { return false };
-                    let mut asked = client.late.iter().flatten().map(|late| late.asks);
-                    asked.any(|it| matches!(it, Asks::Extend { known, .. } if known != newer))
-                })
-            }),
+            Property::sometimes(
+                "an extend is outdated by a later one",
+                |model: &Self, world: &World<S>| {
+                    world.clients.iter().enumerate().any(|(who, client)| {
+                        let mut requests = client.waits.iter().chain(client.late.iter().flatten());
+                        requests.any(|it| {
+                            let owner = Owner::new(who, it.number);
+                            S::is_outdated(world, &model.rules, owner, it)
+                        })
+                    })
+                },
+            ),
             Property::sometimes("a lock expires and is taken by another", |_, world: &World<S>| {
                 let holds = |client: &Client<S>| matches!(client.phase, Phase::Holds { .. });
                 world.clients.iter().filter(|client| holds(client)).count() == 2
@@ -207,12 +212,13 @@ fn answers<S: Store>(world: &World<S>) -> impl Iterator<Item = Answer<S>> {
 }
 
 fn no_orphan<S: Store>(world: &World<S>, rules: &Rules) -> bool {
-    let Some(owner) = S::live(world, rules) else { return true };
-    let client = &world.clients[usize::from(owner.client)];
-    match client.phase {
+    if let Some((owner, _)) = S::live(world, rules) {
+        let client = &world.clients[usize::from(owner.client)];
+        let is_ended = matches!(client.phase, Phase::Ended { .. });
         // Their library leaves it to the TTL.
-        _ if client.is_typescript => true,
-        Phase::Ended { at } => -at < rules.longest(),
-        _ => client.sees_to(owner.number),
+        if !(is_ended || client.is_typescript || client.sees_to(owner.number)) {
+            return false;
+        }
     }
+    (0..CLIENTS).all(|who| world.is_over_in_time(rules, who))
 }

@@ -83,7 +83,7 @@ impl Store for Redis {
 
     fn advance(world: &mut World<Self>, rules: &Rules, who: usize, which: Which) -> bool {
         let Some(&mut request) = world.request(who, which) else { return false };
-        let owner = Owner { client: to_u8(who), number: request.number };
+        let owner = Owner::new(who, request.number);
         let is_late = 0 > request.sent + rules.bound && !rules.has(Flaw::NoDeadline);
         let store = &mut world.store;
         let answer = match request.asks {
@@ -104,7 +104,7 @@ impl Store for Redis {
 
     fn settle(world: &mut World<Self>, rules: &Rules, who: usize, job: usize) -> Option<bool> {
         let job = world.clients[who].jobs[job]?;
-        let answer = world.store.release(rules, Owner { client: to_u8(who), number: job.number });
+        let answer = world.store.release(rules, Owner::new(who, job.number));
         let is_over = 0 > job.sent + rules.bound || rules.has(Flaw::SettledTooSoon);
         let is_clustered = rules.budget.copies > 0 && !rules.has(Flaw::ReleasedIsProof);
         Some(match answer {
@@ -134,8 +134,9 @@ impl Store for Redis {
         true
     }
 
-    fn live(world: &World<Self>, rules: &Rules) -> Option<Owner> {
-        world.store.lock.filter(|lock| Self::is_live(lock, rules)).map(|lock| lock.owner)
+    fn live(world: &World<Self>, rules: &Rules) -> Option<(Owner, Ticks)> {
+        let live = world.store.lock.filter(|lock| Self::is_live(lock, rules));
+        live.map(|lock| (lock.owner, lock.expires + rules.tolerance))
     }
 
     fn tick(&mut self, rules: &Rules) {
@@ -158,37 +159,66 @@ impl Store for Redis {
 
     fn rename(&mut self, new: &[u8; CLIENTS]) {
         if let Some(lock) = &mut self.lock {
-            lock.owner.client = new[usize::from(lock.owner.client)];
+            lock.owner.rename(new);
         }
     }
 
-    /// What has come too late changes nothing any more, and neither does what is expired. So they are over as
-    /// soon as they may be. Worlds that are broken on purpose are left as they are.
-    fn tidy(world: &mut World<Self>, rules: &Rules) {
-        if rules.flaw.is_some() {
-            return;
-        }
+    fn will_live(request: &Request<Self>, _: &Rules) -> Option<Ticks> {
+        matches!(request.asks, Asks::Release { .. }).then_some(0)
+    }
+
+    fn is_outdated(
+        world: &World<Self>,
+        rules: &Rules,
+        owner: Owner,
+        request: &Request<Self>,
+    ) -> bool {
+        let held =
+            world.store.lock.filter(|held| held.owner == owner && Self::is_live(held, rules));
+        let Asks::Extend { known, .. } = request.asks else { return false };
+        request.answer.is_none() && held.is_some_and(|held| held.expires != known)
+    }
+
+    fn rebase(world: &mut World<Self>) {
+        let store = &mut world.store;
+        let lowest = store.counter.min(store.highest);
+        store.counter -= lowest;
+        store.highest -= lowest;
+    }
+
+    fn forget(world: &mut World<Self>, rules: &Rules) {
+        let is_over = |sent| 0 > sent + rules.bound && !rules.has(Flaw::NoDeadline);
+        let is_quiet = world.left.lost == 0 && world.left.copies == 0;
         let World { store, clients, .. } = world;
-        store.lock.take_if(|lock| !Self::is_live(lock, rules));
-        store.counter -= store.highest;
-        store.highest = 0;
+        // What is expired counts as nothing.
+        if !rules.has_any(&[Flaw::UnguardedCleanUp, Flaw::CounterCleanedUp]) {
+            store.lock.take_if(|lock| !Self::is_live(lock, rules));
+        }
         for (who, client) in clients.iter_mut().enumerate() {
-            let is_over = |sent| 0 > sent + rules.bound;
+            // What has come too late changes nothing.
             for late in &mut client.late {
                 late.take_if(|late| is_over(late.sent));
             }
             if let Some(waits) = client.waits.as_mut().filter(|it| it.answer.is_none())
+                && is_quiet
                 && is_over(waits.sent)
             {
                 waits.answer = Some(Answer::Late);
                 client.answered(rules, Which::Awaited);
             }
-            for job in &mut client.jobs {
-                let owner = |number| Owner { client: to_u8(who), number };
-                job.take_if(|job| {
-                    let is_there = store.lock.is_some_and(|lock| lock.owner == owner(job.number));
-                    !is_there && (!job.is_acquire || is_over(job.sent))
+            let client_now = *client;
+            let can_be = |number| {
+                store.lock.is_some_and(|lock| lock.owner == Owner::new(who, number))
+                    || client_now.can_acquire(number)
+            };
+            for late in &mut client.late {
+                late.take_if(|late| {
+                    let is_foreign = rules.has(Flaw::ReleaseOfAnyone);
+                    late.asks != Asks::Acquire && !is_foreign && !can_be(late.number)
                 });
+            }
+            for job in &mut client.jobs {
+                job.take_if(|job| !can_be(job.number));
             }
         }
     }
@@ -204,7 +234,3 @@ impl Store for Redis {
 
 /// A release states no expiry.
 pub(crate) const NOTHING: Ticks = Ticks::MIN;
-
-pub(crate) fn to_u8(number: usize) -> u8 {
-    u8::try_from(number).unwrap_or(u8::MAX)
-}

@@ -25,6 +25,8 @@ pub struct Rules {
     pub budget: Budget,
     /// How many of the clients are those of the TypeScript library. Only PostgreSQL has such.
     pub typescript: usize,
+    /// Whether worlds that differ in nothing that matters are one: see `reduce.rs`.
+    pub is_reduced: bool,
     /// The rule that is broken.
     pub flaw: Option<Flaw>,
 }
@@ -55,6 +57,7 @@ impl Default for Rules {
             acquisitions: 2,
             budget: Budget { extends: 2, lost: 1, crashes: 1, copies: 0, cleanings: 1 },
             typescript: 0,
+            is_reduced: true,
             flaw: None,
         }
     }
@@ -69,6 +72,11 @@ impl Rules {
 
     pub(crate) fn has(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
+    }
+
+    /// Whether one of these is broken.
+    pub(crate) fn has_any(&self, flaws: &[Flaw]) -> bool {
+        self.flaw.is_some_and(|flaw| flaws.contains(&flaw))
     }
 
     /// For how long a lock of a crashed client may live: it was sent at the last moment, carried out at the

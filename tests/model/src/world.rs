@@ -43,8 +43,20 @@ pub trait Store: Plain {
     /// One more step of clearing an expired record away: false if there is none.
     fn clean(world: &mut World<Self>, rules: &Rules) -> bool;
 
-    /// The live lock.
-    fn live(world: &World<Self>, rules: &Rules) -> Option<Owner>;
+    /// The live lock, and for how long it will be live if nobody touches it.
+    fn live(world: &World<Self>, rules: &Rules) -> Option<(Owner, Ticks)>;
+
+    /// For how long the lock will be live, at the most, that this request is about to write, if that is settled
+    /// already. None: it is not settled.
+    fn will_live(request: &Request<Self>, rules: &Rules) -> Option<Ticks>;
+
+    /// Whether a client knows its lock otherwise than it is stored, and its extend is on its way.
+    fn is_outdated(
+        world: &World<Self>,
+        rules: &Rules,
+        owner: Owner,
+        request: &Request<Self>,
+    ) -> bool;
 
     /// Time passes.
     fn tick(&mut self, rules: &Rules);
@@ -62,8 +74,14 @@ pub trait Store: Plain {
     /// Clients have other numbers now, for a request.
     fn rename_at(_at: &mut Self::At, _new: &[u8; CLIENTS]) {}
 
-    /// Makes worlds the same that differ in nothing that can ever be seen.
-    fn tidy(_world: &mut World<Self>, _rules: &Rules) {}
+    /// Fences only have to grow: how many there were before makes no difference.
+    fn rebase(world: &mut World<Self>);
+
+    /// Forgets what can make no difference any more: see `reduce.rs`.
+    fn forget(world: &mut World<Self>, rules: &Rules);
+
+    /// Lets happen at once what may as well: see `reduce.rs`.
+    fn hasten(_world: &mut World<Self>, _rules: &Rules) {}
     /// What of a holder's knowledge its release states.
     fn for_release(known: Self::Known) -> Self::Known;
     /// A client has ended: what the store does about its connection.
@@ -93,6 +111,21 @@ pub(crate) enum Again {
 pub(crate) struct Owner {
     pub(crate) client: u8,
     pub(crate) number: u8,
+}
+
+impl Owner {
+    /// Whose lock it was makes no difference any more.
+    pub(crate) const NOBODY: Self = Self { client: u8::MAX, number: 0 };
+
+    pub(crate) fn new(who: usize, number: u8) -> Self {
+        Self { client: u8::try_from(who).unwrap_or(u8::MAX), number }
+    }
+
+    pub(crate) fn rename(&mut self, new: &[u8; CLIENTS]) {
+        if *self != Self::NOBODY {
+            self.client = new[usize::from(self.client)];
+        }
+    }
 }
 
 /// Everything there is.
@@ -267,18 +300,17 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// The same world, with the clients in their order.
-    pub(crate) fn in_order(mut self, rules: &Rules) -> Self {
-        S::tidy(&mut self, rules);
-        for (who, client) in self.clients.iter_mut().enumerate() {
-            let is_ended = matches!(client.phase, Phase::Ended { .. });
-            if is_ended && client.late.iter().all(Option::is_none) && !self.store.names(who) {
-                // Nothing is left of it, whenever it was.
-                client.phase = Phase::Idle;
-            }
+    /// Requests of which nobody knows the order have none.
+    pub(crate) fn sorted(mut self) -> Self {
+        for client in &mut self.clients {
             client.late.sort_unstable_by(|one, other| other.cmp(one));
             client.jobs.sort_unstable_by(|one, other| other.cmp(one));
         }
+        self
+    }
+
+    /// The same world, with the clients in their order.
+    pub(crate) fn in_order(mut self) -> Self {
         let mut order: [usize; CLIENTS] = [0, 1, 2];
         let marked = |index: usize| {
             let mut store = self.store;

@@ -5,8 +5,9 @@ mod common;
 use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, holds, is_found};
 use syncguard_model::{Budget, Flaw, Postgres, Rules};
 
-/// In the size that fits into a test run. `cargo run --release -p syncguard-model -- postgres` takes others.
-const SMALL: Budget = Budget { extends: 1, lost: 1, crashes: 0, copies: 0, cleanings: 0 };
+/// With two acquisitions each. `cargo run --release -p syncguard-model -- all` adds a clean-up.
+const WHOLE: Budget = Budget { extends: 1, lost: 1, crashes: 1, copies: 0, cleanings: 0 };
+const SMALL: Budget = Budget { crashes: 0, ..WHOLE };
 
 fn rules(budget: Budget, typescript: usize) -> Rules {
     Rules { acquisitions: 1, budget, typescript, ..Rules::default() }
@@ -14,19 +15,28 @@ fn rules(budget: Budget, typescript: usize) -> Rules {
 
 #[test]
 fn nothing_breaks_the_statements() {
-    holds::<Postgres>("PostgreSQL", rules(SMALL, 0));
-}
-
-#[test]
-fn nothing_breaks_the_statements_where_clients_crash() {
-    let budget = Budget { extends: 1, lost: 0, crashes: 1, cleanings: 1, ..SMALL };
-    common::never_breaks::<Postgres>("PostgreSQL, a crash", rules(budget, 0));
+    holds::<Postgres>("PostgreSQL", Rules { acquisitions: 2, ..rules(WHOLE, 0) });
 }
 
 #[test]
 fn nothing_breaks_the_statements_beside_a_client_of_the_typescript_library() {
-    let budget = Budget { lost: 0, crashes: 1, ..SMALL };
-    common::never_breaks::<Postgres>("PostgreSQL and TypeScript", rules(budget, 1));
+    holds::<Postgres>("PostgreSQL and TypeScript", rules(WHOLE, 1));
+}
+
+#[test]
+fn nothing_is_lost_by_forgetting() {
+    let crashes = Budget { extends: 0, lost: 0, crashes: 1, cleanings: 1, ..SMALL };
+    common::holds_either_way::<Postgres>("PostgreSQL, a crash", rules(crashes, 0));
+    let mixed = Budget { lost: 0, extends: 1, ..SMALL };
+    common::holds_either_way::<Postgres>("PostgreSQL and TypeScript", rules(mixed, 1));
+}
+
+/// An extend that was sent twice states the expiry that it knows, twice. If the first copy is late, the second
+/// one and another extend may bring back that very expiry: then it counts again. In the model a tick is a long
+/// time; of a store, the times have to meet in one millisecond.
+#[test]
+fn an_extend_that_is_late_applies_to_an_expiry_that_came_back() {
+    common::is_broken::<Postgres>(rules(Budget { extends: 2, ..SMALL }, 0), ONE_HOLDER);
 }
 
 #[test]

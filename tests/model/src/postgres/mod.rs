@@ -9,9 +9,11 @@
 //! | `ours.rs` | `sql/acquire.sql`, `extend.sql` and `release.sql` of `syncguard-postgres`; `pool.rs` (`query`: sent again on another connection) |
 //! | `typescript.rs` | the transactions of the TypeScript library, as `tests/tests/postgres/typescript.rs` has them |
 //! | `settle.rs` | `sql/settle.sql`, `src/settle.rs` (two looks), `sql/cleanup.sql` |
+//! | `forget.rs` | nothing: what of all this makes no difference any more |
 //!
 //! Left out: transactions of users that hold on to a row by `check_fence` (`vacant` in `acquire.sql`).
 
+mod forget;
 mod ours;
 mod settle;
 mod typescript;
@@ -112,6 +114,13 @@ fn row_is_free(world: &World<Postgres>) -> bool {
     !world.requests().any(|it| matches!(it.at, At::Written(written) if written.has_row))
 }
 
+/// An expiry before this is like this one: nobody takes it for live. Their transactions go by the time at which
+/// they began, which is remembered for as long as a lock lasts; where row and beginning are older, the row counts
+/// as expired. Then they write, which is the worse.
+fn oldest(rules: &Rules) -> Ticks {
+    if rules.typescript > 0 { rules.expired() - rules.ttl } else { rules.expired() }
+}
+
 /// Everything of a transaction is seen by all, and its locks are free.
 fn commit(world: &mut World<Postgres>, owner: Owner, write: Write) -> Answer<Postgres> {
     let store = &mut world.store;
@@ -157,7 +166,7 @@ impl Store for Postgres {
 
     fn advance(world: &mut World<Self>, rules: &Rules, who: usize, which: Which) -> bool {
         let Some(&mut request) = world.request(who, which) else { return false };
-        let owner = Owner { client: crate::redis::to_u8(who), number: request.number };
+        let owner = Owner::new(who, request.number);
         if let At::Written(Written { write, .. }) = request.at {
             let answer = commit(world, owner, write);
             return done(world, who, which, answer);
@@ -176,13 +185,14 @@ impl Store for Postgres {
         settle::clean(world, rules)
     }
 
-    fn live(world: &World<Self>, rules: &Rules) -> Option<Owner> {
-        world.store.row.filter(|row| row.is_live(rules, 0) && !row.is_revived).map(|row| row.owner)
+    fn live(world: &World<Self>, rules: &Rules) -> Option<(Owner, Ticks)> {
+        let live = world.store.row.filter(|row| row.is_live(rules, 0) && !row.is_revived);
+        live.map(|row| (row.owner, row.expires + rules.tolerance))
     }
 
     fn tick(&mut self, rules: &Rules) {
         if let Some(row) = &mut self.row {
-            row.expires = (row.expires - 1).max(rules.expired());
+            row.expires = (row.expires - 1).max(oldest(rules));
         }
     }
 
@@ -196,10 +206,10 @@ impl Store for Postgres {
         match at {
             At::Begun(begun) | At::HasTurn(begun) => begun.at = (begun.at - 1).max(-rules.ttl),
             At::Written(Written { write: Write::Insert { row, .. }, .. }) => {
-                row.expires = (row.expires - 1).max(rules.expired());
+                row.expires = (row.expires - 1).max(oldest(rules));
             }
             At::Written(Written { write: Write::Expiry(expires), .. }) => {
-                *expires = (*expires - 1).max(rules.expired());
+                *expires = (*expires - 1).max(oldest(rules));
             }
             _ => {}
         }
@@ -211,22 +221,53 @@ impl Store for Postgres {
 
     fn rename(&mut self, new: &[u8; CLIENTS]) {
         if let Some(row) = &mut self.row {
-            row.owner.client = new[usize::from(row.owner.client)];
+            row.owner.rename(new);
         }
     }
 
     fn rename_at(at: &mut At, new: &[u8; CLIENTS]) {
         if let At::Written(Written { write: Write::Insert { row, .. }, .. }) = at {
-            row.owner.client = new[usize::from(row.owner.client)];
+            row.owner.rename(new);
         }
     }
 
-    /// What matters of the counter is whether it has moved since a snapshot.
-    fn tidy(world: &mut World<Self>, rules: &Rules) {
-        if rules.flaw.is_some() {
-            return;
+    fn will_live(request: &Request<Self>, rules: &Rules) -> Option<Ticks> {
+        match request.at {
+            At::Written(Written { write: Write::Insert { row, .. }, .. }) => {
+                Some(row.expires + rules.tolerance)
+            }
+            At::Written(Written { write: Write::Expiry(expires), .. }) => {
+                Some(expires + rules.tolerance)
+            }
+            At::Written(_) => Some(0),
+            _ if matches!(request.asks, Asks::Release { .. }) => Some(0),
+            _ => None,
         }
-        settle::drop_what_is_over(world, rules);
+    }
+
+    fn is_outdated(
+        world: &World<Self>,
+        rules: &Rules,
+        owner: Owner,
+        request: &Request<Self>,
+    ) -> bool {
+        let held = world.store.row.filter(|row| row.owner == owner && row.is_live(rules, 0));
+        let Asks::Extend { known, .. } = request.asks else { return false };
+        request.at == At::Sent
+            && request.answer.is_none()
+            && held.is_some_and(|held| held.expires != known && known != NOTHING)
+    }
+
+    fn rebase(world: &mut World<Self>) {
+        forget::rebase(world);
+    }
+
+    fn forget(world: &mut World<Self>, rules: &Rules) {
+        forget::forget(world, rules);
+    }
+
+    fn hasten(world: &mut World<Self>, rules: &Rules) {
+        forget::hasten(world, rules);
     }
 
     fn for_release(_: Ticks) -> Ticks {

@@ -2,6 +2,7 @@
 //! row without a lock, and writes whatever it has become, under the advisory lock; extend and release
 //! lock the row, and know nothing of the advisory lock.
 
+use super::forget::EARLIER;
 use super::{
     Answer, Asks, At, Begun, Owner, Postgres, Request, Row, Rules, Which, World, Write, Written,
     done, row_is_free, to, turn_is_free,
@@ -17,7 +18,7 @@ pub(super) fn advance(
     let store = world.store;
     match (request.asks, request.at) {
         (_, At::Sent) => {
-            let begun = Begun { at: 0, saw_row: false, counter: 0 };
+            let begun = Begun { at: 0, saw_row: false, counter: EARLIER };
             to(world, who, which, At::Begun(begun))
         }
         // `read`: the advisory lock, and then the row as it is committed.

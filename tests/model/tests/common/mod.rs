@@ -2,7 +2,9 @@
 
 #![allow(clippy::print_stdout, reason = "figures for a human eye")]
 
-use syncguard_model::{Flaw, Rules, Store, check, find};
+use std::time::Duration;
+
+use syncguard_model::{Flaw, Limits, Report, Rules, Store, check, find, search};
 
 pub(crate) const ONE_HOLDER: &str = "one holder at a time";
 pub(crate) const FENCES_GROW: &str = "fences grow";
@@ -23,35 +25,52 @@ impl Flawed {
 
 /// Visits all worlds: none is broken, and what matters happens in some of them.
 pub(crate) fn holds<S: Store>(name: &str, rules: Rules) {
-    let report = check::<S>(rules);
-    println!("{name}: {report}");
-    assert!(report.broken.is_empty(), "{}: {}", report.broken[0].0, report.broken[0].1);
+    let report = never_breaks::<S>(name, rules);
     assert_eq!(report.missing, [""; 0], "a model that is too small proves nothing");
-    assert!(report.is_complete);
-}
-
-/// Visits worlds until one is broken.
-pub(crate) fn is_found<S: Store>(flawed: &Flawed) {
-    let Flawed { flaw, rules, breaks } = flawed;
-    let report = find::<S>(rules.with(*flaw), breaks);
-    let found: Vec<_> = report.broken.iter().map(|(name, _)| *name).collect();
-    println!("{flaw:?}: {found:?} after {report}");
-    assert!(found.contains(breaks), "{flaw:?} does not break: {breaks}");
 }
 
 /// Visits all worlds: none is broken. For sizes in which not everything can happen that matters.
-#[allow(dead_code, reason = "not every model needs it")]
-pub(crate) fn never_breaks<S: Store>(name: &str, rules: Rules) {
-    let report = check::<S>(rules);
+pub(crate) fn never_breaks<S: Store>(name: &str, rules: Rules) -> Report {
+    let report = visit::<S>(rules);
     println!("{name}: {report}");
-    assert!(report.broken.is_empty(), "{}: {}", report.broken[0].0, report.broken[0].1);
+    assert!(report.broken.is_empty(), "{}: {}", report.broken[0].rule, report.broken[0].way);
     assert!(report.is_complete);
+    report
 }
 
-/// Visits worlds until one is broken by no fault of this library's.
+fn visit<S: Store>(rules: Rules) -> Report {
+    let limits = Limits { threads: 2, time: Duration::from_secs(600), bytes: 2 << 30 };
+    search::<S>(rules, limits, |worlds| println!("{worlds} worlds"))
+}
+
+/// Visits all worlds three times: with nothing forgotten, with what makes no difference forgotten, and so again
+/// with stateright's own search, which has to find as many.
+pub(crate) fn holds_either_way<S: Store>(name: &str, rules: Rules) {
+    let whole = never_breaks::<S>(name, Rules { is_reduced: false, ..rules });
+    let reduced = never_breaks::<S>(name, rules);
+    assert!(reduced.worlds < whole.worlds);
+    let checked = check::<S>(rules);
+    println!("{name}: {checked}");
+    assert!(checked.is_complete && reduced.worlds == checked.worlds, "{checked}");
+}
+
+/// Visits worlds until one is broken. The same size, with nothing broken on purpose, is broken later or never.
+pub(crate) fn is_found<S: Store>(flawed: &Flawed) {
+    let Flawed { flaw, rules, breaks } = flawed;
+    let report = find::<S>(rules.with(*flaw), breaks);
+    let found = report.broken.iter().find(|breach| breach.rule == *breaks);
+    println!("{flaw:?}: {:?} after {report}", found.map(|breach| breach.steps));
+    let steps = found.map(|breach| breach.steps);
+    let steps = steps.unwrap_or_else(|| panic!("{flaw:?} does not break: {breaks}"));
+    let flawless = find::<S>(*rules, breaks);
+    let sooner = flawless.broken.iter().find(|breach| breach.steps <= steps);
+    assert!(sooner.is_none(), "{flaw:?}: {breaks} without it, after {flawless}");
+}
+
+/// Visits worlds until one is broken, with nothing broken on purpose.
 #[allow(dead_code, reason = "not every model needs it")]
 pub(crate) fn is_broken<S: Store>(rules: Rules, breaks: &'static str) {
     let report = find::<S>(rules, breaks);
     println!("{breaks}: {report}");
-    assert!(report.broken.iter().any(|(name, _)| *name == breaks));
+    assert!(report.broken.iter().any(|breach| breach.rule == breaks));
 }

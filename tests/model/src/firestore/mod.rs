@@ -7,7 +7,8 @@
 //! Of a document's update times only this matters: none ([`ABSENT`]), the newest, or an older one. Left out:
 //! the cache of a lock's version beside what its holder knows; duplicates of a lock id.
 
-use crate::redis::to_u8;
+mod forget;
+
 use crate::rules::{Flaw, Rules, Ticks};
 use crate::world::{
     Again, Answer, Asks, Broken, CLIENTS, Client, Owner, Phase, Request, Store, Which, World,
@@ -254,7 +255,7 @@ impl Store for Firestore {
 
     fn advance(world: &mut World<Self>, rules: &Rules, who: usize, which: Which) -> bool {
         let Some(&mut request) = world.request(who, which) else { return false };
-        let owner = Owner { client: to_u8(who), number: request.number };
+        let owner = Owner::new(who, request.number);
         let (at, now) = (request.at, world.clients[who].drift);
         let next = match request.asks {
             Asks::Acquire => acquire(world, rules, owner, at, now),
@@ -276,7 +277,7 @@ impl Store for Firestore {
 
     fn settle(world: &mut World<Self>, rules: &Rules, who: usize, job: usize) -> Option<bool> {
         let this = world.clients[who].jobs[job]?;
-        let owner = Owner { client: to_u8(who), number: this.number };
+        let owner = Owner::new(who, this.number);
         let store = world.store;
         let Some(Look { is_ours, is_void, lock, counter }) = this.at.look else {
             let is_ours = store.lock.is_some_and(|lock| lock.owner == owner);
@@ -322,8 +323,9 @@ impl Store for Firestore {
     }
 
     /// By every client's clock. By that of its holder alone it may be over sooner.
-    fn live(world: &World<Self>, rules: &Rules) -> Option<Owner> {
-        world.store.lock.filter(|lock| is_live(lock, rules, rules.drift)).map(|lock| lock.owner)
+    fn live(world: &World<Self>, rules: &Rules) -> Option<(Owner, Ticks)> {
+        let live = world.store.lock.filter(|lock| is_live(lock, rules, rules.drift));
+        live.map(|lock| (lock.owner, lock.expires + rules.tolerance - rules.drift))
     }
 
     fn tick(&mut self, rules: &Rules) {
@@ -348,40 +350,30 @@ impl Store for Firestore {
 
     fn rename(&mut self, new: &[u8; CLIENTS]) {
         if let Some(lock) = &mut self.lock {
-            lock.owner.client = new[usize::from(lock.owner.client)];
+            lock.owner.rename(new);
         }
     }
 
-    /// Fences only have to grow: how many there were before makes no difference.
-    fn tidy(world: &mut World<Self>, _: &Rules) {
-        let mut lowest = world.store.counter.min(world.store.highest);
-        let requests = |client: &mut Client<Self>, work: &mut dyn FnMut(&mut u8)| {
-            let all = client.waits.iter_mut().chain(client.late.iter_mut().flatten());
-            for request in all.filter(|request| request.asks == Asks::Acquire) {
-                if let At::Commits { fence, .. } = &mut request.at {
-                    work(fence);
-                }
-            }
-        };
-        for client in &mut world.clients {
-            requests(client, &mut |fence| lowest = lowest.min(*fence));
+    fn will_live(request: &Request<Self>, rules: &Rules) -> Option<Ticks> {
+        match (request.asks, request.at) {
+            (Asks::Release { .. }, _) => Some(0),
+            (_, At::Commits { expires, .. }) => Some(expires + rules.tolerance - rules.drift),
+            _ => None,
         }
-        for client in &mut world.clients {
-            requests(client, &mut |fence| *fence -= lowest);
-            // What a release states is the version alone, and when it was sent makes no difference.
-            for request in client.waits.iter_mut().chain(client.late.iter_mut().flatten()) {
-                request.sent = 0;
-                if let Asks::Release { known } = &mut request.asks {
-                    known.expires = 0;
-                    request.asked = 0;
-                }
-            }
-            for job in client.jobs.iter_mut().flatten() {
-                job.sent = 0;
-            }
-        }
-        world.store.counter -= lowest;
-        world.store.highest -= lowest;
+    }
+
+    fn is_outdated(world: &World<Self>, _: &Rules, owner: Owner, request: &Request<Self>) -> bool {
+        let held = world.store.lock.filter(|held| held.owner == owner);
+        let Asks::Extend { known, .. } = request.asks else { return false };
+        request.at == At::Reads && held.is_some_and(|held| held.expires != known.expires)
+    }
+
+    fn rebase(world: &mut World<Self>) {
+        forget::rebase(world);
+    }
+
+    fn forget(world: &mut World<Self>, rules: &Rules) {
+        forget::forget(world, rules);
     }
 
     fn for_release(known: Known) -> Known {
