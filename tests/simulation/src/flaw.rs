@@ -66,12 +66,10 @@ impl Flaw {
             Self::EndlessRelease => &[Invariant::ReleasedOnce],
             Self::Undead => &[Invariant::OverForGood],
             Self::UnfencedRegister => &[Invariant::NoLostUpdate],
-            Self::Orphans
-            | Self::LongLife
-            | Self::SlowRecovery
-            | Self::LateRequests
-            | Self::SettledTooSoon => &[Invariant::BackInTime],
-            Self::LeakedTask | Self::KeptTurn => &[Invariant::NothingLeft],
+            Self::Orphans | Self::LongLife | Self::SlowRecovery | Self::LateRequests => {
+                &[Invariant::BackInTime]
+            }
+            Self::LeakedTask | Self::KeptTurn | Self::SettledTooSoon => &[Invariant::NothingLeft],
             Self::OnePermitMore => &[Invariant::PermitsAreCounted],
             Self::DeafLeader | Self::StaleGrant => &[Invariant::ToldInTime],
             Self::BlindExtends => &[Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns],
@@ -80,6 +78,11 @@ impl Flaw {
 }
 
 impl Flaw {
+    /// Whether all that it does is to leave a lock behind that nobody has.
+    pub(crate) fn leaves_orphans(self) -> bool {
+        matches!(self, Self::SettledTooSoon)
+    }
+
     /// On which store it is planted.
     #[must_use]
     pub fn store(self) -> Store {

@@ -245,7 +245,11 @@ impl Hub {
         } else if fate < lost + late + doubled && is_write && self.server.is_clustered() {
             self.fault(Fault::Doubled);
             is_doubled = true;
-            let most = if self.random.percent(50) { 10 * MILLI } else { LATEST };
+            let most = match self.random.below(3) {
+                0 => 10 * MILLI,
+                1 => SECOND / 2,
+                _ => LATEST,
+            };
             let again = at + self.random.below(most);
             self.at(again, What::Arrives { call, member, request: request.clone() });
         }

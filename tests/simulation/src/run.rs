@@ -13,7 +13,7 @@ use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
 use crate::store::{Memory, Redis, Server};
 use crate::twin::{BOUND, Kind};
-use crate::work::{LONGEST, PERMITS, SEMAPHORE};
+use crate::work::{LONGEST, PERMITS, SEMAPHORE, UNKILLED};
 
 /// Which store the fleet works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
@@ -134,6 +134,8 @@ struct Simulation<'a> {
     now: u64,
     next_fault: u64,
     heals: Vec<u64>,
+    /// Who is killed when its turn comes.
+    doomed: Option<usize>,
     retained: usize,
 }
 
@@ -177,6 +179,7 @@ impl<'a> Simulation<'a> {
             now: 0,
             next_fault: SECOND / 2,
             heals: Vec::new(),
+            doomed: None,
             retained: 0,
         };
         simulation
@@ -210,9 +213,7 @@ impl<'a> Simulation<'a> {
 
     fn run(&mut self, mut progress: impl FnMut(&Counts)) {
         for number in 0..self.plan.members {
-            // Not all at the same moment, so that their clocks tick between each other's.
-            let now = (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1);
-            let member = self.start(number, now);
+            let member = self.start(number, self.tick(number));
             self.members.push(State::Works(member));
         }
         let mut round = 0_u64;
@@ -271,27 +272,33 @@ impl<'a> Simulation<'a> {
             self.note(Entry::Healed);
         }
         for number in 0..self.members.len() {
-            match &mut self.members[number] {
-                State::Works(member) => {
-                    // What comes to it until now, and then its own time.
-                    self.net.hub().run(member.now);
-                    let until = member.now + SLICE;
-                    member.run(until);
-                }
-                State::Stopped(_, until) | State::Killed(until) if *until <= self.now => {
-                    self.returns(number);
-                }
-                _ => {}
+            if self.doomed == Some(number) {
+                self.doomed = None;
+                self.kill(number);
+            }
+            if let State::Stopped(_, until) | State::Killed(until) = &self.members[number]
+                && *until <= self.now
+            {
+                self.returns(number, self.now - SLICE + self.tick(number));
+            }
+            if let State::Works(member) = &mut self.members[number] {
+                // What comes to it until now, and then its own time.
+                self.net.hub().run(member.now);
+                let until = member.now + SLICE;
+                member.run(until);
             }
         }
         let before = self.now.saturating_sub(2 * SLICE);
         self.recorder.checked(|checker| checker.advance(before));
     }
 
-    fn returns(&mut self, number: usize) {
-        // Its clock ticks where it has always ticked, between the others'.
-        let tick = (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1);
-        let now = self.now - SLICE + tick;
+    /// Where in a millisecond its clock ticks: not all at the same moment, so that each ticks between the
+    /// others'.
+    fn tick(&self, number: usize) -> u64 {
+        (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1)
+    }
+
+    fn returns(&mut self, number: usize, now: u64) {
         self.net.hub().run(now);
         match std::mem::replace(&mut self.members[number], State::Killed(u64::MAX)) {
             State::Stopped(mut member, _) => {
@@ -311,7 +318,8 @@ impl<'a> Simulation<'a> {
         let number = usize::try_from(self.random.below(self.plan.members as u64)).unwrap_or(0);
         let slow = if self.plan.flaw == Some(Flaw::SlowRecovery) { 3 * SECOND } else { 0 };
         match self.random.below(100) {
-            0..30 => self.kill(number),
+            // Not before its turn: the others' time until then comes first.
+            0..30 => self.doomed = Some(number),
             30..45 => self.stop(number),
             45..75 => {
                 let mut hub = self.net.hub();
@@ -342,7 +350,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn kill(&mut self, number: usize) {
-        if !matches!(self.members[number], State::Works(_)) {
+        if number == UNKILLED || !matches!(self.members[number], State::Works(_)) {
             return;
         }
         let until = self.now + self.random.below(300) * MILLI;
@@ -377,7 +385,7 @@ impl<'a> Simulation<'a> {
     fn ends(&mut self) {
         for number in 0..self.members.len() {
             if !matches!(self.members[number], State::Works(_)) {
-                self.returns(number);
+                self.returns(number, self.now + self.tick(number));
             }
         }
         for state in &self.members {

@@ -56,7 +56,13 @@ fn the_twin_of_postgres_holds() {
 fn what_is_wrong_is_found() {
     let seed = Random::seed();
     println!("SYNCGUARD_SEED={seed}");
-    for flaw in [Flaw::SecondHolder, Flaw::RepeatedFence, Flaw::KeptTurn, Flaw::DeafLeader] {
+    for flaw in [
+        Flaw::SecondHolder,
+        Flaw::RepeatedFence,
+        Flaw::KeptTurn,
+        Flaw::DeafLeader,
+        Flaw::SettledTooSoon,
+    ] {
         let finds = |seed| {
             let plan = Plan { flaw: Some(flaw), ..Plan::new(flaw.store(), seed, OPERATIONS) };
             let outcome = run(&plan, |_| {});
