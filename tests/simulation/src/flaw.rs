@@ -47,6 +47,19 @@ pub enum Flaw {
     SettledTooSoon,
     /// D21: a user of the bare backend begins its work with a grant whose time is over.
     StaleGrant,
+    /// D7, Firestore: the commit that takes a lock states the version of the lock, and not that of the counter.
+    UncheckedCounter,
+    /// Firestore: a clean-up deletes the lock in whatever version it is by then.
+    UncheckedCleanUp,
+    /// Firestore: a release does.
+    UncheckedRelease,
+    /// Firestore: for its clients a lock is over as soon as it has expired, by each one's clock.
+    HastyClients,
+    /// D20, Firestore: a clean-up that finds no lock leaves the counter where it was, so that the commit is
+    /// good if it comes after all.
+    UnmovedCounter,
+    /// D19, Firestore: an extend states neither the version nor the expiry that it knows.
+    UncheckedExtend,
 }
 
 impl Flaw {
@@ -62,17 +75,25 @@ impl Flaw {
         match self {
             Self::SecondHolder => &[Invariant::HoldersTakeTurns],
             Self::NoTolerance => &[Invariant::LocksTakeTurns],
-            Self::RepeatedFence | Self::SharedGrant => &[Invariant::FencesGrow],
+            Self::RepeatedFence | Self::SharedGrant | Self::UncheckedCounter => {
+                &[Invariant::FencesGrow]
+            }
             Self::EndlessRelease => &[Invariant::ReleasedOnce],
             Self::Undead => &[Invariant::OverForGood],
             Self::UnfencedRegister => &[Invariant::NoLostUpdate],
             Self::Orphans | Self::LongLife | Self::SlowRecovery | Self::LateRequests => {
                 &[Invariant::BackInTime]
             }
-            Self::LeakedTask | Self::KeptTurn | Self::SettledTooSoon => &[Invariant::NothingLeft],
+            Self::LeakedTask | Self::KeptTurn | Self::SettledTooSoon | Self::UnmovedCounter => {
+                &[Invariant::NothingLeft]
+            }
             Self::OnePermitMore => &[Invariant::PermitsAreCounted],
             Self::DeafLeader | Self::StaleGrant => &[Invariant::ToldInTime],
-            Self::BlindExtends => &[Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns],
+            Self::UncheckedCleanUp
+            | Self::UncheckedRelease
+            | Self::HastyClients
+            | Self::UncheckedExtend
+            | Self::BlindExtends => &[Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns],
         }
     }
 }
@@ -80,7 +101,7 @@ impl Flaw {
 impl Flaw {
     /// Whether all that it does is to leave a lock behind that nobody has.
     pub(crate) fn leaves_orphans(self) -> bool {
-        matches!(self, Self::SettledTooSoon)
+        matches!(self, Self::SettledTooSoon | Self::UnmovedCounter)
     }
 
     /// On which store it is planted.
@@ -89,6 +110,12 @@ impl Flaw {
         match self {
             // Where requests may arrive twice, they matter most.
             Self::SettledTooSoon => Store::RedisCluster,
+            Self::UncheckedCounter
+            | Self::UncheckedCleanUp
+            | Self::UncheckedRelease
+            | Self::HastyClients
+            | Self::UnmovedCounter
+            | Self::UncheckedExtend => Store::Firestore,
             _ => Store::Redis,
         }
     }

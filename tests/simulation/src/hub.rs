@@ -228,7 +228,7 @@ impl Hub {
             return call;
         }
         let Odds { lost, late, doubled } = self.odds;
-        let (is_write, fate) = (request.deadline().is_some(), self.random.below(10_000));
+        let (is_write, fate) = (request.is_write(), self.random.below(10_000));
         let mut arrives = at + self.latency(member);
         let mut is_doubled = false;
         // That flaw shows only where the first of two extends is the one that is late.

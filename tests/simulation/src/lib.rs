@@ -17,6 +17,7 @@
 //! | `flaw.rs`, `line.rs` | what can be wrong on purpose |
 
 mod alone;
+mod documents;
 mod flaw;
 mod hub;
 mod line;

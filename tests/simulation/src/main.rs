@@ -146,7 +146,7 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
 
 /// One thread's runs, one after the other.
 fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
-    let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory];
+    let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory, Store::Firestore];
     let (mut outcomes, mut done) = (Vec::new(), 0);
     let started = Instant::now();
     for number in 0_u64.. {

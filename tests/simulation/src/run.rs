@@ -1,6 +1,6 @@
 //! A run of the simulation.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use syncguard_core::authoring::seed_randomness;
@@ -11,8 +11,8 @@ use syncguard_history::{
 use crate::flaw::Flaw;
 use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
-use crate::store::{Memory, Redis, Server};
-use crate::twin::{BOUND, Kind};
+use crate::store::{Firestore, Memory, Redis, Server};
+use crate::twin::{BOUND, Kind, MOST_SKEWED};
 use crate::work::{LONGEST, PERMITS, SEMAPHORE, UNKILLED};
 
 /// Which store the fleet works on.
@@ -27,6 +27,8 @@ pub enum Store {
     RedisCluster,
     /// The twin of the PostgreSQL statements.
     Postgres,
+    /// The twin of the Firestore backend, whose clients' clocks are apart.
+    Firestore,
 }
 
 /// What is run.
@@ -74,13 +76,20 @@ impl Plan {
         let resent = match self.store {
             Store::Postgres => 3000,
             Store::RedisCluster => 1,
-            Store::Memory | Store::Redis => 0,
+            Store::Memory | Store::Redis | Store::Firestore => 0,
         };
+        // Locks live by clocks that are apart.
+        let skews = if self.store == Store::Firestore { 2 * MOST_SKEWED } else { 0 };
+        let limits = Limits::new();
         Limits {
-            resent: std::time::Duration::from_millis(resent),
-            clocks: std::time::Duration::from_millis(3),
-            in_flight: BOUND + std::time::Duration::from_millis(200 + commit),
-            ..Limits::new()
+            resent: Duration::from_millis(resent),
+            clocks: Duration::from_millis(3 + skews),
+            drift: Duration::from_millis(skews),
+            orphan: limits.orphan + Duration::from_millis(skews),
+            // An operation of Firestore may have two calls' time.
+            in_flight: BOUND * if skews > 0 { 2 } else { 1 }
+                + Duration::from_millis(200 + commit + skews),
+            ..limits
         }
     }
 }
@@ -162,6 +171,9 @@ impl<'a> Simulation<'a> {
                 Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: true }
             }
             Store::Postgres => Server::Postgres(Box::default()),
+            Store::Firestore => {
+                Server::Atomic { store: Box::<Firestore>::default(), is_clustered: false }
+            }
         };
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
         if plan.flaw == Some(Flaw::SettledTooSoon) {
@@ -197,6 +209,7 @@ impl<'a> Simulation<'a> {
             recorder: &self.recorder,
             kind: match self.plan.store {
                 Store::Postgres => Kind::Postgres,
+                Store::Firestore => Kind::Firestore,
                 Store::RedisCluster => Kind::Redis { is_clustered: true },
                 Store::Memory | Store::Redis => Kind::Redis { is_clustered: false },
             },
