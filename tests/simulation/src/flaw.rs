@@ -60,6 +60,17 @@ pub enum Flaw {
     UnmovedCounter,
     /// D19, Firestore: an extend states neither the version nor the expiry that it knows.
     UncheckedExtend,
+    /// D5, PostgreSQL: acquire decides by the row that its snapshot shows, and overwrites what it has become.
+    MissingRowLock,
+    /// D4, PostgreSQL: the time is that of the statement's start, before all waiting.
+    StaleNow,
+    /// PostgreSQL: an extend does not lock the row, and writes all of it: a lock that was released meanwhile
+    /// comes back.
+    UpsertingExtend,
+    /// D20, PostgreSQL: after a release, nobody thinks of the first sending of an acquire that was sent twice.
+    ForgottenSending,
+    /// D20, PostgreSQL: a clean-up does not ask whether somebody is in the middle of acquiring the key.
+    NotAlone,
 }
 
 impl Flaw {
@@ -72,36 +83,23 @@ impl Flaw {
     /// Which invariants find it, in the run of a minute.
     #[must_use]
     pub fn breaks(self) -> &'static [Invariant] {
+        use Invariant as I;
         match self {
-            Self::SecondHolder => &[Invariant::HoldersTakeTurns],
-            Self::NoTolerance => &[Invariant::LocksTakeTurns],
-            Self::RepeatedFence | Self::SharedGrant | Self::UncheckedCounter => {
-                &[Invariant::FencesGrow]
-            }
-            Self::EndlessRelease => &[Invariant::ReleasedOnce],
-            Self::Undead => &[Invariant::OverForGood],
-            Self::UnfencedRegister => &[Invariant::NoLostUpdate],
+            Self::SecondHolder => &[I::HoldersTakeTurns],
+            Self::NoTolerance => &[I::LocksTakeTurns],
+            Self::RepeatedFence | Self::SharedGrant | Self::UncheckedCounter => &[I::FencesGrow],
+            Self::EndlessRelease => &[I::ReleasedOnce],
+            Self::Undead => &[I::OverForGood],
+            Self::UnfencedRegister => &[I::NoLostUpdate],
             Self::Orphans | Self::LongLife | Self::SlowRecovery | Self::LateRequests => {
-                &[Invariant::BackInTime]
+                &[I::BackInTime]
             }
-            Self::LeakedTask | Self::KeptTurn | Self::SettledTooSoon | Self::UnmovedCounter => {
-                &[Invariant::NothingLeft]
-            }
-            Self::OnePermitMore => &[Invariant::PermitsAreCounted],
-            Self::DeafLeader | Self::StaleGrant => &[Invariant::ToldInTime],
-            Self::UncheckedCleanUp
-            | Self::UncheckedRelease
-            | Self::HastyClients
-            | Self::UncheckedExtend
-            | Self::BlindExtends => &[Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns],
+            Self::LeakedTask | Self::KeptTurn => &[I::NothingLeft],
+            _ if self.leaves_orphans() => &[I::NothingLeft],
+            Self::OnePermitMore => &[I::PermitsAreCounted],
+            Self::DeafLeader | Self::StaleGrant => &[I::ToldInTime],
+            _ => &[I::HoldersTakeTurns, I::LocksTakeTurns],
         }
-    }
-}
-
-impl Flaw {
-    /// Whether all that it does is to leave a lock behind that nobody has.
-    pub(crate) fn leaves_orphans(self) -> bool {
-        matches!(self, Self::SettledTooSoon | Self::UnmovedCounter)
     }
 
     /// On which store it is planted.
@@ -116,7 +114,33 @@ impl Flaw {
             | Self::HastyClients
             | Self::UnmovedCounter
             | Self::UncheckedExtend => Store::Firestore,
+            Self::MissingRowLock
+            | Self::StaleNow
+            | Self::UpsertingExtend
+            | Self::ForgottenSending
+            | Self::NotAlone => Store::Postgres,
             _ => Store::Redis,
         }
+    }
+
+    /// Whether all that it does is to leave a lock behind that nobody has.
+    pub(crate) fn leaves_orphans(self) -> bool {
+        matches!(
+            self,
+            Self::SettledTooSoon
+                | Self::UnmovedCounter
+                | Self::StaleNow
+                | Self::UpsertingExtend
+                | Self::ForgottenSending
+                | Self::NotAlone
+        )
+    }
+
+    /// Whether it shows only where statements of PostgreSQL wait for each other.
+    pub(crate) fn needs_slow_steps(self) -> bool {
+        matches!(
+            self,
+            Self::MissingRowLock | Self::StaleNow | Self::UpsertingExtend | Self::NotAlone
+        )
     }
 }

@@ -175,8 +175,11 @@ impl Net {
     /// Asks the server to stop what a call has begun.
     pub(crate) fn cancel(&self, member: usize, at: u64, call: u64) {
         let mut hub = self.hub();
-        let arrives = at.max(hub.now) + hub.latency(member);
-        hub.at(arrives, What::Cancels { call });
+        // It takes another way than the statement, and is only asked for.
+        if hub.random.percent(80) {
+            let arrives = at.max(hub.now) + hub.latency(member);
+            hub.at(arrives, What::Cancels { call });
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use syncguard_history::{
 use crate::flaw::Flaw;
 use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
-use crate::store::{Firestore, Memory, Redis, Server};
+use crate::store::{Firestore, Memory, Postgres, Redis, Server};
 use crate::twin::{BOUND, Kind, MOST_SKEWED};
 use crate::work::{LONGEST, PERMITS, SEMAPHORE, UNKILLED};
 
@@ -170,15 +170,15 @@ impl<'a> Simulation<'a> {
             Store::RedisCluster => {
                 Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: true }
             }
-            Store::Postgres => Server::Postgres(Box::default()),
+            Store::Postgres => Server::Postgres(Box::new(Postgres::new(plan.flaw))),
             Store::Firestore => {
                 Server::Atomic { store: Box::<Firestore>::default(), is_clustered: false }
             }
         };
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
-        if plan.flaw == Some(Flaw::SettledTooSoon) {
-            // That flaw shows only where the second one is late.
-            odds.doubled = 600;
+        if plan.flaw.is_some_and(Flaw::leaves_orphans) {
+            // Those flaws show only where something comes late, or a second time.
+            odds = Odds { late: 1200, doubled: 600, ..odds };
         }
         let net =
             Net::new(random.number(), odds, plan.members, server, recorder.clone(), plan.flaw);
@@ -329,6 +329,9 @@ impl<'a> Simulation<'a> {
     fn strike(&mut self) {
         self.next_fault = self.now + (20 + self.random.below(180)) * MILLI;
         let number = usize::try_from(self.random.below(self.plan.members as u64)).unwrap_or(0);
+        // Whoever leaves something behind is cut off the more often.
+        let leaves = self.plan.flaw.is_some_and(Flaw::leaves_orphans);
+        let number = if leaves && self.random.percent(50) { UNKILLED } else { number };
         let slow = if self.plan.flaw == Some(Flaw::SlowRecovery) { 3 * SECOND } else { 0 };
         match self.random.below(100) {
             // Not before its turn: the others' time until then comes first.

@@ -173,7 +173,7 @@ impl Served {
                     let granted_at = expires_at.saturating_sub(request.ttl.as_millis());
                     self.clock.learn(answer.sent, time(granted_at)?);
                 }
-                if lost.is_some() {
+                if lost.is_some() && self.flaw != Some(Flaw::ForgottenSending) {
                     // An earlier sending may still arrive, also after the release.
                     let unsettled = Unsettled::new(request, answer.deadline, BOUND);
                     self.doubtful().insert(request.lock_id, unsettled);

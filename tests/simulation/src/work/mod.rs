@@ -63,10 +63,12 @@ impl Worker {
             return self.forsaken().await;
         }
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
+        let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(10);
         // The names of keys are few, so that members meet.
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
         let key = Registers::name(number);
         match self.random.below(1000) {
+            _ if is_overslept => self.overslept(number, key).await,
             _ if is_undecided => self.undecided(number, key).await,
             0..520 => self.brief(number, key).await,
             520..800 => self.by_hand(number, key).await,

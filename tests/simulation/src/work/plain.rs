@@ -69,13 +69,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Longer than the TTL and the tolerance, without a look at either: what fences are for.
+    /// About as long as TTL and tolerance or longer, without a look at either: what fences are for.
     pub(super) async fn overslept(&mut self, number: usize, key: String) -> Result<(), LockError> {
         let request = AcquireRequest::new(key, TTL)?;
         let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
             return Ok(());
         };
-        let pause = TTL + TIME_TOLERANCE + self.random.millis(50, 400);
+        let pause = TTL + TIME_TOLERANCE - self.random.millis(0, 100) + self.random.millis(0, 400);
         increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
         let _ = self.backend.extend(ExtendRequest::new(lock.lock_id, TTL)?).await?;
         let _ = self.backend.release(ReleaseRequest::new(lock.lock_id)).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::{AcquisitionOptions, LockConfig, LockError, acquire, try_lock};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{TTL, Worker, increment};
 
@@ -52,7 +52,12 @@ impl Worker {
         tokio::select! {
             biased;
             guard = try_lock(&self.backend, config) => {
-                if let Some(guard) = guard?.filter(|_| self.random.percent(50)) {
+                let Some(mut guard) = guard? else { return Ok(()) };
+                if self.random.percent(30) {
+                    let waits = self.random.millis(0, 20);
+                    let _ = timeout(waits, guard.extend(HOUR)).await;
+                }
+                if self.random.percent(50) {
                     let _ = guard.release().await?;
                 }
             }
