@@ -176,7 +176,7 @@ impl Net {
     pub(crate) fn cancel(&self, member: usize, at: u64, call: u64) {
         let mut hub = self.hub();
         // It takes another way than the statement, and is only asked for.
-        if hub.random.percent(80) {
+        if hub.random.percent(60) {
             let arrives = at.max(hub.now) + hub.latency(member);
             hub.at(arrives, What::Cancels { call });
         }

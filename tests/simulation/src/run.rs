@@ -13,7 +13,7 @@ use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
 use crate::store::{Firestore, Memory, Postgres, Redis, Server};
 use crate::twin::{BOUND, Kind, MOST_SKEWED};
-use crate::work::{LONGEST, PERMITS, SEMAPHORE, UNKILLED};
+use crate::work::{LONGEST, PERMITS, SEMAPHORE, is_spared};
 
 /// Which store the fleet works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
@@ -178,7 +178,7 @@ impl<'a> Simulation<'a> {
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
         if plan.flaw.is_some_and(Flaw::leaves_orphans) {
             // Those flaws show only where something comes late, or a second time.
-            odds = Odds { late: 1200, doubled: 600, ..odds };
+            odds = Odds { late: 2500, doubled: 600, ..odds };
         }
         let net =
             Net::new(random.number(), odds, plan.members, server, recorder.clone(), plan.flaw);
@@ -329,9 +329,6 @@ impl<'a> Simulation<'a> {
     fn strike(&mut self) {
         self.next_fault = self.now + (20 + self.random.below(180)) * MILLI;
         let number = usize::try_from(self.random.below(self.plan.members as u64)).unwrap_or(0);
-        // Whoever leaves something behind is cut off the more often.
-        let leaves = self.plan.flaw.is_some_and(Flaw::leaves_orphans);
-        let number = if leaves && self.random.percent(50) { UNKILLED } else { number };
         let slow = if self.plan.flaw == Some(Flaw::SlowRecovery) { 3 * SECOND } else { 0 };
         match self.random.below(100) {
             // Not before its turn: the others' time until then comes first.
@@ -366,7 +363,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn kill(&mut self, number: usize) {
-        if number == UNKILLED || !matches!(self.members[number], State::Works(_)) {
+        if is_spared(number, self.plan.flaw) || !matches!(self.members[number], State::Works(_)) {
             return;
         }
         let until = self.now + self.random.below(300) * MILLI;

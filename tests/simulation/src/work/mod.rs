@@ -24,8 +24,6 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(3600);
 /// How many permits the semaphore has.
 pub(crate) const PERMITS: u32 = 3;
 pub(crate) const SEMAPHORE: &str = "semaphore";
-/// The member that is never killed.
-pub(crate) const UNKILLED: usize = 0;
 
 type Backend = Recording<Line<Twin>>;
 
@@ -59,7 +57,7 @@ impl Worker {
         if self.flaw == Some(Flaw::StaleGrant) && self.random.percent(20) {
             return self.trust_anything().await;
         }
-        if self.member == UNKILLED && self.random.percent(self.forsakes()) {
+        if is_spared(self.member, self.flaw) && self.random.percent(self.forsakes()) {
             return self.forsaken().await;
         }
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
@@ -90,6 +88,11 @@ impl Worker {
         // Those flaws show only there.
         if self.flaw.is_some_and(Flaw::leaves_orphans) { 20 } else { 2 }
     }
+}
+
+/// Whether a member is never killed: what it leaves behind, the library was to clear away.
+pub(crate) fn is_spared(member: usize, flaw: Option<Flaw>) -> bool {
+    member == 0 || flaw.is_some_and(Flaw::leaves_orphans)
 }
 
 /// Reads, takes its time, and writes one more.

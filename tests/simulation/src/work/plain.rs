@@ -8,6 +8,8 @@ use syncguard_core::{
     acquire, lock,
 };
 
+use tokio::time::sleep;
+
 use super::{LONGEST, TTL, Worker, increment};
 
 impl Worker {
@@ -75,9 +77,14 @@ impl Worker {
         let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
             return Ok(());
         };
-        let pause = TTL + TIME_TOLERANCE - self.random.millis(0, 100) + self.random.millis(0, 400);
+        // Some to the very end, when others come for it.
+        let late = if self.random.percent(50) { 10 } else { 400 };
+        let pause = TTL + TIME_TOLERANCE - self.random.millis(0, 30) + self.random.millis(0, late);
         increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
-        let _ = self.backend.extend(ExtendRequest::new(lock.lock_id, TTL)?).await?;
+        let extend = ExtendRequest::new(lock.lock_id, TTL)?;
+        if self.backend.extend(extend).await?.is_extended() {
+            sleep(self.random.millis(0, 100)).await;
+        }
         let _ = self.backend.release(ReleaseRequest::new(lock.lock_id)).await?;
         Ok(())
     }

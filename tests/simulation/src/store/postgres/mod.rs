@@ -143,7 +143,7 @@ impl Postgres {
     fn longest_pause(&self, stage: &Stage, random: &mut Random) -> u64 {
         // Some flaws show only where others wait.
         let is_slow = self.flaw.is_some_and(Flaw::needs_slow_steps);
-        let (commits, others) = if is_slow { (4, 8) } else { (200, 1000) };
+        let (commits, others) = if is_slow { (4, 4) } else { (200, 1000) };
         match stage {
             // A commit may take its time: a disk, a standby.
             Stage::Writes(..) if random.below(commits) == 0 => 400_000,
