@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use syncguard_history::Invariant;
 
-use crate::run::Store;
+use crate::plan::Store;
 
 /// A flaw. Which code is flawed is said by each: the store's twin, the backend's twin, or a flawed copy of a
 /// user. The library itself is never flawed.

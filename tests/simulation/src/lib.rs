@@ -22,13 +22,17 @@ mod flaw;
 mod hub;
 mod line;
 mod member;
+mod plan;
 mod protocol;
 mod registers;
 mod run;
+mod smallest;
 mod store;
 mod twin;
 mod work;
 
 pub use alone::Alone;
 pub use flaw::Flaw;
-pub use run::{Outcome, Plan, Store, record, run};
+pub use plan::{Outcome, Plan, Store};
+pub use run::{record, run};
+pub use smallest::smallest;

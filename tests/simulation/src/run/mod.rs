@@ -1,117 +1,19 @@
 //! A run of the simulation.
 
-use std::time::{Duration, Instant};
+mod faults;
 
-use serde::Serialize;
+use std::time::Instant;
+
 use syncguard_core::authoring::seed_randomness;
-use syncguard_history::{
-    Checker, Clock, Counts, Entry, Fault, History, Limits, Random, Recorder, Retained, Violation,
-};
+use syncguard_history::{Checker, Clock, Counts, Entry, History, Random, Recorder, Retained};
 
 use crate::flaw::Flaw;
 use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
+use crate::plan::{Outcome, Plan, Store};
 use crate::store::{Firestore, Memory, Postgres, Redis, Server};
-use crate::twin::{BOUND, Kind, MOST_SKEWED};
-use crate::work::{LONGEST, PERMITS, SEMAPHORE, is_spared};
-
-/// Which store the fleet works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Store {
-    /// The embedded backend, as a server.
-    Memory,
-    /// The twin of the Redis scripts.
-    Redis,
-    /// The same, with a driver that may send a request to two nodes of a cluster.
-    RedisCluster,
-    /// The twin of the PostgreSQL statements.
-    Postgres,
-    /// The twin of the Firestore backend, whose clients' clocks are apart.
-    Firestore,
-}
-
-/// What is run.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// On which store.
-    pub store: Store,
-    /// Decides everything.
-    pub seed: u64,
-    /// The run ends after so many operations.
-    pub operations: u64,
-    /// How many processes.
-    pub members: usize,
-    /// How many tasks each of them has.
-    pub workers: usize,
-    /// How many keys they share.
-    pub keys: usize,
-    /// What is wrong on purpose.
-    pub flaw: Option<Flaw>,
-    /// Whether a run ends with the first violation.
-    pub stops_at_once: bool,
-}
-
-impl Plan {
-    /// The usual sizes.
-    #[must_use]
-    pub const fn new(store: Store, seed: u64, operations: u64) -> Self {
-        Self {
-            store,
-            seed,
-            operations,
-            members: 6,
-            workers: 8,
-            keys: 32,
-            flaw: None,
-            stops_at_once: false,
-        }
-    }
-
-    fn limits(&self) -> Limits {
-        // A commit may take its time after the deadline was looked at.
-        let commit = if self.store == Store::Postgres { 500 } else { 0 };
-        // Sent again on another connection; the first sending has its deadline, its commit and its clean-up.
-        // Of a cluster's two, nothing is granted: that one id is seen with two fences is all.
-        let resent = match self.store {
-            Store::Postgres => 3000,
-            Store::RedisCluster => 1,
-            Store::Memory | Store::Redis | Store::Firestore => 0,
-        };
-        // Locks live by clocks that are apart.
-        let skews = if self.store == Store::Firestore { 2 * MOST_SKEWED } else { 0 };
-        let limits = Limits::new();
-        Limits {
-            resent: Duration::from_millis(resent),
-            clocks: Duration::from_millis(3 + skews),
-            drift: Duration::from_millis(skews),
-            orphan: limits.orphan + Duration::from_millis(skews),
-            // An operation of Firestore may have two calls' time.
-            in_flight: BOUND * if skews > 0 { 2 } else { 1 }
-                + Duration::from_millis(200 + commit + skews),
-            ..limits
-        }
-    }
-}
-
-/// What a run comes to.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What has happened.
-    pub counts: Counts,
-    /// What was broken.
-    pub violations: Vec<Violation>,
-    /// How many times.
-    pub violated: u64,
-    /// The longest time without service after a fault, in milliseconds.
-    pub longest_outage_ms: u64,
-    /// How much time has passed in the simulation, in seconds.
-    pub simulated_seconds: u64,
-    /// How long it took, in seconds.
-    pub seconds: f64,
-    /// The most that the checker kept at a time.
-    pub retained: usize,
-}
+use crate::twin::Kind;
+use crate::work::{LONGEST, PERMITS, SEMAPHORE};
 
 /// Runs, and checks what happens as it goes. `progress` is told now and then how far it is.
 pub fn run(plan: &Plan, progress: impl FnMut(&Counts)) -> Outcome {
@@ -146,6 +48,7 @@ struct Simulation<'a> {
     /// Who is killed when its turn comes.
     doomed: Option<usize>,
     retained: usize,
+    lasted: u64,
 }
 
 enum State {
@@ -193,6 +96,7 @@ impl<'a> Simulation<'a> {
             heals: Vec::new(),
             doomed: None,
             retained: 0,
+            lasted: 0,
         };
         simulation
             .note(Entry::Semaphore { key: SEMAPHORE.to_owned(), permits: u64::from(PERMITS) });
@@ -235,11 +139,16 @@ impl<'a> Simulation<'a> {
             round += 1;
             if round.is_multiple_of(1000) {
                 let (operations, violated) = self.look(&mut progress);
-                if operations >= self.plan.operations || violated && self.plan.stops_at_once {
+                let is_over = match self.plan.lasts {
+                    Some(lasts) => round >= lasts,
+                    None => operations >= self.plan.operations,
+                };
+                if is_over || violated && self.plan.stops_at_once {
                     break;
                 }
             }
         }
+        self.lasted = round;
         self.ends();
         seed_randomness(None);
     }
@@ -257,6 +166,7 @@ impl<'a> Simulation<'a> {
             violated: verdict.violated,
             longest_outage_ms: verdict.longest_outage_ms,
             simulated_seconds,
+            lasted: self.lasted,
             seconds: started.elapsed().as_secs_f64(),
             retained,
         }
@@ -322,75 +232,6 @@ impl<'a> Simulation<'a> {
                 let member = self.start(number, now);
                 self.members[number] = State::Works(member);
             }
-        }
-    }
-
-    /// Something goes wrong.
-    fn strike(&mut self) {
-        self.next_fault = self.now + (20 + self.random.below(180)) * MILLI;
-        let number = usize::try_from(self.random.below(self.plan.members as u64)).unwrap_or(0);
-        let slow = if self.plan.flaw == Some(Flaw::SlowRecovery) { 3 * SECOND } else { 0 };
-        match self.random.below(100) {
-            // Not before its turn: the others' time until then comes first.
-            0..30 => self.doomed = Some(number),
-            30..45 => self.stop(number),
-            45..75 => {
-                let mut hub = self.net.hub();
-                hub.cut(number);
-                hub.note(Entry::Fault(Fault::Cut));
-            }
-            75..92 => {
-                let lasts = (50 + self.random.below(1000)) * MILLI;
-                let mut hub = self.net.hub();
-                hub.slow_down(number, lasts);
-                hub.note(Entry::Fault(Fault::Delayed));
-            }
-            // The whole server; not before it has served for a while.
-            kind if self.heals.is_empty() => {
-                let lasts = (50 + self.random.below(1500)) * MILLI;
-                self.heals.push(self.now + lasts);
-                let mut hub = self.net.hub();
-                if kind < 96 {
-                    hub.freeze(lasts + slow);
-                    hub.note(Entry::Fault(Fault::ServerStopped));
-                } else {
-                    hub.restart(lasts + slow);
-                    hub.note(Entry::Fault(Fault::Restarted));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn kill(&mut self, number: usize) {
-        if is_spared(number, self.plan.flaw) || !matches!(self.members[number], State::Works(_)) {
-            return;
-        }
-        let until = self.now + self.random.below(300) * MILLI;
-        let State::Works(member) =
-            std::mem::replace(&mut self.members[number], State::Killed(until))
-        else {
-            return;
-        };
-        self.net.hub().run(member.now);
-        let process = format!("member-{number}");
-        member.killed();
-        let mut hub = self.net.hub();
-        hub.cut(number);
-        hub.note(Entry::Fault(Fault::Killed));
-        hub.note(Entry::Ended { process });
-    }
-
-    fn stop(&mut self, number: usize) {
-        if !matches!(self.members[number], State::Works(_)) {
-            return;
-        }
-        let until = self.now + (200 + self.random.below(4000)) * MILLI;
-        if let State::Works(member) =
-            std::mem::replace(&mut self.members[number], State::Killed(until))
-        {
-            self.note(Entry::Fault(Fault::Stopped));
-            self.members[number] = State::Stopped(member, until);
         }
     }
 
