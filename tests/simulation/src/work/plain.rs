@@ -79,7 +79,8 @@ impl Worker {
         };
         // Some to the very end, when others come for it.
         let late = if self.random.percent(50) { 10 } else { 400 };
-        let pause = TTL + TIME_TOLERANCE - self.random.millis(0, 30) + self.random.millis(0, late);
+        let pause = (TTL + TIME_TOLERANCE).saturating_sub(self.random.millis(0, 30))
+            + self.random.millis(0, late);
         increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
         let extend = ExtendRequest::new(lock.lock_id, TTL)?;
         if self.backend.extend(extend).await?.is_extended() {
