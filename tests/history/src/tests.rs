@@ -1,5 +1,6 @@
 //! A history by hand for each invariant that breaks it, beside a similar one that does not.
 
+mod apart;
 mod long;
 mod resent;
 mod shrunk;

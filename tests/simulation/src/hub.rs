@@ -175,8 +175,11 @@ impl Net {
     /// Asks the server to stop what a call has begun.
     pub(crate) fn cancel(&self, member: usize, at: u64, call: u64) {
         let mut hub = self.hub();
-        let arrives = at.max(hub.now) + hub.latency(member);
-        hub.at(arrives, What::Cancels { call });
+        // It takes another way than the statement, and is only asked for.
+        if hub.random.percent(60) {
+            let arrives = at.max(hub.now) + hub.latency(member);
+            hub.at(arrives, What::Cancels { call });
+        }
     }
 }
 
@@ -228,7 +231,7 @@ impl Hub {
             return call;
         }
         let Odds { lost, late, doubled } = self.odds;
-        let (is_write, fate) = (request.deadline().is_some(), self.random.below(10_000));
+        let (is_write, fate) = (request.is_write(), self.random.below(10_000));
         let mut arrives = at + self.latency(member);
         let mut is_doubled = false;
         // That flaw shows only where the first of two extends is the one that is late.
@@ -245,7 +248,11 @@ impl Hub {
         } else if fate < lost + late + doubled && is_write && self.server.is_clustered() {
             self.fault(Fault::Doubled);
             is_doubled = true;
-            let most = if self.random.percent(50) { 10 * MILLI } else { LATEST };
+            let most = match self.random.below(3) {
+                0 => 10 * MILLI,
+                1 => SECOND / 2,
+                _ => LATEST,
+            };
             let again = at + self.random.below(most);
             self.at(again, What::Arrives { call, member, request: request.clone() });
         }

@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use clap::Parser;
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, ValueEnum as _};
 use serde_json::json;
 use syncguard_history::{Counts, Random};
-use syncguard_simulation::{Flaw, Outcome, Plan, Store, run};
+use syncguard_simulation::{Flaw, Outcome, Plan, Store, run, smallest};
 
 /// Runs fleets on a simulated network and store, and checks what happens as it goes.
 #[derive(Debug, Parser)]
@@ -17,6 +17,9 @@ struct Arguments {
     /// How many operations, in all.
     #[arg(long, default_value_t = 1_000_000)]
     operations: u64,
+    /// After so many seconds no new run begins, however few operations there were.
+    #[arg(long = "for")]
+    seconds: Option<u64>,
     /// The store; all of them in turn if it is not given.
     #[arg(long)]
     store: Option<Store>,
@@ -51,16 +54,21 @@ fn main() -> Result<()> {
         return Ok(());
     }
     if let Some(flaw) = arguments.flaw {
-        return find(flaw, seed);
+        if let Some(shown) = smallest(&find(flaw, seed)?, flaw.breaks()) {
+            println!("the fewest operations that show it:\n{shown}");
+        }
+        return Ok(());
     }
     soak(&arguments, seed)
 }
 
-/// Runs until a flaw is found by an invariant that it breaks.
-fn find(flaw: Flaw, seed: u64) -> Result<()> {
+/// Runs until a flaw is found by an invariant that it breaks; says in which run.
+fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
     let started = Instant::now();
     let mut operations = 0;
-    for seed in seed.. {
+    let mut seeds = seed..;
+    loop {
+        let seed = seeds.next().unwrap_or_default();
         ensure!(started.elapsed() < Duration::from_secs(60), "{flaw:?} was not found in a minute");
         let store = flaw.store();
         // Few keys, so that what is left behind is in somebody's way.
@@ -75,10 +83,9 @@ fn find(flaw: Flaw, seed: u64) -> Result<()> {
                 "{flaw:?}: found in {:.1?}, {operations} operations, seed {seed}: {first}",
                 started.elapsed()
             );
-            return Ok(());
+            return Ok(plan);
         }
     }
-    Ok(())
 }
 
 /// Runs without flaws, on several threads.
@@ -115,6 +122,9 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
     for violation in &violations {
         println!("{violation}");
     }
+    for (plan, outcome) in outcomes.iter().filter(|(_, outcome)| outcome.violated > 0).take(3) {
+        show(plan, outcome)?;
+    }
     if let Some(path) = &arguments.report {
         let report = json!({
             "operations": counts.operations(),
@@ -140,17 +150,35 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
         });
         std::fs::write(path, serde_json::to_string_pretty(&report)? + "\n")?;
     }
-    ensure!(violated == 0, "{violated} violations; run again with --seed of the run, --threads 1");
+    ensure!(violated == 0, "{violated} violations");
+    Ok(())
+}
+
+/// How to see a violation again, and the fewest operations that show it.
+fn show(plan: &Plan, outcome: &Outcome) -> Result<()> {
+    let store = plan.store.to_possible_value().context("a store")?;
+    println!(
+        "{} violations, again with: cargo run --release -p syncguard-simulation -- --store {} --seed {} \
+         --operations {operations} --each {operations} --threads 1",
+        outcome.violated,
+        store.get_name(),
+        plan.seed,
+        operations = plan.operations,
+    );
+    if let Some(shown) = smallest(plan, &[]) {
+        println!("the fewest operations that show it:\n{shown}");
+    }
     Ok(())
 }
 
 /// One thread's runs, one after the other.
 fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
-    let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory];
+    let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory, Store::Firestore];
     let (mut outcomes, mut done) = (Vec::new(), 0);
     let started = Instant::now();
     for number in 0_u64.. {
-        if done >= share {
+        let is_late = arguments.seconds.is_some_and(|most| started.elapsed().as_secs() >= most);
+        if done >= share || is_late {
             break;
         }
         let turn = number * arguments.threads.max(1) + thread;

@@ -2,6 +2,8 @@
 
 use syncguard_core::{Key, KeyWatch, LockId};
 
+use crate::documents::{Read, Stored, Write};
+
 /// What is asked. Times are the store's, in milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
@@ -35,6 +37,10 @@ pub(crate) enum Request {
         key: Key,
         id: LockId,
     },
+    /// Of Firestore, which knows documents only.
+    Read(Read),
+    /// All of it or nothing.
+    Commit(Vec<Write>),
     Watch {
         key: Key,
     },
@@ -59,6 +65,11 @@ impl Request {
             | Self::Extend { deadline, .. } => Some(*deadline),
             _ => None,
         }
+    }
+
+    /// Whether it may change a lock.
+    pub(crate) fn is_write(&self) -> bool {
+        self.deadline().is_some() || matches!(self, Self::Commit(_))
     }
 }
 
@@ -98,6 +109,16 @@ pub(crate) enum Reply {
         is_alone: bool,
         now: u64,
     },
+    /// What there is of a key, or the lock with an id.
+    Documents {
+        lock: Option<Stored<Record>>,
+        counter: Option<Stored<u64>>,
+    },
+    Committed {
+        updated: u64,
+    },
+    /// A precondition did not hold; nothing was written.
+    Conflict,
     Watching(KeyWatch),
     Time {
         now: u64,

@@ -51,18 +51,32 @@ fn the_twin_of_postgres_holds() {
     holds(Store::Postgres);
 }
 
+#[test]
+fn the_twin_of_firestore_holds() {
+    holds(Store::Firestore);
+}
+
 /// All of them are found by `simulate --flaws`; this shows for several kinds that the test above would fail.
 #[test]
 fn what_is_wrong_is_found() {
     let seed = Random::seed();
     println!("SYNCGUARD_SEED={seed}");
-    for flaw in [Flaw::SecondHolder, Flaw::RepeatedFence, Flaw::KeptTurn, Flaw::DeafLeader] {
+    for flaw in [
+        Flaw::SecondHolder,
+        Flaw::RepeatedFence,
+        Flaw::KeptTurn,
+        Flaw::DeafLeader,
+        Flaw::SettledTooSoon,
+        Flaw::UncheckedCounter,
+        Flaw::HastyClients,
+        Flaw::ForgottenSending,
+    ] {
         let finds = |seed| {
             let plan = Plan { flaw: Some(flaw), ..Plan::new(flaw.store(), seed, OPERATIONS) };
             let outcome = run(&plan, |_| {});
             outcome.violations.iter().any(|it| flaw.breaks().contains(&it.invariant))
         };
-        assert!((seed..).take(12).any(finds), "{flaw:?} was not found from seed {seed} on");
+        assert!((seed..).take(40).any(finds), "{flaw:?} was not found from seed {seed} on");
     }
 }
 
@@ -70,7 +84,7 @@ fn what_is_wrong_is_found() {
 #[test]
 fn the_same_seed_gives_the_same_history() {
     // The embedded backend takes the time of its beginning from the machine.
-    for store in [Store::Redis, Store::RedisCluster, Store::Postgres] {
+    for store in [Store::Redis, Store::RedisCluster, Store::Postgres, Store::Firestore] {
         let plan = Plan::new(store, 7, 2000);
         let [first, second] = [record(&plan), record(&plan)];
         let first_difference =

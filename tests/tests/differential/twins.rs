@@ -22,10 +22,13 @@ fn mix(ttl: u64) -> Mix {
 }
 
 /// Each twin with its server.
-async fn pairs() -> [[DynBackend; 2]; 2] {
-    let [_, redis, postgres, ..] = Stores::fresh().await.backends;
-    let (redis_twin, postgres_twin) = (Alone::redis(), Alone::postgres());
-    [[DynBackend::new(redis_twin), redis], [DynBackend::new(postgres_twin), postgres]]
+async fn pairs() -> [[DynBackend; 2]; 3] {
+    let [_, redis, postgres, firestore, _] = Stores::fresh().await.backends;
+    [
+        [DynBackend::new(Alone::redis()), redis],
+        [DynBackend::new(Alone::postgres()), postgres],
+        [DynBackend::new(Alone::firestore()), firestore],
+    ]
 }
 
 async fn compared(steps: Vec<Step>) -> Result<Comparison, String> {

@@ -268,6 +268,14 @@ impl Life {
         self.says(operation, None, expires_at);
     }
 
+    /// Whether "not held" says that it is over for good: where locks live by clocks that are apart, and may be
+    /// set back, one of them can have been ahead.
+    pub(super) fn is_over_by_all(&self, called: Moment, limits: &Limits) -> bool {
+        let last = self.words.iter().map(|word| word.expires_at).max().unwrap_or(0);
+        let drift = millis(limits.drift);
+        drift == 0 || last + millis(TIME_TOLERANCE) + drift <= called.unix
+    }
+
     /// It was extended for certain.
     pub(super) fn is_confirmed(&mut self, called: u64) {
         self.confirmed = self.confirmed.max(called);

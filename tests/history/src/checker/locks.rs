@@ -95,13 +95,7 @@ impl Locks {
             }
             Call::Extend { lock, ttl, expected } => {
                 if let Some(place) = self.begins(lock, operation, gone, limits) {
-                    self.extended(
-                        place,
-                        operation,
-                        (*ttl, *expected),
-                        !limits.resent.is_zero(),
-                        found,
-                    );
+                    self.extended(place, operation, (*ttl, *expected), limits, found);
                     self.ends(place, limits, found);
                 } else {
                     Self::of_nobody(operation, found);
@@ -109,7 +103,7 @@ impl Locks {
             }
             Call::Release { lock } => {
                 if let Some(place) = self.begins(lock, operation, gone, limits) {
-                    self.released(place, operation, found);
+                    self.released(place, operation, limits, found);
                     self.ends(place, limits, found);
                 } else {
                     Self::of_nobody(operation, found);
@@ -280,10 +274,10 @@ impl Locks {
         place: Place,
         operation: &Arc<Operation>,
         (ttl, expected): (u64, Option<u64>),
-        sends_again: bool,
+        limits: &Limits,
         found: &mut Found,
     ) {
-        self.stays_over(place, operation, found);
+        self.stays_over(place, operation, limits, found);
         let Some(lock) = self.table.get_mut(place) else { return };
         let relies = lock.is_prolonged(operation, ttl);
         match operation.answer() {
@@ -293,7 +287,7 @@ impl Locks {
             }
             Some(Answer::Mismatch { expires_at }) => lock.life.says(operation, None, *expires_at),
             // An earlier sending may have been carried out, where there was one.
-            Some(Answer::NotHeld) if sends_again => {
+            Some(Answer::NotHeld) if !limits.resent.is_zero() => {
                 lock.life.may_be_shorter(operation.called, ttl, expected);
             }
             _ if operation.is_unknown() => {
@@ -306,8 +300,14 @@ impl Locks {
         }
     }
 
-    fn released(&mut self, place: Place, operation: &Arc<Operation>, found: &mut Found) {
-        self.stays_over(place, operation, found);
+    fn released(
+        &mut self,
+        place: Place,
+        operation: &Arc<Operation>,
+        limits: &Limits,
+        found: &mut Found,
+    ) {
+        self.stays_over(place, operation, limits, found);
         let Some(lock) = self.table.get_mut(place) else { return };
         if !matches!(operation.answer(), Some(Answer::NotHeld)) {
             lock.life.may_be_freed(operation.called);
@@ -327,7 +327,13 @@ impl Locks {
     }
 
     /// A lock that was over is not held again; whether this says that it is over.
-    fn stays_over(&mut self, place: Place, operation: &Arc<Operation>, found: &mut Found) {
+    fn stays_over(
+        &mut self,
+        place: Place,
+        operation: &Arc<Operation>,
+        limits: &Limits,
+        found: &mut Found,
+    ) {
         let Some(lock) = self.table.get(place) else { return };
         // Before it is granted, "not held" says nothing of its end.
         let Some((at, answer)) = &operation.answered else { return };
@@ -351,6 +357,7 @@ impl Locks {
             Answer::Released => true,
             Answer::NotHeld => {
                 lock.grant.as_ref().is_some_and(|it| it.answered <= operation.called.steady)
+                    && lock.life.is_over_by_all(operation.called, limits)
             }
             _ => false,
         };

@@ -1,5 +1,6 @@
 //! The stores: executable twins of what the real ones carry out.
 
+mod firestore;
 mod memory;
 mod postgres;
 mod redis;
@@ -9,6 +10,7 @@ use syncguard_history::Random;
 
 use crate::protocol::{Reply, Request};
 
+pub(crate) use self::firestore::Firestore;
 pub(crate) use self::memory::Memory;
 pub(crate) use self::postgres::Postgres;
 pub(crate) use self::redis::Redis;

@@ -1,108 +1,19 @@
 //! A run of the simulation.
 
+mod faults;
+
 use std::time::Instant;
 
-use serde::Serialize;
 use syncguard_core::authoring::seed_randomness;
-use syncguard_history::{
-    Checker, Clock, Counts, Entry, Fault, History, Limits, Random, Recorder, Retained, Violation,
-};
+use syncguard_history::{Checker, Clock, Counts, Entry, History, Random, Recorder, Retained};
 
 use crate::flaw::Flaw;
 use crate::hub::{Hub, LATEST, MILLI, Net, Odds, SECOND};
 use crate::member::{Member, Setting};
-use crate::store::{Memory, Redis, Server};
-use crate::twin::{BOUND, Kind};
+use crate::plan::{Outcome, Plan, Store};
+use crate::store::{Firestore, Memory, Postgres, Redis, Server};
+use crate::twin::Kind;
 use crate::work::{LONGEST, PERMITS, SEMAPHORE};
-
-/// Which store the fleet works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Store {
-    /// The embedded backend, as a server.
-    Memory,
-    /// The twin of the Redis scripts.
-    Redis,
-    /// The same, with a driver that may send a request to two nodes of a cluster.
-    RedisCluster,
-    /// The twin of the PostgreSQL statements.
-    Postgres,
-}
-
-/// What is run.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// On which store.
-    pub store: Store,
-    /// Decides everything.
-    pub seed: u64,
-    /// The run ends after so many operations.
-    pub operations: u64,
-    /// How many processes.
-    pub members: usize,
-    /// How many tasks each of them has.
-    pub workers: usize,
-    /// How many keys they share.
-    pub keys: usize,
-    /// What is wrong on purpose.
-    pub flaw: Option<Flaw>,
-    /// Whether a run ends with the first violation.
-    pub stops_at_once: bool,
-}
-
-impl Plan {
-    /// The usual sizes.
-    #[must_use]
-    pub const fn new(store: Store, seed: u64, operations: u64) -> Self {
-        Self {
-            store,
-            seed,
-            operations,
-            members: 6,
-            workers: 8,
-            keys: 32,
-            flaw: None,
-            stops_at_once: false,
-        }
-    }
-
-    fn limits(&self) -> Limits {
-        // A commit may take its time after the deadline was looked at.
-        let commit = if self.store == Store::Postgres { 500 } else { 0 };
-        // Sent again on another connection; the first sending has its deadline, its commit and its clean-up.
-        // Of a cluster's two, nothing is granted: that one id is seen with two fences is all.
-        let resent = match self.store {
-            Store::Postgres => 3000,
-            Store::RedisCluster => 1,
-            Store::Memory | Store::Redis => 0,
-        };
-        Limits {
-            resent: std::time::Duration::from_millis(resent),
-            clocks: std::time::Duration::from_millis(3),
-            in_flight: BOUND + std::time::Duration::from_millis(200 + commit),
-            ..Limits::new()
-        }
-    }
-}
-
-/// What a run comes to.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What has happened.
-    pub counts: Counts,
-    /// What was broken.
-    pub violations: Vec<Violation>,
-    /// How many times.
-    pub violated: u64,
-    /// The longest time without service after a fault, in milliseconds.
-    pub longest_outage_ms: u64,
-    /// How much time has passed in the simulation, in seconds.
-    pub simulated_seconds: u64,
-    /// How long it took, in seconds.
-    pub seconds: f64,
-    /// The most that the checker kept at a time.
-    pub retained: usize,
-}
 
 /// Runs, and checks what happens as it goes. `progress` is told now and then how far it is.
 pub fn run(plan: &Plan, progress: impl FnMut(&Counts)) -> Outcome {
@@ -134,7 +45,10 @@ struct Simulation<'a> {
     now: u64,
     next_fault: u64,
     heals: Vec<u64>,
+    /// Who is killed when its turn comes.
+    doomed: Option<usize>,
     retained: usize,
+    lasted: u64,
 }
 
 enum State {
@@ -159,12 +73,15 @@ impl<'a> Simulation<'a> {
             Store::RedisCluster => {
                 Server::Atomic { store: Box::new(Redis::new(plan.flaw)), is_clustered: true }
             }
-            Store::Postgres => Server::Postgres(Box::default()),
+            Store::Postgres => Server::Postgres(Box::new(Postgres::new(plan.flaw))),
+            Store::Firestore => {
+                Server::Atomic { store: Box::<Firestore>::default(), is_clustered: false }
+            }
         };
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
-        if plan.flaw == Some(Flaw::SettledTooSoon) {
-            // That flaw shows only where the second one is late.
-            odds.doubled = 600;
+        if plan.flaw.is_some_and(Flaw::leaves_orphans) {
+            // Those flaws show only where something comes late, or a second time.
+            odds = Odds { late: 2500, doubled: 600, ..odds };
         }
         let net =
             Net::new(random.number(), odds, plan.members, server, recorder.clone(), plan.flaw);
@@ -177,7 +94,9 @@ impl<'a> Simulation<'a> {
             now: 0,
             next_fault: SECOND / 2,
             heals: Vec::new(),
+            doomed: None,
             retained: 0,
+            lasted: 0,
         };
         simulation
             .note(Entry::Semaphore { key: SEMAPHORE.to_owned(), permits: u64::from(PERMITS) });
@@ -194,6 +113,7 @@ impl<'a> Simulation<'a> {
             recorder: &self.recorder,
             kind: match self.plan.store {
                 Store::Postgres => Kind::Postgres,
+                Store::Firestore => Kind::Firestore,
                 Store::RedisCluster => Kind::Redis { is_clustered: true },
                 Store::Memory | Store::Redis => Kind::Redis { is_clustered: false },
             },
@@ -210,9 +130,7 @@ impl<'a> Simulation<'a> {
 
     fn run(&mut self, mut progress: impl FnMut(&Counts)) {
         for number in 0..self.plan.members {
-            // Not all at the same moment, so that their clocks tick between each other's.
-            let now = (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1);
-            let member = self.start(number, now);
+            let member = self.start(number, self.tick(number));
             self.members.push(State::Works(member));
         }
         let mut round = 0_u64;
@@ -221,11 +139,16 @@ impl<'a> Simulation<'a> {
             round += 1;
             if round.is_multiple_of(1000) {
                 let (operations, violated) = self.look(&mut progress);
-                if operations >= self.plan.operations || violated && self.plan.stops_at_once {
+                let is_over = match self.plan.lasts {
+                    Some(lasts) => round >= lasts,
+                    None => operations >= self.plan.operations,
+                };
+                if is_over || violated && self.plan.stops_at_once {
                     break;
                 }
             }
         }
+        self.lasted = round;
         self.ends();
         seed_randomness(None);
     }
@@ -243,6 +166,7 @@ impl<'a> Simulation<'a> {
             violated: verdict.violated,
             longest_outage_ms: verdict.longest_outage_ms,
             simulated_seconds,
+            lasted: self.lasted,
             seconds: started.elapsed().as_secs_f64(),
             retained,
         }
@@ -271,27 +195,33 @@ impl<'a> Simulation<'a> {
             self.note(Entry::Healed);
         }
         for number in 0..self.members.len() {
-            match &mut self.members[number] {
-                State::Works(member) => {
-                    // What comes to it until now, and then its own time.
-                    self.net.hub().run(member.now);
-                    let until = member.now + SLICE;
-                    member.run(until);
-                }
-                State::Stopped(_, until) | State::Killed(until) if *until <= self.now => {
-                    self.returns(number);
-                }
-                _ => {}
+            if self.doomed == Some(number) {
+                self.doomed = None;
+                self.kill(number);
+            }
+            if let State::Stopped(_, until) | State::Killed(until) = &self.members[number]
+                && *until <= self.now
+            {
+                self.returns(number, self.now - SLICE + self.tick(number));
+            }
+            if let State::Works(member) = &mut self.members[number] {
+                // What comes to it until now, and then its own time.
+                self.net.hub().run(member.now);
+                let until = member.now + SLICE;
+                member.run(until);
             }
         }
         let before = self.now.saturating_sub(2 * SLICE);
         self.recorder.checked(|checker| checker.advance(before));
     }
 
-    fn returns(&mut self, number: usize) {
-        // Its clock ticks where it has always ticked, between the others'.
-        let tick = (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1);
-        let now = self.now - SLICE + tick;
+    /// Where in a millisecond its clock ticks: not all at the same moment, so that each ticks between the
+    /// others'.
+    fn tick(&self, number: usize) -> u64 {
+        (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1)
+    }
+
+    fn returns(&mut self, number: usize, now: u64) {
         self.net.hub().run(now);
         match std::mem::replace(&mut self.members[number], State::Killed(u64::MAX)) {
             State::Stopped(mut member, _) => {
@@ -305,79 +235,11 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Something goes wrong.
-    fn strike(&mut self) {
-        self.next_fault = self.now + (20 + self.random.below(180)) * MILLI;
-        let number = usize::try_from(self.random.below(self.plan.members as u64)).unwrap_or(0);
-        let slow = if self.plan.flaw == Some(Flaw::SlowRecovery) { 3 * SECOND } else { 0 };
-        match self.random.below(100) {
-            0..30 => self.kill(number),
-            30..45 => self.stop(number),
-            45..75 => {
-                let mut hub = self.net.hub();
-                hub.cut(number);
-                hub.note(Entry::Fault(Fault::Cut));
-            }
-            75..92 => {
-                let lasts = (50 + self.random.below(1000)) * MILLI;
-                let mut hub = self.net.hub();
-                hub.slow_down(number, lasts);
-                hub.note(Entry::Fault(Fault::Delayed));
-            }
-            // The whole server; not before it has served for a while.
-            kind if self.heals.is_empty() => {
-                let lasts = (50 + self.random.below(1500)) * MILLI;
-                self.heals.push(self.now + lasts);
-                let mut hub = self.net.hub();
-                if kind < 96 {
-                    hub.freeze(lasts + slow);
-                    hub.note(Entry::Fault(Fault::ServerStopped));
-                } else {
-                    hub.restart(lasts + slow);
-                    hub.note(Entry::Fault(Fault::Restarted));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn kill(&mut self, number: usize) {
-        if !matches!(self.members[number], State::Works(_)) {
-            return;
-        }
-        let until = self.now + self.random.below(300) * MILLI;
-        let State::Works(member) =
-            std::mem::replace(&mut self.members[number], State::Killed(until))
-        else {
-            return;
-        };
-        self.net.hub().run(member.now);
-        let process = format!("member-{number}");
-        member.killed();
-        let mut hub = self.net.hub();
-        hub.cut(number);
-        hub.note(Entry::Fault(Fault::Killed));
-        hub.note(Entry::Ended { process });
-    }
-
-    fn stop(&mut self, number: usize) {
-        if !matches!(self.members[number], State::Works(_)) {
-            return;
-        }
-        let until = self.now + (200 + self.random.below(4000)) * MILLI;
-        if let State::Works(member) =
-            std::mem::replace(&mut self.members[number], State::Killed(until))
-        {
-            self.note(Entry::Fault(Fault::Stopped));
-            self.members[number] = State::Stopped(member, until);
-        }
-    }
-
     /// Everybody finishes; then somebody looks what is left.
     fn ends(&mut self) {
         for number in 0..self.members.len() {
             if !matches!(self.members[number], State::Works(_)) {
-                self.returns(number);
+                self.returns(number, self.now + self.tick(number));
             }
         }
         for state in &self.members {

@@ -1,0 +1,46 @@
+//! The few operations that show a violation.
+
+use syncguard_history::{History, Invariant, Violation, check, shrink};
+
+use crate::plan::Plan;
+use crate::run::{record, run};
+
+/// How far around its proof a violation is looked for first, in microseconds.
+const AROUND: u64 = 10_000_000;
+
+/// Runs a plan again until one of these invariants is broken, this time keeping what happens, and leaves of it
+/// the fewest operations that break it. All invariants, if none is named.
+#[must_use]
+pub fn smallest(plan: &Plan, of: &[Invariant]) -> Option<Violation> {
+    let is_one = |it: &Violation| of.is_empty() || of.contains(&it.invariant);
+    let first = run(&Plan { stops_at_once: true, ..*plan }, |_| {});
+    let lasted = if first.violations.iter().any(is_one) {
+        first.lasted
+    } else {
+        // Another invariant was broken before.
+        run(plan, |_| {}).lasted
+    };
+    let history = record(&Plan { lasts: Some(lasted), ..*plan });
+    let limits = plan.limits();
+    let violation = check(&history, &limits).into_iter().find(is_one)?;
+    let shrunk = shrink(&around(&history, &violation), &violation, &limits);
+    let same = |it: &Violation| it.invariant == violation.invariant;
+    let shown = check(&shrunk, &limits).into_iter().find(same);
+    // What is around it did not suffice.
+    let shown = shown.or_else(|| {
+        let shrunk = shrink(&history, &violation, &limits);
+        check(&shrunk, &limits).into_iter().find(same)
+    });
+    Some(shown.unwrap_or(violation))
+}
+
+/// What happened about the time of a violation's proof: the rest of a long run has nothing to do with it.
+fn around(history: &History, violation: &Violation) -> History {
+    let times = violation.proof.iter().map(|operation| operation.called.steady);
+    let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
+        return history.clone();
+    };
+    let near = first.saturating_sub(AROUND)..=last + AROUND;
+    let operations = history.operations.iter().filter(|it| near.contains(&it.called.steady));
+    History { operations: operations.cloned().collect(), notes: history.notes.clone() }
+}

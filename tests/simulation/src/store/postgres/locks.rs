@@ -1,0 +1,44 @@
+//! Locks of statements, in the order in which they were asked for.
+
+use std::collections::{HashMap, VecDeque};
+
+use syncguard_core::Key;
+
+#[derive(Debug, Default)]
+pub(super) struct Locks(HashMap<Key, (usize, VecDeque<usize>)>);
+
+impl Locks {
+    /// Whether it is this statement's now; else it stands in line.
+    pub(super) fn take(&mut self, key: &Key, statement: usize) -> bool {
+        if let Some((holder, line)) = self.0.get_mut(key) {
+            if *holder != statement && !line.contains(&statement) {
+                line.push_back(statement);
+            }
+            return *holder == statement;
+        }
+        self.0.insert(key.clone(), (statement, VecDeque::new()));
+        true
+    }
+
+    pub(super) fn is_free(&self, key: &Key) -> bool {
+        !self.0.contains_key(key)
+    }
+
+    /// Gives up everything that a statement has or waits for; says who goes on.
+    pub(super) fn give_up(&mut self, key: &Key, statement: usize, woken: &mut Vec<usize>) {
+        let Some((holder, line)) = self.0.get_mut(key) else { return };
+        line.retain(|other| *other != statement);
+        if *holder != statement {
+            return;
+        }
+        match line.pop_front() {
+            Some(next) => {
+                *holder = next;
+                woken.push(next);
+            }
+            None => {
+                self.0.remove(key);
+            }
+        }
+    }
+}

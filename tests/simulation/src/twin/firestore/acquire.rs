@@ -1,0 +1,142 @@
+//! As `acquire.rs` of the backend. Left out is what it says where one id is used for two keys.
+
+use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Contention, Fence, LockError};
+
+use super::super::time;
+use super::Firestore;
+use super::attempts::{Again, Attempt, Attempts, Fault};
+use crate::documents::{Change, Condition, Stored, Write};
+use crate::flaw::Flaw;
+use crate::protocol::Record;
+
+/// How often somebody else got the lock between two looks at it.
+#[derive(Default)]
+struct Races {
+    lost: u32,
+    last: Option<u64>,
+}
+
+impl Races {
+    /// So many are contention.
+    const BOUND: u32 = 4;
+
+    fn look(&mut self, last: u64) {
+        if self.last.replace(last).is_some_and(|before| before < last) {
+            self.lost += 1;
+        }
+    }
+}
+
+enum Look {
+    Decided(AcquireResult),
+    Free(Free),
+}
+
+/// A key that can be taken.
+struct Free {
+    lock: Option<Stored<Record>>,
+    counter: Option<Stored<u64>>,
+    last: u64,
+    now: u64,
+}
+
+impl Firestore {
+    pub(in crate::twin) async fn acquire(
+        &self,
+        request: &AcquireRequest,
+        caller: &Caller,
+    ) -> Result<AcquireResult, LockError> {
+        let mut attempts = Attempts::new();
+        let mut races = Races::default();
+        let mut last_word = None;
+        loop {
+            let free = match self.look(request, attempts.attempt(), caller).await {
+                Ok(Look::Decided(result)) => return Ok(result),
+                Ok(Look::Free(free)) => free,
+                Err(fault) => match last_word {
+                    Some(error) => return Err(error),
+                    None => {
+                        attempts.again(fault).await?;
+                        continue;
+                    }
+                },
+            };
+            races.look(free.last);
+            let bound = if last_word.is_some() { 1 } else { Races::BOUND };
+            if races.lost >= bound && attempts.attempt().lost.is_none() {
+                return Ok(AcquireResult::Locked(Contention::unknown()));
+            }
+            if let Some(error) = last_word {
+                return Err(error);
+            }
+            let fault = match self.grab(request, &attempts.attempt(), free, caller).await {
+                Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
+                Err(fault) => fault,
+            };
+            let is_beaten = fault.again == Again::Conflict;
+            match attempts.again(fault).await {
+                Ok(()) => {}
+                Err(error) if is_beaten => last_word = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn look(
+        &self,
+        request: &AcquireRequest,
+        attempt: Attempt,
+        caller: &Caller,
+    ) -> Result<Look, Fault> {
+        caller.check()?;
+        let (lock, counter) = self.documents(request.key.clone(), attempt).await?;
+        let now = self.wire.wall();
+        if let Some(held) = lock.as_ref().filter(|lock| self.is_live(&lock.value)) {
+            let Record { id, fence, expires_at, .. } = held.value;
+            if id == request.lock_id {
+                // Ours already: the answer to an earlier commit was lost.
+                self.remember(held.value.clone(), held.updated);
+                let acquired = Acquired::new(id, time(expires_at)?, Fence::new(fence)?);
+                return Ok(Look::Decided(AcquireResult::Acquired(acquired)));
+            }
+            let contention = Contention::until(time(expires_at)?, time(now)?);
+            return Ok(Look::Decided(AcquireResult::Locked(contention)));
+        }
+        let counted = counter.as_ref().map_or(0, |counter| counter.value);
+        let last = counted.max(lock.as_ref().map_or(0, |lock| lock.value.fence));
+        Ok(Look::Free(Free { lock, counter, last, now }))
+    }
+
+    /// The lock and the counter together, or neither, if both are as they were read.
+    async fn grab(
+        &self,
+        request: &AcquireRequest,
+        attempt: &Attempt,
+        free: Free,
+        caller: &Caller,
+    ) -> Result<Acquired, Fault> {
+        let (key, id) = (request.key.clone(), request.lock_id);
+        let Free { lock, counter, last, now } = free;
+        let (fence, expires_at) = (last + 1, now + request.ttl.as_millis());
+        let record = Record { key: key.clone(), id, fence, acquired_at: now, expires_at };
+        let seen = time(counter.as_ref().map_or(0, |counter| counter.updated / 1000))?;
+        let of_counter = if self.has(Flaw::UncheckedCounter) {
+            Condition::None
+        } else {
+            Condition::as_read(counter.as_ref())
+        };
+        let writes = vec![
+            Write {
+                change: Change::Lock(record.clone()),
+                condition: Condition::as_read(lock.as_ref()),
+            },
+            Write { change: Change::Counter(key, fence), condition: of_counter },
+        ];
+        caller.check()?;
+        caller.sends(seen, attempt.call_bound());
+        let updated = self.commit(writes, attempt).await?;
+        self.remember(record, updated);
+        Ok(Acquired::new(id, time(expires_at)?, Fence::new(fence)?))
+    }
+}

@@ -1,0 +1,217 @@
+//! A backend at the other end of the network, as the real ones are: deadlines, clean-up and all, through the
+//! same helpers of the library.
+
+mod firestore;
+mod served;
+mod settled;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
+use syncguard_core::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
+    ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
+    LookupBy, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp,
+    WatchRequest,
+};
+use tokio::time::Instant;
+
+use self::firestore::Firestore;
+use self::served::Served;
+use self::wire::Wire;
+use crate::flaw::Flaw;
+use crate::hub::Net;
+use crate::protocol::{Record, Reply, Request};
+use crate::store::Server;
+
+pub(crate) use self::wire::MOST_SKEWED;
+
+/// For how long an answer is waited for.
+pub(crate) const BOUND: Duration = Duration::from_millis(300);
+
+/// Which library's ways it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One step at the server, and nothing is sent again. `true`: the driver may send to two nodes.
+    Redis { is_clustered: bool },
+    /// Statements on a few connections; sent again where one is lost.
+    Postgres,
+    /// Documents, which the client reads, and then writes if they are as it has read them.
+    Firestore,
+}
+
+/// A process's backend. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Twin(Arc<Inner>);
+
+struct Inner {
+    ways: Ways,
+    state: ClientState,
+    name: &'static str,
+}
+
+enum Ways {
+    /// The server decides.
+    Served(Served),
+    Firestore(Firestore),
+}
+
+impl Twin {
+    pub(crate) fn new(net: Net, member: usize, kind: Kind, at: u64) -> Self {
+        let flaw = net.hub().flaw;
+        Self::over(Wire::new(net, member, at), kind, flaw, "simulated")
+    }
+
+    /// At a server that nobody else uses, without a network, on the machine's time.
+    pub(crate) fn alone(server: Server, kind: Kind, name: &'static str) -> Self {
+        Self::over(Wire::direct(server), kind, None, name)
+    }
+
+    fn over(mut wire: Wire, kind: Kind, flaw: Option<Flaw>, name: &'static str) -> Self {
+        wire.cancels = kind == Kind::Postgres;
+        let ways = match kind {
+            Kind::Firestore => Ways::Firestore(Firestore::new(wire, flaw)),
+            _ => Ways::Served(Served::new(wire, kind, flaw)),
+        };
+        Self(Arc::new(Inner { ways, state: ClientState::default(), name }))
+    }
+
+    /// Counts a register up, in a store that fences.
+    pub(crate) async fn ask_register(&self, request: Request) -> Result<Reply, LockError> {
+        self.0.wire().ask(request, Instant::now() + BOUND).await
+    }
+}
+
+impl Inner {
+    fn wire(&self) -> &Wire {
+        match &self.ways {
+            Ways::Served(served) => &served.wire,
+            Ways::Firestore(firestore) => &firestore.wire,
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl LockBackend for Twin {
+    type Fence = Fence;
+
+    async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
+        let inner = Arc::clone(&self.0);
+        cancel::finish_acquire_settled(self, request, |request, caller| async move {
+            match &inner.ways {
+                Ways::Served(served) => served.acquire(&request, &caller).await,
+                Ways::Firestore(firestore) => firestore.acquire(&request, &caller).await,
+            }
+        })
+        .await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        let (twin, cancellation) = (self.clone(), request.cancellation.clone());
+        cancel::finish(cancellation.as_ref(), async move {
+            let served = match &twin.0.ways {
+                Ways::Served(served) => served,
+                Ways::Firestore(firestore) => return firestore.release(request.lock_id).await,
+            };
+            let (result, _) = served.release(request.lock_id).await?;
+            if let Some(acquire) = served.is_in_doubt(request.lock_id) {
+                cancel::settle_later(&twin, acquire);
+            }
+            Ok(result)
+        })
+        .await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        let (inner, cancellation) = (Arc::clone(&self.0), request.cancellation.clone());
+        cancel::finish(cancellation.as_ref(), async move {
+            match &inner.ways {
+                Ways::Served(served) => served.extend(&request).await,
+                Ways::Firestore(firestore) => firestore.extend(&request).await,
+            }
+        })
+        .await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        let read = async {
+            match &self.0.ways {
+                Ways::Served(served) => served.is_locked(request.key).await,
+                Ways::Firestore(firestore) => Ok(firestore.by_key(request.key).await?.is_some()),
+            }
+        };
+        cancel::read(request.cancellation.as_ref(), read).await
+    }
+
+    async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
+        let read = async {
+            match (&self.0.ways, request.by) {
+                (Ways::Served(served), by) => served.lookup(by).await,
+                (Ways::Firestore(firestore), LookupBy::Key(key)) => firestore.by_key(key).await,
+                (Ways::Firestore(firestore), LookupBy::LockId(id)) => firestore.by_id(id).await,
+            }
+        };
+        let found = cancel::read(request.cancellation.as_ref(), read).await?;
+        found.map(info).transpose()
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let asked = Request::Watch { key: request.key };
+        match self.0.wire().ask(asked, Instant::now() + BOUND).await {
+            Ok(Reply::Watching(watch)) => Some(watch),
+            _ => None,
+        }
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        None
+    }
+
+    fn capabilities(&self) -> BackendCapabilities {
+        let authority = match self.0.ways {
+            Ways::Served(_) => TimeAuthority::Server,
+            Ways::Firestore(_) => TimeAuthority::Client,
+        };
+        BackendCapabilities::new::<Fence>(self.0.name, authority)
+    }
+
+    fn client_state(&self) -> &ClientState {
+        &self.0.state
+    }
+}
+
+impl Settle for Twin {
+    async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
+        match &self.0.ways {
+            Ways::Served(served) => served.settle(acquire).await,
+            Ways::Firestore(firestore) => firestore.settle(acquire).await,
+        }
+    }
+}
+
+fn info(record: Record) -> Result<LockInfo, LockError> {
+    let Record { key, id, fence, acquired_at, expires_at } = record;
+    Ok(LockInfo::new(key, id, time(acquired_at)?, time(expires_at)?, Fence::new(fence)?))
+}
+
+fn time(millis: u64) -> Result<Timestamp, LockError> {
+    Timestamp::from_millis(millis)
+}
+
+fn reason(is_expired: bool) -> NotHeld {
+    if is_expired { NotHeld::Expired } else { NotHeld::NotFound }
+}
+
+fn in_doubt(error: LockError, lost: Option<&LockError>) -> LockError {
+    if lost.is_some() { error.with_unknown_outcome() } else { error }
+}
+
+fn unavailable() -> LockError {
+    LockError::new(ErrorCode::ServiceUnavailable, "the connection was lost")
+}
+
+fn unintelligible() -> LockError {
+    LockError::internal("an answer to another question")
+}

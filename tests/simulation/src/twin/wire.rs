@@ -1,0 +1,131 @@
+//! The way to the store: over the simulated network, or without one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use syncguard_core::{ErrorCode, LockError};
+use syncguard_history::Random;
+use tokio::time::{Instant, timeout_at};
+
+use super::unavailable;
+use crate::hub::{EPOCH, MILLI, Net, Outcome, SECOND};
+use crate::protocol::{Reply, Request};
+use crate::store::Server;
+
+/// A process's way to the store.
+pub(crate) struct Wire {
+    way: Way,
+    /// Whether the server is told of calls that nobody waits for any more.
+    pub(super) cancels: bool,
+}
+
+enum Way {
+    Net {
+        net: Net,
+        member: usize,
+        /// When the process's clock was made, by both clocks.
+        started: (Instant, u64),
+        skew: Mutex<Skew>,
+    },
+    /// A server that carries out at once what it is asked, on the machine's time.
+    Direct(Arc<Mutex<(Server, Random)>>),
+}
+
+/// By how much a process's clock of the wall is off. It is set now and then.
+struct Skew {
+    random: Random,
+    millis: u64,
+    until: u64,
+}
+
+/// How far a clock can be off, in milliseconds, in both directions.
+pub(crate) const MOST_SKEWED: u64 = 200;
+
+impl Wire {
+    pub(super) fn new(net: Net, member: usize, at: u64) -> Self {
+        let random = Random::new(net.hub().random.number());
+        let skew = Mutex::new(Skew { random, millis: MOST_SKEWED, until: 0 });
+        let started = (Instant::now(), at);
+        Self { way: Way::Net { net, member, started, skew }, cancels: false }
+    }
+
+    pub(super) fn direct(server: Server) -> Self {
+        let server = Arc::new(Mutex::new((server, Random::new(1))));
+        Self { way: Way::Direct(server), cancels: false }
+    }
+
+    /// What the process's clock of the wall shows, in milliseconds.
+    pub(super) fn wall(&self) -> u64 {
+        let Way::Net { started, skew, .. } = &self.way else { return machine() };
+        let now = time_of(*started);
+        let mut skew = skew.lock().unwrap_or_else(PoisonError::into_inner);
+        if skew.until <= now {
+            skew.millis = skew.random.below(2 * MOST_SKEWED + 1);
+            skew.until = now + 200 * MILLI + skew.random.below(2 * SECOND);
+        }
+        EPOCH + now / MILLI + skew.millis - MOST_SKEWED
+    }
+
+    /// A request and its answer, until then; and whether it may have been carried out more than once.
+    pub(super) async fn once(
+        &self,
+        request: Request,
+        until: Instant,
+    ) -> Result<(Reply, bool), LockError> {
+        let (net, member, started) = match &self.way {
+            Way::Net { net, member, started, .. } => (net, *member, *started),
+            Way::Direct(server) => return Ok((carry_out(server, &request), false)),
+        };
+        let is_write = request.is_write();
+        let in_doubt =
+            |error: LockError| if is_write { error.with_unknown_outcome() } else { error };
+        let (ticket, answer) = net.send(member, time_of(started), request);
+        match timeout_at(until, answer).await {
+            Ok(Ok(Outcome::Answered(Reply::Cancelled, _))) => {
+                Err(LockError::new(ErrorCode::NetworkTimeout, "the server has cancelled it"))
+            }
+            Ok(Ok(Outcome::Answered(reply, is_doubled))) => Ok((reply, is_doubled)),
+            Ok(Ok(Outcome::Refused)) => Err(unavailable()),
+            Ok(Ok(Outcome::Cut) | Err(_)) => Err(in_doubt(unavailable())),
+            Err(_) => {
+                if self.cancels {
+                    net.cancel(member, time_of(started), ticket.call);
+                }
+                Err(in_doubt(LockError::new(ErrorCode::NetworkTimeout, "no answer")))
+            }
+        }
+    }
+
+    /// A read.
+    pub(super) async fn ask(&self, request: Request, until: Instant) -> Result<Reply, LockError> {
+        Ok(self.once(request, until).await?.0)
+    }
+}
+
+fn time_of((started, at): (Instant, u64)) -> u64 {
+    let passed = started.elapsed().as_micros();
+    at + u64::try_from(passed).unwrap_or(u64::MAX)
+}
+
+fn machine() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// To its end: nobody else is there to be waited for.
+fn carry_out(server: &Mutex<(Server, Random)>, request: &Request) -> Reply {
+    let mut locked = server.lock().unwrap_or_else(PoisonError::into_inner);
+    let (server, random) = &mut *locked;
+    let Some(statement) = server.begins(0, 0, request.clone()) else {
+        return server.carry_out(machine(), request).0;
+    };
+    loop {
+        let (pause, done, _) = server.goes(statement, machine(), random);
+        if let Some((_, _, reply)) = done.replies.into_iter().next() {
+            return reply;
+        }
+        if pause.is_none() {
+            return Reply::Cancelled;
+        }
+    }
+}

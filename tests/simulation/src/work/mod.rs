@@ -1,0 +1,128 @@
+//! What a member of the fleet does: everything that the library offers.
+
+mod flawed;
+mod plain;
+mod recipes;
+mod waiting;
+
+use std::time::Duration;
+
+use syncguard_core::{CancellationToken, Fence, LockError};
+use syncguard_history::{Answer, Call, Random, Recorder, Recording};
+use tokio::time::sleep;
+
+use crate::flaw::Flaw;
+use crate::line::Line;
+use crate::protocol::{Reply, Request};
+use crate::registers::Registers;
+use crate::twin::Twin;
+
+/// How long locks live.
+pub(crate) const TTL: Duration = Duration::from_millis(600);
+/// The longest that one is asked to live.
+pub(crate) const LONGEST: Duration = Duration::from_millis(3600);
+/// How many permits the semaphore has.
+pub(crate) const PERMITS: u32 = 3;
+pub(crate) const SEMAPHORE: &str = "semaphore";
+
+type Backend = Recording<Line<Twin>>;
+
+/// One of a member's tasks.
+pub(crate) struct Worker {
+    pub(crate) backend: Backend,
+    pub(crate) twin: Twin,
+    pub(crate) recorder: Recorder,
+    pub(crate) random: Random,
+    pub(crate) keys: usize,
+    pub(crate) member: usize,
+    pub(crate) flaw: Option<Flaw>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Worker {
+    /// Works until the token fires, and then finishes what it has begun. Errors are on the record; here they
+    /// only mean that a turn is over.
+    pub(crate) async fn work(mut self) {
+        while !self.stop.is_cancelled() {
+            let _ = self.turn().await;
+            let pause = self.random.millis(0, 4);
+            sleep(pause).await;
+        }
+    }
+
+    async fn turn(&mut self) -> Result<(), LockError> {
+        if self.member == 0 && self.flaw == Some(Flaw::DeafLeader) && self.random.percent(20) {
+            return self.lead_deaf().await;
+        }
+        if self.flaw == Some(Flaw::StaleGrant) && self.random.percent(20) {
+            return self.trust_anything().await;
+        }
+        if is_spared(self.member, self.flaw) && self.random.percent(self.forsakes()) {
+            return self.forsaken().await;
+        }
+        let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
+        let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(10);
+        // The names of keys are few, so that members meet.
+        let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
+        let key = Registers::name(number);
+        match self.random.below(1000) {
+            _ if is_overslept => self.overslept(number, key).await,
+            _ if is_undecided => self.undecided(number, key).await,
+            0..520 => self.brief(number, key).await,
+            520..800 => self.by_hand(number, key).await,
+            800..804 => self.long(number, key).await,
+            804..806 => self.overslept(number, key).await,
+            806..811 => self.undecided(number, key).await,
+            811..825 => self.curious(key).await,
+            825..885 => self.patient(number, key).await,
+            885..915 => self.impatient(key).await,
+            915..950 => self.permit().await,
+            950..980 => self.several().await,
+            980..985 => self.lead().await,
+            _ => self.once_a_period().await,
+        }
+    }
+
+    /// How many of a hundred locks are forsaken, by whoever does so.
+    fn forsakes(&self) -> u64 {
+        // Those flaws show only there.
+        if self.flaw.is_some_and(Flaw::leaves_orphans) { 20 } else { 2 }
+    }
+}
+
+/// Whether a member is never killed: what it leaves behind, the library was to clear away.
+pub(crate) fn is_spared(member: usize, flaw: Option<Flaw>) -> bool {
+    member == 0 || flaw.is_some_and(Flaw::leaves_orphans)
+}
+
+/// Reads, takes its time, and writes one more.
+async fn increment(
+    twin: &Twin,
+    recorder: &Recorder,
+    register: usize,
+    fence: Fence,
+    pause: Duration,
+) {
+    let (name, fence) = (Registers::name(register), fence.get());
+    let claim = Request::Claim { register, fence };
+    let pending = recorder.call(Call::Claim { register: name.clone(), fence });
+    let value = match twin.ask_register(claim).await {
+        Ok(Reply::Claimed { value }) => {
+            pending.answer(Answer::Claimed { value });
+            value + 1
+        }
+        Ok(_) => return pending.answer(Answer::Rejected),
+        Err(error) => return pending.answer(failed(&error)),
+    };
+    sleep(pause).await;
+    let pending = recorder.call(Call::Write { register: name, fence, value });
+    pending.answer(match twin.ask_register(Request::Write { register, fence, value }).await {
+        Ok(Reply::Written) => Answer::Written,
+        Ok(_) => Answer::Rejected,
+        Err(error) => failed(&error),
+    });
+}
+
+fn failed(error: &LockError) -> Answer {
+    Answer::Failed { code: error.code().to_string(), unknown: true }
+}

@@ -1,0 +1,119 @@
+//! Locking as most programs do it, and as few should.
+
+use std::time::Duration;
+
+use syncguard_core::{
+    AcquireRequest, AcquireResult, AcquisitionOptions, AutoExtend, ExtendRequest, IsLockedRequest,
+    LockBackend as _, LockConfig, LockError, LookupRequest, ReleaseRequest, TIME_TOLERANCE,
+    acquire, lock,
+};
+
+use tokio::time::sleep;
+
+use super::{LONGEST, TTL, Worker, increment};
+
+impl Worker {
+    /// As most programs do it.
+    pub(super) async fn brief(&mut self, number: usize, key: String) -> Result<(), LockError> {
+        let pause = self.random.millis(0, 3);
+        let patient = AcquisitionOptions::new()
+            .with_max_retries(8)
+            .with_retry_delay(Duration::from_millis(20))
+            .with_timeout(Duration::from_secs(1));
+        let config = LockConfig::new(key).with_ttl(TTL).with_acquisition(patient);
+        let (twin, recorder) = (&self.twin, &self.recorder);
+        lock(&self.backend, config, async |held| {
+            increment(twin, recorder, number, held.fence(), pause).await;
+        })
+        .await
+    }
+
+    /// Operation by operation, with an extend in between, and once too often in the end.
+    pub(super) async fn by_hand(&mut self, number: usize, key: String) -> Result<(), LockError> {
+        let request = AcquireRequest::new(key, TTL)?;
+        let lock_id = request.lock_id;
+        let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
+            return Ok(());
+        };
+        let pause = self.random.millis(0, 3);
+        increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
+        if self.random.percent(50) {
+            // Longer or shorter than what is left.
+            let ttl = TTL * (1 + u32::from(self.random.percent(50))) / 2;
+            let _ = self.backend.extend(ExtendRequest::new(lock_id, ttl)?).await?;
+        }
+        if self.random.percent(20) {
+            let _ = self.backend.lookup(LookupRequest::by_lock_id(lock_id)).await?;
+        }
+        let _ = self.backend.release(ReleaseRequest::new(lock_id)).await?;
+        if self.random.percent(20) {
+            let _ = self.backend.extend(ExtendRequest::new(lock_id, TTL)?).await?;
+        }
+        if self.random.percent(20) {
+            let _ = self.backend.release(ReleaseRequest::new(lock_id)).await?;
+        }
+        Ok(())
+    }
+
+    /// Longer than the TTL, kept alive.
+    pub(super) async fn long(&mut self, number: usize, key: String) -> Result<(), LockError> {
+        let config = LockConfig::new(key)
+            .with_ttl(TTL)
+            .with_acquisition(AcquisitionOptions::new().with_max_retries(1))
+            .with_auto_extend(AutoExtend::new());
+        let guard = acquire(&self.backend, config).await?;
+        tokio::select! {
+            biased;
+            () = increment(&self.twin, &self.recorder, number, guard.fence(), TTL * 5 / 4) => {}
+            _ = guard.lost() => {}
+        }
+        let _ = guard.release().await?;
+        Ok(())
+    }
+
+    /// About as long as TTL and tolerance or longer, without a look at either: what fences are for.
+    pub(super) async fn overslept(&mut self, number: usize, key: String) -> Result<(), LockError> {
+        let request = AcquireRequest::new(key, TTL)?;
+        let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
+            return Ok(());
+        };
+        // Some to the very end, when others come for it.
+        let late = if self.random.percent(50) { 10 } else { 400 };
+        let pause = (TTL + TIME_TOLERANCE).saturating_sub(self.random.millis(0, 30))
+            + self.random.millis(0, late);
+        increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
+        let extend = ExtendRequest::new(lock.lock_id, TTL)?;
+        if self.backend.extend(extend).await?.is_extended() {
+            sleep(self.random.millis(0, 100)).await;
+        }
+        let _ = self.backend.release(ReleaseRequest::new(lock.lock_id)).await?;
+        Ok(())
+    }
+
+    /// Not for long, and then for long after all, also where the first word was not answered: what an extend
+    /// that comes late could undo.
+    pub(super) async fn undecided(&mut self, number: usize, key: String) -> Result<(), LockError> {
+        let config = LockConfig::new(key)
+            .with_ttl(TTL)
+            .with_acquisition(AcquisitionOptions::new().with_max_retries(1));
+        let mut guard = acquire(&self.backend, config).await?;
+        let _ = guard.extend(TTL / 4).await;
+        if guard.extend(LONGEST).await?.is_extended() {
+            let pause = TTL * 4 + self.random.millis(0, 500);
+            tokio::select! {
+                biased;
+                () = increment(&self.twin, &self.recorder, number, guard.fence(), pause) => {}
+                _ = guard.lost() => {}
+            }
+        }
+        let _ = guard.release().await?;
+        Ok(())
+    }
+
+    /// Only looks.
+    pub(super) async fn curious(&mut self, key: String) -> Result<(), LockError> {
+        self.backend.is_locked(IsLockedRequest::new(key.as_str())?).await?;
+        self.backend.lookup(LookupRequest::by_key(key)?).await?;
+        Ok(())
+    }
+}
