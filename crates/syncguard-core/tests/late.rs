@@ -67,6 +67,24 @@ async fn a_late_extend_never_shortens_what_a_later_one_promised() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_extend_changes_nothing_though_the_expiry_that_it_knows_came_back() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(60_000)).await.unwrap();
+    let first = guard.expires_at();
+    line.behaviour.extend.lock().unwrap().before = ms(500);
+    assert!(timeout(ms(0), guard.extend(ms(3_000))).await.is_err());
+
+    // In the same millisecond, so that the expiry is the same again.
+    line.behaviour.extend.lock().unwrap().before = ms(0);
+    assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
+    assert_ne!(guard.expires_at(), first);
+    // The first one lands.
+    sleep(ms(1_000)).await;
+    assert!(guard.valid_for() > ms(58_000));
+    assert!(kept_for(&line, &guard).await >= guard.valid_for());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_extend_that_came_first_is_extended_in_turn() {
     let line = Line::new();
     let mut guard = acquire(&line, config(60_000)).await.unwrap();

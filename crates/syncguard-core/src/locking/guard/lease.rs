@@ -27,6 +27,8 @@ pub(crate) struct Lease<B: LockBackend> {
     pub(crate) spawner: Spawner,
     /// The longest TTL that was asked for.
     longest: Ttl,
+    /// The expiries that extends without an answer apply to, as long as they may still arrive.
+    unanswered: Vec<Timestamp>,
     /// `None` once the release has it, and for a lock that nobody waits behind.
     tenure: Option<Tenure>,
     /// For a lock that stays for a minimum time.
@@ -42,8 +44,19 @@ impl<B: LockBackend> Lease<B> {
         spawner: Spawner,
         tenure: Option<Tenure>,
     ) -> Self {
-        let (longest, keep, is_released) = (ttl, None, false);
-        Self { backend, key, lock_id, ttl, disposal, spawner, longest, tenure, keep, is_released }
+        Self {
+            backend,
+            key,
+            lock_id,
+            ttl,
+            disposal,
+            spawner,
+            longest: ttl,
+            unanswered: Vec::new(),
+            tenure,
+            keep: None,
+            is_released: false,
+        }
     }
 
     /// Keeps the lock for a minimum time.
@@ -62,27 +75,39 @@ impl<B: LockBackend> Lease<B> {
     ///
     /// An extend applies only to the expiry that was last heard of. So one that was given up and
     /// arrives late changes nothing, once a later one has been confirmed. Where the earlier one came
-    /// first, the store says so, and the expiry that it set is extended instead.
+    /// first, the store says so, and the expiry that it set is extended instead. And if the lock has come to
+    /// an expiry again that such a one applies to, to the millisecond, it is extended once more.
     pub(crate) async fn extend(
         &mut self,
         ttl: Ttl,
         validity: &Validity,
     ) -> Result<ExtendResult, LockError> {
         const TRIES: u32 = 4;
+        const TICK: Duration = Duration::from_millis(1);
         self.longest = self.longest.max(ttl);
         for _ in 0..TRIES {
             let until = Instant::now() + ttl.as_duration();
             validity.extending(until);
+            let expected = validity.expires_at();
+            let is_new = self.is_sent(expected);
             let request = ExtendRequest {
                 lock_id: self.lock_id,
                 key_hint: Some(self.key.clone()),
                 ttl,
-                expected_expiry: Some(validity.expires_at()),
+                expected_expiry: Some(expected),
                 cancellation: None,
             };
             // Boxed: it lives for a moment, and a driver's future would swell every guard's.
             let result = Box::pin(self.backend.extend(request)).await?;
+            if is_new {
+                self.unanswered.pop();
+            }
             match result {
+                ExtendResult::Extended { expires_at } if self.unanswered.contains(&expires_at) => {
+                    self.told(expires_at);
+                    validity.told(expires_at);
+                    rt::sleep_until(rt::after(TICK)).await;
+                }
                 ExtendResult::Extended { expires_at } => {
                     self.told(expires_at);
                     let renewed = validity.renewed(until, expires_at);
@@ -110,6 +135,20 @@ impl<B: LockBackend> Lease<B> {
             ErrorCode::ServiceUnavailable,
             "somebody else keeps extending the lock with this id",
         ))
+    }
+
+    /// An extend that applies to this expiry is sent. Whether none was that has no answer.
+    fn is_sent(&mut self, expected: Timestamp) -> bool {
+        /// More than can be on their way at a time.
+        const MOST: usize = 32;
+        if self.unanswered.contains(&expected) {
+            return false;
+        }
+        if self.unanswered.len() == MOST {
+            self.unanswered.remove(0);
+        }
+        self.unanswered.push(expected);
+        true
     }
 
     /// Releases the lock within the dispose timeout, or lets it go when its minimum hold is over. What fails
