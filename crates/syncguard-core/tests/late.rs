@@ -92,6 +92,8 @@ async fn a_late_extend_that_came_first_is_extended_in_turn() {
     guard.extend(ms(3_000)).await.unwrap_err();
     line.behaviour.extend.lock().unwrap().reply_lost = false;
     let extends = line.behaviour.extends.load(Ordering::Relaxed);
+    // Later, so that the expiry is a new one.
+    sleep(ms(1)).await;
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
     assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), extends + 2, "told, and again");
     assert_eq!(guard.valid_for(), ms(60_000));
