@@ -40,7 +40,7 @@ pub(crate) enum Again {
     No,
     /// A document changed between our read and our commit; nothing was written.
     Conflict,
-    /// The connection broke. A new one may be had at once.
+    /// The connection broke, or the call was cut off. A new one may be had at once.
     Disconnected,
 }
 
@@ -116,10 +116,10 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let again = match (conflict, cause, server) {
         (true, ..) => Again::Conflict,
         (_, Cause::NotConnected, _)
-        | (_, Cause::Server | Cause::Transport, Code::Unavailable)
-        | (_, Cause::Transport, Code::Unknown | Code::Cancelled | Code::Internal) => {
-            Again::Disconnected
-        }
+        // A call that is cut off without an end of the connection is told by a status alone. It was not given
+        // up here: whoever gives it up does not hear of it.
+        | (_, Cause::Server | Cause::Transport, Code::Unavailable | Code::Cancelled)
+        | (_, Cause::Transport, Code::Unknown | Code::Internal) => Again::Disconnected,
         _ => Again::No,
     };
     let sent = !matches!(cause, Cause::NoCredentials { .. } | Cause::NotConnected);
@@ -257,7 +257,14 @@ mod tests {
     fn every_code_is_what_the_table_says() {
         use Again::{Conflict, Disconnected, No};
         let rows = [
-            (Code::Cancelled, ServiceUnavailable, No, ServiceUnavailable, No, true),
+            (
+                Code::Cancelled,
+                ServiceUnavailable,
+                Disconnected,
+                ServiceUnavailable,
+                Disconnected,
+                true,
+            ),
             (Code::Unknown, ServiceUnavailable, No, ServiceUnavailable, No, true),
             (Code::InvalidArgument, InvalidArgument, No, InvalidArgument, No, false),
             (Code::DeadlineExceeded, NetworkTimeout, No, NetworkTimeout, No, true),
