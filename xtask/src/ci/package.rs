@@ -84,7 +84,8 @@ fn unpack(packages: &[Package], into: &Path) -> Result<()> {
     for package in packages {
         let packed = target().join("package").join(folder(package) + ".crate");
         let mut tar = Command::new("tar");
-        output(tar.arg("-xzf").arg(packed).arg("-C").arg(into))?;
+        // Files as old as the package says would be taken for those of an earlier run.
+        output(tar.arg("-xzmf").arg(packed).arg("-C").arg(into))?;
     }
     Ok(())
 }
