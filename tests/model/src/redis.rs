@@ -146,9 +146,7 @@ impl Store for Redis {
     }
 
     fn tick_known(known: &mut Ticks, rules: &Rules) {
-        if *known != NOTHING {
-            *known = (*known - 1).max(rules.expired());
-        }
+        tick_known(known, rules);
     }
 
     fn tick_at((): &mut (), _: &Rules) {}
@@ -234,3 +232,10 @@ impl Store for Redis {
 
 /// A release states no expiry.
 pub(crate) const NOTHING: Ticks = Ticks::MIN;
+
+/// An expiry that a client knows, a tick later.
+pub(crate) fn tick_known(known: &mut Ticks, rules: &Rules) {
+    if *known != NOTHING {
+        *known = (*known - 1).max(rules.expired());
+    }
+}

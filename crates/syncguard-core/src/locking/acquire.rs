@@ -184,7 +184,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     async fn without_waiting(&self, waiting: &mut Waiting<'_>) -> Result<LockGuard<B>, LockError> {
         let options = &self.policy.acquisition;
         let mut answers = Answers::default();
-        let tried = rt::until(rt::after(options.timeout), self.now_or_never(waiting));
+        let tried = rt::within(options.timeout, self.now_or_never(waiting));
         match tried.await.transpose()? {
             Some(Tried::Granted(guard)) => return Ok(guard),
             Some(Tried::Locked(_)) => {}

@@ -18,7 +18,7 @@ mod ours;
 mod settle;
 mod typescript;
 
-use crate::redis::NOTHING;
+use crate::redis::{NOTHING, tick_known};
 use crate::rules::{Flaw, Rules, Ticks};
 use crate::world::{
     Again, Answer, Asks, Broken, CLIENTS, Client, Owner, Request, Store, Which, World,
@@ -197,9 +197,7 @@ impl Store for Postgres {
     }
 
     fn tick_known(known: &mut Ticks, rules: &Rules) {
-        if *known != NOTHING {
-            *known = (*known - 1).max(rules.expired());
-        }
+        tick_known(known, rules);
     }
 
     fn tick_at(at: &mut At, rules: &Rules) {

@@ -171,10 +171,7 @@ impl Line {
 
     /// The store has answered that somebody else has the lock, which may have been free a moment ago.
     pub(super) fn refused(&mut self, ticket: Ticket, now: Instant, was_race: bool, is_deaf: bool) {
-        self.is_silent = false;
-        if self.holder.is_none() {
-            self.pace.lost(now, was_race, is_deaf);
-        }
+        self.others_have_it(now, was_race, is_deaf);
         let asked = self.first_if(ticket).and_then(|first| first.asked.take());
         if let Some(asked) = asked {
             let took = now.saturating_duration_since(asked);
@@ -184,9 +181,13 @@ impl Line {
 
     /// Others were faster, as a look has shown.
     pub(super) fn was_outrun(&mut self, now: Instant) {
+        self.others_have_it(now, true, false);
+    }
+
+    fn others_have_it(&mut self, now: Instant, was_race: bool, is_deaf: bool) {
         self.is_silent = false;
         if self.holder.is_none() {
-            self.pace.lost(now, true, false);
+            self.pace.lost(now, was_race, is_deaf);
         }
     }
 
