@@ -221,15 +221,9 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                             next = Next::Wait(Some(until));
                             continue;
                         }
-                        let range = self.place.hold_back(Instant::now());
-                        let pause = random_in(&range);
-                        self.hold_back(pause).await?;
-                        // Whoever comes early is probably the first: it asks without a look.
-                        let is_early = pause <= range.end / 4;
-                        let is_free = is_early
-                            || self.is_listening()
-                            || !Box::pin(self.listens_to_a_held_lock()).await?;
-                        if is_free || self.is_deaf {
+                        let hold_back = self.place.hold_back(Instant::now());
+                        self.hold_back(random_in(&hold_back.range)).await?;
+                        if self.stays_free(hold_back.looks).await? || self.is_deaf {
                             break;
                         }
                         self.place.was_outrun(Instant::now());
@@ -325,9 +319,20 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         self.woken.is_some_and(|woken| woken != Woken::Poll)
     }
 
-    /// Whether others may have been woken by the same.
+    /// Whether something said that the lock may be free, and others may have been woken by it.
     fn was_race(&self) -> bool {
         matches!(self.woken, Some(Woken::Bell | Woken::Signal))
+    }
+
+    /// Whether no look finds the lock held. Where it still listens, it asks without a look.
+    async fn stays_free(&mut self, looks: u32) -> Result<bool, LockError> {
+        let looks = if self.is_listening() { 0 } else { looks };
+        for _ in 0..looks {
+            if Box::pin(self.listens_to_a_held_lock()).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Until when a guard of this process has the lock, at the most. Its end rings the bell; what is

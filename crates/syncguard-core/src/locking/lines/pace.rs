@@ -12,6 +12,8 @@ pub(super) struct Pace {
     is_alone: bool,
     /// Since when this process hands the key on to itself.
     since: Option<Instant>,
+    /// Whether it has let others go first since it got the key last.
+    has_stepped_back: bool,
     /// When another process had the key.
     rival: Option<Instant>,
     /// When this process had the key last, or began to wait for it.
@@ -20,18 +22,37 @@ pub(super) struct Pace {
     turn: Duration,
     /// Whether nobody hears of releases, so that others only look from time to time.
     is_deaf: bool,
-    hold_back: Duration,
+    /// Whether others have taken the key when this process wanted it, so that they may do so again.
+    is_contested: bool,
     /// Until when those have the key who found it in a gap, as long as they use it.
     guests_until: Option<Instant>,
 }
 
+/// What to do after a signal, before the store is asked for the lock.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::locking) struct HoldBack {
+    /// How long to wait: a random time in this range.
+    pub(in crate::locking) range: Range<Duration>,
+    /// How often to look whether the lock is free after that.
+    pub(in crate::locking) looks: u32,
+}
+
 impl Pace {
     /// For so long a process hands a key on to itself before it lets others go first.
-    const TURN: Duration = Duration::from_millis(22);
+    const TURN: Duration = Duration::from_millis(16);
+    /// The same while it knows of no others.
+    const TURN_ALONE: Duration = Duration::from_millis(50);
     /// How long a process holds back after a signal at the most.
     const LONGEST: Duration = Duration::from_millis(2);
-    /// The same after the first race that it has lost.
+    /// What timers count in.
+    const TICK: Duration = Duration::from_millis(1);
+    /// How long it lets others go first that it knows nothing of, at the most.
     const SHORTEST: Duration = Duration::from_micros(500);
+    /// Whoever has gone without the key for so many turns is probably the next one: when a turn is over, it does
+    /// not look before it asks.
+    const NEXT: f64 = 2.5;
+    /// Whoever has gone without the key for so many turns does not hold back.
+    const OVERDUE: f64 = 4.0;
     /// For how long others are reckoned with that were noticed.
     const MEMORY: Duration = Duration::from_secs(1);
     /// The same three where nobody hears of releases: others have to look while the key is free.
@@ -40,50 +61,67 @@ impl Pace {
     const DEAF_MEMORY: Duration = Duration::from_secs(5);
 
     pub(super) fn new(is_alone: bool) -> Self {
-        let (since, rival, had, is_deaf) = (None, None, None, false);
-        let (turn, hold_back, guests_until) = (Self::TURN, Duration::ZERO, None);
-        Self { is_alone, since, rival, had, turn, is_deaf, hold_back, guests_until }
+        Self {
+            is_alone,
+            since: None,
+            has_stepped_back: false,
+            rival: None,
+            had: None,
+            turn: Self::TURN,
+            is_deaf: false,
+            is_contested: false,
+            guests_until: None,
+        }
     }
 
     /// Another process has the lock. After a race it was faster.
     pub(super) fn lost(&mut self, now: Instant, was_race: bool, is_deaf: bool) {
         if let Some(since) = self.since.take() {
-            let turn = now.saturating_duration_since(since);
+            let stepped_back = Self::LONGEST + Self::TICK;
+            let turn = now.saturating_duration_since(since).saturating_sub(stepped_back);
             self.turn = turn.clamp(Self::TURN, Self::MEMORY);
+            self.had = Some(now);
         }
         self.is_deaf = is_deaf;
         if !self.has_rivals(now) {
             self.had = Some(now);
+            self.is_contested = false;
         }
         self.rival = Some(now);
-        if was_race {
-            self.hold_back = (self.hold_back * 2).clamp(Self::SHORTEST, Self::LONGEST);
-        }
+        self.is_contested |= was_race;
     }
 
     /// A guard of this process has got the lock.
     pub(super) fn won(&mut self, now: Instant) {
         self.had = Some(now);
-        if self.since.is_none() || self.has_had_its_turn(now) {
+        if self.since.is_none() || self.has_stepped_back {
             self.since = Some(now);
+            self.has_stepped_back = false;
         }
     }
 
     /// Whether others are to go first, and for how long. Where there are others, it is longer than
     /// they hold back.
-    pub(super) fn step_back(&self, now: Instant) -> Option<Range<Duration>> {
-        let pause = if self.is_deaf && self.has_rivals(now) {
+    pub(super) fn step_back(&mut self, now: Instant) -> Option<Range<Duration>> {
+        if self.is_alone || !self.has_had_its_turn(now) {
+            return None;
+        }
+        self.has_stepped_back = true;
+        Some(if self.is_deaf && self.has_rivals(now) {
             Self::DEAF_PAUSE
         } else if self.has_rivals(now) {
-            Self::LONGEST..Self::LONGEST + Duration::from_millis(2)
+            Self::LONGEST + Self::TICK..Self::LONGEST + Self::TICK * 3
         } else {
             Duration::ZERO..Self::SHORTEST
-        };
-        (self.has_had_its_turn(now) && !self.is_alone).then_some(pause)
+        })
     }
 
     fn has_had_its_turn(&self, now: Instant) -> bool {
-        let turn = if self.is_deaf { Self::DEAF_TURN } else { Self::TURN };
+        let turn = match self.has_rivals(now) {
+            _ if self.is_deaf => Self::DEAF_TURN,
+            true => Self::TURN,
+            false => Self::TURN_ALONE,
+        };
         self.since.is_some_and(|since| since + turn <= now)
     }
 
@@ -92,24 +130,134 @@ impl Pace {
         self.guests_until = Some(until);
     }
 
-    /// How long to hold back after a signal, which others have heard as well: the less, the longer this
-    /// process has gone without the key. Guests, who hear nothing, go first whenever one of them is there.
-    pub(super) fn hold_back(&mut self, now: Instant) -> Range<Duration> {
+    /// What to do after a signal, which others have heard as well: the longer ago this process has had the key,
+    /// the less it holds back, so that processes follow each other. Guests, who hear nothing, go first whenever
+    /// one of them is there.
+    pub(super) fn hold_back(&self, now: Instant) -> HoldBack {
         if self.guests_until.is_some_and(|until| now < until) {
-            return Self::LONGEST..Self::LONGEST + Duration::from_millis(1);
+            return HoldBack { range: Self::LONGEST..Self::LONGEST + Self::TICK, looks: 1 };
         }
         if !self.has_rivals(now) {
-            self.hold_back = Duration::ZERO;
+            return HoldBack::default();
         }
-        let gone_without = self.had.map(|had| now.saturating_duration_since(had));
-        let turns = gone_without.unwrap_or_default().as_millis() / self.turn.as_millis().max(1);
-        // As many turns as others may have had without it being left out.
-        let shorter = u32::try_from(turns).unwrap_or(u32::MAX).saturating_sub(2).clamp(1, 8);
-        Duration::ZERO..self.hold_back / shorter
+        if !self.is_contested {
+            return HoldBack { range: Duration::ZERO..Self::SHORTEST, looks: 1 };
+        }
+        let gone_without =
+            self.had.map_or(Duration::ZERO, |had| now.saturating_duration_since(had));
+        let turns = gone_without.div_duration_f64(self.turn).max(1.0);
+        // Whoever has had it for a whole turn steps back.
+        let is_turn_over = self.rival.is_none_or(|rival| rival + Self::TURN <= now);
+        let longest = Self::LONGEST.mul_f64((2.0 - 2.0 * turns).exp2());
+        let held_back = longest * 3 / 4..longest;
+        let at_once = Range::default();
+        // Between two turns of one line, the key is free for less than two looks.
+        let (range, looks) = match is_turn_over {
+            true if turns >= Self::OVERDUE => (at_once, 0),
+            true if turns >= Self::NEXT => (held_back, 0),
+            true => (held_back, 1),
+            false if turns >= Self::OVERDUE => (at_once, 1),
+            false if turns >= Self::NEXT => (at_once, 2),
+            false => (held_back, 2),
+        };
+        HoldBack { range, looks }
     }
 
     fn has_rivals(&self, now: Instant) -> bool {
         let memory = if self.is_deaf { Self::DEAF_MEMORY } else { Self::MEMORY };
         self.rival.is_some_and(|rival| now < rival + memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that has had its turn, and then lost the key to others who hand it on in races.
+    fn outrun(now: Instant) -> Pace {
+        let mut pace = Pace::new(false);
+        pace.won(now);
+        pace.lost(now, true, false);
+        pace
+    }
+
+    #[test]
+    fn whoever_has_gone_without_the_key_for_longer_goes_first() {
+        let start = Instant::now();
+        let after = |turns: u32| {
+            let mut pace = outrun(start);
+            let now = start + Pace::TURN * turns;
+            // It has just looked: a turn is going on.
+            pace.lost(now, true, false);
+            pace.hold_back(now)
+        };
+        let [one, two, three, four] = [after(1), after(2), after(3), after(4)];
+        assert_eq!(one.range.end, Pace::LONGEST);
+        assert!(two.range.end < one.range.start, "{two:?} before {one:?}");
+        assert!(three.range.is_empty() && four.range.is_empty(), "{three:?} and {four:?}");
+        assert_eq!([one.looks, two.looks, three.looks, four.looks], [2, 2, 2, 1]);
+    }
+
+    #[test]
+    fn after_a_whole_turn_the_next_one_asks_without_a_look() {
+        let start = Instant::now();
+        let after = |turns: u32| {
+            let mut pace = outrun(start);
+            let now = start + Pace::TURN * turns;
+            pace.lost(start + Pace::TURN * (turns - 1), true, false);
+            pace.hold_back(now)
+        };
+        assert_eq!([1, 2, 3, 4].map(|turns| after(turns).looks), [1, 1, 0, 0]);
+        assert!(after(4).range.is_empty());
+        // Two that have waited for longer than the next one do not meet it.
+        assert!(!after(3).range.is_empty());
+    }
+
+    #[test]
+    fn nobody_holds_back_for_others_that_it_knows_nothing_of() {
+        let start = Instant::now();
+        let pace = Pace::new(false);
+        assert_eq!(pace.hold_back(start), HoldBack::default());
+        let pace = outrun(start);
+        assert_ne!(pace.hold_back(start), HoldBack::default());
+        assert_eq!(pace.hold_back(start + Pace::MEMORY), HoldBack::default());
+        // Refused once, and not in a race: nobody is known to want the key as well.
+        let mut pace = Pace::new(false);
+        pace.lost(start, false, false);
+        let hold_back = pace.hold_back(start);
+        assert!(hold_back.range.end <= Pace::SHORTEST && hold_back.looks == 1, "{hold_back:?}");
+    }
+
+    #[test]
+    fn a_turn_ends_also_if_its_time_is_over_while_the_store_is_asked() {
+        let start = Instant::now();
+        let mut pace = outrun(start);
+        pace.won(start);
+        let before = start + Pace::TURN * 9 / 10;
+        assert!(pace.step_back(before).is_none());
+        pace.won(start + Pace::TURN);
+        let after = start + Pace::TURN + Duration::from_millis(1);
+        assert!(pace.step_back(after).is_some());
+        // Nobody else has come: it is its turn again.
+        pace.won(after);
+        assert!(pace.step_back(after + Pace::TURN / 2).is_none());
+        assert!(pace.step_back(after + Pace::TURN).is_some());
+    }
+
+    #[test]
+    fn others_that_are_known_are_given_longer_than_they_hold_back() {
+        let start = Instant::now();
+        let mut pace = Pace::new(false);
+        pace.won(start);
+        assert!(pace.step_back(start + Pace::TURN).is_none());
+        let unknown = pace.step_back(start + Pace::TURN_ALONE);
+        assert_eq!(unknown.map(|range| range.end), Some(Pace::SHORTEST));
+        let mut pace = outrun(start);
+        pace.won(start);
+        let known = pace.step_back(start + Pace::TURN);
+        assert!(known.is_some_and(|range| range.start > Pace::LONGEST));
+        let mut alone = Pace::new(true);
+        alone.won(start);
+        assert!(alone.step_back(start + Pace::TURN_ALONE).is_none());
     }
 }

@@ -1,6 +1,5 @@
 //! A place in a line.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::all::Lines;
 use super::line::{Line, Ticket, Turn};
+use super::pace::HoldBack;
 use super::tenure::Tenure;
 use crate::rt::Instant;
 use crate::{Key, KeyWatch};
@@ -84,8 +84,8 @@ impl Place {
         self.lines.with(&self.key, |line| line.has_guests(until));
     }
 
-    /// How long to hold back after a signal, which others have heard as well.
-    pub(in crate::locking) fn hold_back(&self, now: Instant) -> Range<Duration> {
+    /// What to do after a signal, which others have heard as well.
+    pub(in crate::locking) fn hold_back(&self, now: Instant) -> HoldBack {
         self.lines.with(&self.key, |line| line.pace.hold_back(now)).unwrap_or_default()
     }
 
