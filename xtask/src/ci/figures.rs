@@ -1,6 +1,5 @@
-//! What the guide says of the soak runs is what their reports say.
+//! What the guide says of the soak, the simulation and the models is what their reports say.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -16,7 +15,11 @@ const REPORTS: &str = "tests/soak/reports";
 /// The stores of which there has to be a report.
 const STORES: [&str; 6] =
     ["redis", "redis-cluster", "postgres", "pgbouncer", "firestore", "sqlite"];
-/// What page and README say of each of them.
+/// The simulation's.
+const SIMULATED: &str = "tests/simulation/reports";
+/// The models'.
+const MODELS: &str = "tests/model/reports/models.json";
+/// What page and README say of each store's soak.
 const OPERATIONS: u64 = 200_000;
 const FAULTS: u64 = 2_000;
 
@@ -36,10 +39,56 @@ pub(super) fn check() -> Result<()> {
         missing
             .extend(report.rows().into_iter().filter(|row| !page.lines().any(|line| line == row)));
     }
+    let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    missing.extend(simulated()?.into_iter().filter(|told| !text.contains(told)));
+    missing.extend(models()?.into_iter().filter(|row| !page.lines().any(|line| line == row)));
     if missing.is_empty() {
         return Ok(());
     }
-    bail!("{PAGE} does not say what {REPORTS} do:\n{}", missing.join("\n"))
+    bail!("{PAGE} does not say what the reports do:\n{}", missing.join("\n"))
+}
+
+/// What the page tells of each report of the simulation.
+fn simulated() -> Result<Vec<String>> {
+    let files = fs::read_dir(root().join(SIMULATED)).context(SIMULATED)?;
+    let reports = files.map(|file| {
+        let path = file?.path();
+        let report = read_json(&path)?;
+        ensure!(is_empty(&report["violations"]), "{}: violations", path.display());
+        told_of_simulation(&report).with_context(|| format!("{}", path.display()))
+    });
+    let reports = reports.collect::<Result<Vec<_>>>()?;
+    ensure!(!reports.is_empty(), "there is no report in {SIMULATED}");
+    Ok(reports)
+}
+
+fn told_of_simulation(report: &Value) -> Result<String> {
+    let [operations, granted, faults] =
+        ["operations", "granted", "faults"].map(|field| number(report, field));
+    Ok(format!(
+        "{} requests, {} locks granted, {} faults ({})",
+        spaced(operations?),
+        spaced(granted?),
+        spaced(faults?),
+        kinds(report)?
+    ))
+}
+
+/// The rows of the table of models.
+fn models() -> Result<Vec<String>> {
+    let report = read_json(&root().join(MODELS))?;
+    let runs = report["runs"].as_array().context("runs")?;
+    ensure!(!runs.is_empty(), "{MODELS}: no runs");
+    runs.iter().map(|run| row_of_model(run).with_context(|| MODELS.to_owned())).collect()
+}
+
+fn row_of_model(run: &Value) -> Result<String> {
+    let name = run["name"].as_str().context("a name")?;
+    ensure!(run["is_complete"] == true, "{name}: not all states were seen");
+    ensure!(is_empty(&run["broken"]), "{name}: a rule is broken");
+    let [extends, cleanings, states] =
+        ["extends", "cleanings", "states"].map(|field| number(run, field));
+    Ok(format!("| {name} | {} | {} | {} |", extends?, cleanings?, spaced(states?)))
 }
 
 /// What the page tells of a report.
@@ -49,38 +98,55 @@ struct Report {
     operations: u64,
     granted: u64,
     faults: u64,
-    by_kind: BTreeMap<String, u64>,
+    by_kind: String,
     longest_outage_ms: u64,
     minutes: u64,
     violations: usize,
 }
 
 fn read(path: &Path) -> Result<Report> {
-    let report: Value = serde_json::from_str(&fs::read_to_string(path)?)?;
-    let number = |field: &str| report[field].as_u64().with_context(|| field.to_owned());
-    let kinds = report["faults_by_kind"].as_object().context("faults_by_kind")?;
-    let by_kind = kinds
-        .iter()
-        .map(|(kind, count)| Ok((kind.clone(), count.as_u64().context("a number")?)))
-        .collect::<Result<_>>()?;
+    let report = read_json(path)?;
+    let number = |field: &str| number(&report, field);
     Ok(Report {
         store: report["store"].as_str().context("a store")?.to_owned(),
         server: report["versions"]["server"].as_str().context("a server")?.to_owned(),
         operations: number("operations")?,
         granted: number("granted")?,
         faults: number("faults")?,
-        by_kind,
+        by_kind: kinds(&report)?,
         longest_outage_ms: number("longest_outage_ms")?,
         minutes: number("seconds")?.div_ceil(60),
         violations: report["violations"].as_array().context("violations")?.len(),
     })
 }
 
+fn read_json(path: &Path) -> Result<Value> {
+    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn number(report: &Value, field: &str) -> Result<u64> {
+    report[field].as_u64().with_context(|| field.to_owned())
+}
+
+fn is_empty(list: &Value) -> bool {
+    list.as_array().is_some_and(Vec::is_empty)
+}
+
+/// How many faults there were of each kind.
+fn kinds(report: &Value) -> Result<String> {
+    let kinds = report["faults_by_kind"].as_object().context("faults_by_kind")?;
+    let kinds = kinds.iter().map(|(kind, count)| {
+        let count = count.as_u64().with_context(|| kind.clone())?;
+        Ok(format!("{} {kind}", spaced(count)))
+    });
+    Ok(kinds.collect::<Result<Vec<_>>>()?.join(", "))
+}
+
 impl Report {
     /// Its row in the table of runs, and its row in the table of faults.
     fn rows(&self) -> [String; 2] {
-        let Self { store, server, minutes, .. } = self;
-        let kinds = self.by_kind.iter().map(|(kind, count)| format!("{} {kind}", spaced(*count)));
+        let Self { store, server, minutes, by_kind, .. } = self;
         [
             format!(
                 "| {store} | {server} | {minutes} min | {} | {} | {} | {} ms | {} |",
@@ -90,7 +156,7 @@ impl Report {
                 spaced(self.longest_outage_ms),
                 self.violations
             ),
-            format!("| {store} | {} |", kinds.collect::<Vec<_>>().join(", ")),
+            format!("| {store} | {by_kind} |"),
         ]
     }
 }
@@ -128,6 +194,29 @@ mod tests {
                 "| redis | 1 999 Cut, 1 Killed |"
             ]
         );
+        Ok(())
+    }
+
+    #[test]
+    fn a_simulation_is_told_in_a_sentence() -> Result<()> {
+        let report: Value = serde_json::from_str(
+            r#"{"operations":1000000,"granted":2,"faults":1500,"faults_by_kind":{"Cut":1400,"Late":100},"violations":[]}"#,
+        )?;
+        let told = "1 000 000 requests, 2 locks granted, 1 500 faults (1 400 Cut, 100 Late)";
+        assert_eq!(told_of_simulation(&report)?, told);
+        Ok(())
+    }
+
+    #[test]
+    fn a_model_that_is_not_complete_or_broken_has_no_row() -> Result<()> {
+        let run = |complete: bool, broken: &str| {
+            serde_json::from_str::<Value>(&format!(
+                r#"{{"name":"Redis","extends":2,"cleanings":1,"states":659639,"is_complete":{complete},"broken":[{broken}]}}"#
+            ))
+        };
+        assert_eq!(row_of_model(&run(true, "")?)?, "| Redis | 2 | 1 | 659 639 |");
+        assert!(row_of_model(&run(false, "")?).is_err());
+        assert!(row_of_model(&run(true, "\"one holder\"")?).is_err());
         Ok(())
     }
 }
