@@ -45,6 +45,14 @@ impl RedisCluster {
         for replica in replicas {
             replica.wait_for_info("replication", "master_link_status:up")?;
         }
+        for master in masters {
+            // It sends no writes before the replica has acknowledged one.
+            master.cli(&["FLUSHALL"])?;
+            wait::until("a replica that follows", TIMEOUT, || {
+                let info = master.cli(&["INFO", "replication"])?;
+                Ok(info.contains("state=online") && !info.contains(",offset=0,"))
+            })?;
+        }
         cluster.wait_until_ok()?;
         Ok(cluster)
     }
