@@ -67,12 +67,12 @@ pub struct AcquisitionOptions {
     /// 1 s. Default: zero, which is never.
     ///
     /// Who hears of a release is faster than whoever looks now and then, such as a process with the TypeScript
-    /// library. While processes that hear want a key all the time, the others hardly ever find it free. With
+    /// library. While processes that hear want a key all the time, the others may hardly ever find it free. With
     /// this, it is left free for a twentieth of the time, by the wall clock: for 100 ms every 2 s, say. If
     /// somebody is found to have come in a gap, those who hear also wait 2 to 3 ms longer after each release, for
-    /// 10 times as long as the gap. That helps where many callers of one process poll in line, and does little for
-    /// the TypeScript library: the page on waiting of the guide has figures. Set the same in all processes that
-    /// hear.
+    /// 10 times as long as the gap. Those who poll get more turns by it, and those who hear fewer; the longest
+    /// waits of those who poll stay: the page on waiting of the guide has figures. Set the same in all processes
+    /// that hear.
     ///
     /// A caller that finds nobody before it in its own process takes a free lock at any time, also in a gap.
     /// [`acquire`](crate::acquire()) and [`lock`](crate::lock()) go by it; a semaphore has no gaps.
