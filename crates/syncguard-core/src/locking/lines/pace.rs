@@ -10,10 +10,8 @@ use crate::rt::Instant;
 pub(super) struct Pace {
     /// Whether there are no other processes.
     is_alone: bool,
-    /// Since when this process hands the key on to itself.
-    since: Option<Instant>,
-    /// Whether it has let others go first since it got the key last.
-    has_stepped_back: bool,
+    /// The turn in which this process hands the key on to itself.
+    own: Option<OwnTurn>,
     /// When another process had the key.
     rival: Option<Instant>,
     /// When this process had the key last, or began to wait for it.
@@ -26,6 +24,12 @@ pub(super) struct Pace {
     is_contested: bool,
     /// Until when those have the key who found it in a gap, as long as they use it.
     guests_until: Option<Instant>,
+}
+
+struct OwnTurn {
+    since: Instant,
+    /// Whether others were let go first, so that it ends with the next grant.
+    has_stepped_back: bool,
 }
 
 /// What to do after a signal, before the store is asked for the lock.
@@ -63,8 +67,7 @@ impl Pace {
     pub(super) fn new(is_alone: bool) -> Self {
         Self {
             is_alone,
-            since: None,
-            has_stepped_back: false,
+            own: None,
             rival: None,
             had: None,
             turn: Self::TURN,
@@ -76,9 +79,9 @@ impl Pace {
 
     /// Another process has the lock. After a race it was faster.
     pub(super) fn lost(&mut self, now: Instant, was_race: bool, is_deaf: bool) {
-        if let Some(since) = self.since.take() {
+        if let Some(own) = self.own.take() {
             let stepped_back = Self::LONGEST + Self::TICK;
-            let turn = now.saturating_duration_since(since).saturating_sub(stepped_back);
+            let turn = now.saturating_duration_since(own.since).saturating_sub(stepped_back);
             self.turn = turn.clamp(Self::TURN, Self::MEMORY);
             self.had = Some(now);
         }
@@ -94,19 +97,22 @@ impl Pace {
     /// A guard of this process has got the lock.
     pub(super) fn won(&mut self, now: Instant) {
         self.had = Some(now);
-        if self.since.is_none() || self.has_stepped_back {
-            self.since = Some(now);
-            self.has_stepped_back = false;
+        if self.own.as_ref().is_none_or(|own| own.has_stepped_back) {
+            self.own = Some(OwnTurn { since: now, has_stepped_back: false });
         }
     }
 
     /// Whether others are to go first, and for how long. Where there are others, it is longer than
     /// they hold back.
     pub(super) fn step_back(&mut self, now: Instant) -> Option<Range<Duration>> {
-        if self.is_alone || !self.has_had_its_turn(now) {
-            return None;
-        }
-        self.has_stepped_back = true;
+        let length = match self.has_rivals(now) {
+            _ if self.is_deaf => Self::DEAF_TURN,
+            true => Self::TURN,
+            false => Self::TURN_ALONE,
+        };
+        let is_alone = self.is_alone;
+        let own = self.own.as_mut().filter(|own| !is_alone && own.since + length <= now)?;
+        own.has_stepped_back = true;
         Some(if self.is_deaf && self.has_rivals(now) {
             Self::DEAF_PAUSE
         } else if self.has_rivals(now) {
@@ -114,15 +120,6 @@ impl Pace {
         } else {
             Duration::ZERO..Self::SHORTEST
         })
-    }
-
-    fn has_had_its_turn(&self, now: Instant) -> bool {
-        let turn = match self.has_rivals(now) {
-            _ if self.is_deaf => Self::DEAF_TURN,
-            true => Self::TURN,
-            false => Self::TURN_ALONE,
-        };
-        self.since.is_some_and(|since| since + turn <= now)
     }
 
     /// Somebody has found the key in a gap.
