@@ -203,10 +203,8 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                 Next::Turn(Turn::StepBack(range)) => {
                     self.hold_back(random_in(&range)).await?;
                     // Where there are others, one of them has it by now: listening tells.
-                    let may_be_free = range.start.is_zero()
-                        || self.is_listening()
-                        || !Box::pin(self.listens_to_a_held_lock()).await?;
-                    if may_be_free || self.is_deaf {
+                    let looks = u32::from(!range.start.is_zero());
+                    if self.stays_free(looks).await? || self.is_deaf {
                         break;
                     }
                     self.place.was_outrun(Instant::now());

@@ -105,21 +105,17 @@ impl Pace {
     /// Whether others are to go first, and for how long. Where there are others, it is longer than
     /// they hold back.
     pub(super) fn step_back(&mut self, now: Instant) -> Option<Range<Duration>> {
-        let length = match self.has_rivals(now) {
-            _ if self.is_deaf => Self::DEAF_TURN,
-            true => Self::TURN,
-            false => Self::TURN_ALONE,
+        let unknown = Duration::ZERO..Self::SHORTEST;
+        let (length, pause) = match self.has_rivals(now) {
+            true if self.is_deaf => (Self::DEAF_TURN, Self::DEAF_PAUSE),
+            true => (Self::TURN, Self::LONGEST + Self::TICK..Self::LONGEST + Self::TICK * 3),
+            false if self.is_deaf => (Self::DEAF_TURN, unknown),
+            false => (Self::TURN_ALONE, unknown),
         };
         let is_alone = self.is_alone;
         let own = self.own.as_mut().filter(|own| !is_alone && own.since + length <= now)?;
         own.has_stepped_back = true;
-        Some(if self.is_deaf && self.has_rivals(now) {
-            Self::DEAF_PAUSE
-        } else if self.has_rivals(now) {
-            Self::LONGEST + Self::TICK..Self::LONGEST + Self::TICK * 3
-        } else {
-            Duration::ZERO..Self::SHORTEST
-        })
+        Some(pause)
     }
 
     /// Somebody has found the key in a gap.
@@ -179,16 +175,18 @@ mod tests {
         pace
     }
 
+    /// After so many turns of others, which it saw the last time after `seen` of them.
+    fn hold_back_after(turns: u32, seen: u32) -> HoldBack {
+        let start = Instant::now();
+        let mut pace = outrun(start);
+        pace.lost(start + Pace::TURN * seen, true, false);
+        pace.hold_back(start + Pace::TURN * turns)
+    }
+
     #[test]
     fn whoever_has_gone_without_the_key_for_longer_goes_first() {
-        let start = Instant::now();
-        let after = |turns: u32| {
-            let mut pace = outrun(start);
-            let now = start + Pace::TURN * turns;
-            // It has just looked: a turn is going on.
-            pace.lost(now, true, false);
-            pace.hold_back(now)
-        };
+        // It has just looked: a turn is going on.
+        let after = |turns| hold_back_after(turns, turns);
         let [one, two, three, four] = [after(1), after(2), after(3), after(4)];
         assert_eq!(one.range.end, Pace::LONGEST);
         assert!(two.range.end < one.range.start, "{two:?} before {one:?}");
@@ -199,13 +197,7 @@ mod tests {
 
     #[test]
     fn after_a_whole_turn_the_next_one_asks_without_a_look() {
-        let start = Instant::now();
-        let after = |turns: u32| {
-            let mut pace = outrun(start);
-            let now = start + Pace::TURN * turns;
-            pace.lost(start + Pace::TURN * (turns - 1), true, false);
-            pace.hold_back(now)
-        };
+        let after = |turns| hold_back_after(turns, turns - 1);
         assert_eq!([1, 2, 3, 4].map(|turns| after(turns).looks), [1, 1, 0, 0]);
         assert!(after(4).range.is_empty());
         // Two that have waited for longer than the next one do not meet it.
