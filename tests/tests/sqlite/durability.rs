@@ -11,7 +11,7 @@ use crate::support::File;
 #[tokio::test]
 async fn risks_are_found_and_refused_in_strict_mode() -> Result<()> {
     let strict = || SqliteOptions::new().with_strict_durability(true);
-    let file = File::new();
+    let file = File::on_disk();
     ensure!(file.open_with(strict()).await.durability_report().risks.is_empty());
 
     let normal = || SqliteOptions::new().with_synchronous(Synchronous::Normal);

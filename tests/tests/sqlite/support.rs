@@ -21,6 +21,12 @@ impl File {
         Self { folder: Arc::new(tempfile::tempdir().expect("a folder")) }
     }
 
+    /// On a disk also where the system's temporary folder is in memory.
+    pub(crate) fn on_disk() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        Self { folder: Arc::new(folder) }
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
