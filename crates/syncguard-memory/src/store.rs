@@ -1,6 +1,7 @@
-//! The contract, on two maps and a counter per key.
+//! The contract, on a map of the keys and one of the locks.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
 use syncguard_core::{
@@ -10,12 +11,21 @@ use syncguard_core::{
 
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    locks: HashMap<Key, Record>,
+    /// The keys that were ever locked.
+    slots: HashMap<Key, Slot>,
+    /// The keys of the locks that are stored.
     keys: HashMap<LockId, Key>,
-    fences: HashMap<Key, Fence>,
     watches: HashMap<Key, Vec<KeySignal>>,
     /// The number of locks at which the expired ones are cleared away next.
     sweep_at: usize,
+}
+
+/// What is known of a key.
+#[derive(Debug)]
+struct Slot {
+    /// What its last acquisition was given.
+    fence: Fence,
+    lock: Option<Record>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +34,12 @@ pub(crate) struct Record {
     acquired_at: Timestamp,
     expires_at: Timestamp,
     fence: Fence,
+}
+
+impl Slot {
+    fn live(&self, now: Timestamp) -> Option<&Record> {
+        self.lock.as_ref().filter(|lock| lock.is_live(now))
+    }
 }
 
 impl Record {
@@ -52,7 +68,8 @@ impl Store {
         ttl: Ttl,
         now: Timestamp,
     ) -> Result<AcquireResult, LockError> {
-        if let Some(held) = self.locks.get(key).filter(|held| held.is_live(now)) {
+        let slot = self.slots.get_mut(key);
+        if let Some(held) = slot.as_ref().and_then(|slot| slot.live(now)) {
             // The same id again: the first answer was lost on its way.
             return Ok(if held.lock_id == lock_id {
                 AcquireResult::Acquired(Acquired::new(lock_id, held.expires_at, held.fence))
@@ -61,33 +78,43 @@ impl Store {
             });
         }
         // Everything that can fail comes before the first change.
-        if self.keys.get(&lock_id).is_some_and(|other| other != key) {
-            return Err(lock_id_in_use());
-        }
-        let fence = self.fences.get(key).copied().unwrap_or(Fence::ZERO).next()?;
+        let fence = slot.as_ref().map_or(Fence::ZERO, |slot| slot.fence).next()?;
         let expires_at = now.plus(ttl)?;
-        self.sweep(now);
-        self.set_fence(key.clone(), fence);
-        let record = Record { lock_id, acquired_at: now, expires_at, fence };
-        if let Some(expired) = self.locks.insert(key.clone(), record) {
+        match self.keys.entry(lock_id) {
+            Entry::Occupied(other) if other.get() != key => return Err(lock_id_in_use()),
+            Entry::Occupied(_) => {}
+            Entry::Vacant(new) => drop(new.insert(key.clone())),
+        }
+        let lock = Some(Record { lock_id, acquired_at: now, expires_at, fence });
+        let before = match slot {
+            Some(slot) => std::mem::replace(slot, Slot { fence, lock }).lock,
+            None => self.slots.insert(key.clone(), Slot { fence, lock }).and_then(|slot| slot.lock),
+        };
+        if let Some(expired) = before.filter(|expired| expired.lock_id != lock_id) {
             self.keys.remove(&expired.lock_id);
         }
-        self.keys.insert(lock_id, key.clone());
+        self.sweep(now);
         Ok(AcquireResult::Acquired(Acquired::new(lock_id, expires_at, fence)))
     }
 
     pub(crate) fn release(&mut self, lock_id: LockId, now: Timestamp) -> ReleaseResult {
-        match self.held_by(lock_id, now) {
-            Err(not_held) => ReleaseResult::NotHeld(not_held),
-            Ok(_) => {
-                if let Some(key) = self.keys.remove(&lock_id) {
-                    self.locks.remove(&key);
-                    // Dropped, each of them signals.
-                    self.watches.remove(&key);
-                }
-                ReleaseResult::Released
-            }
+        let Entry::Occupied(key) = self.keys.entry(lock_id) else {
+            return ReleaseResult::NotHeld(NotHeld::NotFound);
+        };
+        let slot = self.slots.get_mut(key.get());
+        let Some(lock) = slot.map(|slot| &mut slot.lock) else {
+            return ReleaseResult::NotHeld(NotHeld::NotFound);
+        };
+        if let Err(not_held) = held(lock.as_mut(), now) {
+            return ReleaseResult::NotHeld(not_held);
         }
+        *lock = None;
+        let key = key.remove();
+        if !self.watches.is_empty() {
+            // Dropped, each of them signals.
+            self.watches.remove(&key);
+        }
+        ReleaseResult::Released
     }
 
     pub(crate) fn extend(
@@ -123,27 +150,28 @@ impl Store {
     }
 
     pub(crate) fn by_key(&self, key: &Key, now: Timestamp) -> Option<LockInfo> {
-        let (key, held) = self.locks.get_key_value(key)?;
-        held.live_info(key, now)
+        let (key, slot) = self.slots.get_key_value(key)?;
+        slot.live(now)?.live_info(key, now)
     }
 
     /// All live locks, in no order.
     pub(crate) fn live(&self, now: Timestamp) -> impl Iterator<Item = (&Key, &Record)> {
-        self.locks.iter().filter(move |(_, held)| held.is_live(now))
+        let slots = self.keys.values().filter_map(|key| Some((key, self.slots.get(key)?)));
+        slots.filter_map(move |(key, slot)| Some((key, slot.live(now)?)))
     }
 
     /// All counters, in no order.
     pub(crate) fn counters(&self) -> impl Iterator<Item = (&Key, &Fence)> {
-        self.fences.iter()
+        self.slots.iter().map(|(key, slot)| (key, &slot.fence))
     }
 
     pub(crate) fn fence(&self, key: &Key) -> Option<Fence> {
-        self.fences.get(key).copied()
+        self.slots.get(key).map(|slot| slot.fence)
     }
 
     /// Never lowers it.
     pub(crate) fn raise_fence(&mut self, key: Key, at_least: Fence) -> Fence {
-        let fence = self.fences.entry(key).or_insert(at_least);
+        let fence = &mut self.slot(key).fence;
         *fence = at_least.max(*fence);
         *fence
     }
@@ -153,37 +181,48 @@ impl Store {
     }
 
     pub(crate) fn set_fence(&mut self, key: Key, fence: Fence) {
-        self.fences.insert(key, fence);
+        self.slot(key).fence = fence;
+    }
+
+    fn slot(&mut self, key: Key) -> &mut Slot {
+        self.slots.entry(key).or_insert(Slot { fence: Fence::ZERO, lock: None })
     }
 
     pub(crate) fn stored_locks(&self) -> usize {
-        self.locks.len()
+        self.keys.len()
     }
 
     fn held_by(&mut self, lock_id: LockId, now: Timestamp) -> Result<&mut Record, NotHeld> {
-        let record = self.keys.get(&lock_id).and_then(|key| self.locks.get_mut(key));
-        match record {
-            Some(held) if held.is_live(now) => Ok(held),
-            Some(expired) if expired.is_remembered(now) => Err(NotHeld::Expired),
-            _ => Err(NotHeld::NotFound),
-        }
+        let slot = self.keys.get(&lock_id).and_then(|key| self.slots.get_mut(key));
+        held(slot.and_then(|slot| slot.lock.as_mut()), now)
     }
 
     /// Forgets expired locks each time as many have come as were left: constant work per acquire,
     /// and never more than twice the locks worth remembering.
     fn sweep(&mut self, now: Timestamp) {
         const SMALLEST: usize = 64;
-        if self.locks.len() < self.sweep_at.max(SMALLEST) {
+        if self.keys.len() <= self.sweep_at.max(SMALLEST) {
             return;
         }
-        let keys = &mut self.keys;
-        self.locks.retain(|_, record| {
-            let keep = record.is_remembered(now);
+        let slots = &mut self.slots;
+        self.keys.retain(|_, key| {
+            let lock = slots.get_mut(key).map(|slot| &mut slot.lock);
+            let Some(lock) = lock else { return false };
+            let keep = lock.as_ref().is_some_and(|lock| lock.is_remembered(now));
             if !keep {
-                keys.remove(&record.lock_id);
+                *lock = None;
             }
             keep
         });
-        self.sweep_at = self.locks.len() * 2;
+        self.sweep_at = self.keys.len() * 2;
+    }
+}
+
+/// A lock that is live, or why it is not held.
+fn held(lock: Option<&mut Record>, now: Timestamp) -> Result<&mut Record, NotHeld> {
+    match lock {
+        Some(held) if held.is_live(now) => Ok(held),
+        Some(expired) if expired.is_remembered(now) => Err(NotHeld::Expired),
+        _ => Err(NotHeld::NotFound),
     }
 }

@@ -224,13 +224,14 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 None => Tenure::begin(self.lines(), self.key, until, now),
             }
         });
-        let mut lease = Lease::new(
+        // In a box: a guard is moved more often than its lease is used.
+        let mut lease = Box::new(Lease::new(
             self.backend.clone(),
             (self.key.clone(), acquired.lock_id, policy.ttl),
             self.disposal(),
             self.spawner.clone(),
             tenure,
-        );
+        ));
         if is_late {
             // Nobody can rely on it any more. Dropped, it is released.
             drop(lease);

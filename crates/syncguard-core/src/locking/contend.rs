@@ -1,5 +1,6 @@
 //! Waiting for a lock: in the line of the process, and as its first one in the store.
 
+use std::future::Future;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -82,13 +83,13 @@ pub(super) async fn wait<'a, B: LockBackend>(
 
 impl<'a, B: LockBackend> Contender<'a, B> {
     /// Waits as the first of its line.
-    async fn run(
+    fn run(
         attempt: &'a Attempt<'a, B>,
-        waiting: &mut Waiting<'_>,
+        waiting: &'a mut Waiting<'_>,
         place: Place,
         came: Came,
         deadline: Instant,
-    ) -> Result<LockGuard<B>, LockError> {
+    ) -> impl Future<Output = Result<LockGuard<B>, LockError>> + Send {
         let mut this = Self {
             attempt,
             deadline,
@@ -101,29 +102,32 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             over_at_once: 0,
             woken: came.rang.unwrap_or(false).then_some(Woken::Bell),
         };
-        let mut sent = came.at;
-        let asks_at_once = matches!(came.turn, Turn::Ask);
-        if !asks_at_once {
-            Box::pin(this.until_due(Next::Turn(came.turn))).await?;
-            sent = Instant::now();
-        }
-        if came.rang.is_some() || !asks_at_once {
-            // What those before it have heard counts, should there be no time for an answer of its own.
-            this.answers.last_is_contention = this.place.is_contended(sent);
-            sent = this.after_a_gap(sent).await?;
-        }
-        waiting.is_first();
-        loop {
-            match this.ask(sent, waiting).await? {
-                Tried::Granted(guard) => return Ok(guard),
-                Tried::Locked(contention) => Box::pin(this.refused(contention)).await?,
-                Tried::Late => {
-                    // The old id is being released.
-                    waiting.go_on_with(LockId::generate()?);
-                    Box::pin(this.refused(Contention::unknown())).await?;
-                }
+        // The future has room for it once.
+        async move {
+            let mut sent = came.at;
+            let asks_at_once = matches!(came.turn, Turn::Ask);
+            if !asks_at_once {
+                Box::pin(this.until_due(Next::Turn(came.turn))).await?;
+                sent = Instant::now();
             }
-            sent = this.after_a_gap(Instant::now()).await?;
+            if came.rang.is_some() || !asks_at_once {
+                // What those before it have heard counts, should there be no time for an answer of its own.
+                this.answers.last_is_contention = this.place.is_contended(sent);
+                sent = this.after_a_gap(sent).await?;
+            }
+            waiting.is_first();
+            loop {
+                match this.ask(sent, waiting).await? {
+                    Tried::Granted(guard) => return Ok(guard),
+                    Tried::Locked(contention) => Box::pin(this.refused(contention)).await?,
+                    Tried::Late => {
+                        // The old id is being released.
+                        waiting.go_on_with(LockId::generate()?);
+                        Box::pin(this.refused(Contention::unknown())).await?;
+                    }
+                }
+                sent = this.after_a_gap(Instant::now()).await?;
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::lease::{Lease, as_not_held};
+use super::lease::{GivenBack, Lease, as_not_held};
 use super::link::{Command, Link};
 use super::validity::Validity;
 use crate::contract::episode::Episode;
@@ -19,7 +19,7 @@ use crate::{
 
 pub(crate) struct Renewer<B: LockBackend> {
     /// `None` once it was given up.
-    lease: Option<Lease<B>>,
+    lease: Option<Box<Lease<B>>>,
     key: Key,
     ttl: Ttl,
     validity: Arc<Validity>,
@@ -34,7 +34,7 @@ pub(crate) struct Renewer<B: LockBackend> {
 impl<B: LockBackend> Renewer<B> {
     /// A renewer for a lock that was asked for at `sent`.
     pub(crate) fn new(
-        lease: Lease<B>,
+        lease: Box<Lease<B>>,
         validity: Arc<Validity>,
         link: Arc<Link<B>>,
         sent: Instant,
@@ -98,8 +98,8 @@ impl<B: LockBackend> Renewer<B> {
         answer: oneshot::Sender<Result<ReleaseResult, LockError>>,
     ) {
         let Some(lease) = self.lease.take() else { return };
-        let reporter = lease.reporter(ReleaseSource::Drop);
-        if let Err(Err(error)) = answer.send(lease.release().await.result) {
+        let GivenBack { result, failed, .. } = lease.release(ReleaseSource::Drop).await;
+        if let (Err(Err(error)), Some(reporter)) = (answer.send(result), failed) {
             reporter.report(&error);
         }
     }

@@ -153,27 +153,36 @@ impl<B: LockBackend> Lease<B> {
 
     /// Releases the lock within the dispose timeout, or lets it go when its minimum hold is over. What fails
     /// is tried again in the background.
-    pub(crate) async fn release(mut self) -> GivenBack {
-        let release = Release::of(&mut self, None);
-        let given = release.send().await;
+    pub(crate) async fn release(mut self: Box<Self>, source: ReleaseSource) -> GivenBack {
+        let (result, has_woken) = self.claim().send().await;
         self.is_released = true;
-        if given.result.is_err() {
-            self.disposal.clean_up().push_after(Arc::new(release), Release::<B>::PAUSE);
-        }
-        given
+        let failed = result.is_err().then(|| {
+            let again = Release::of(&mut self, None);
+            self.disposal.clean_up().push_after(Arc::new(again), Release::<B>::PAUSE);
+            self.reporter(source)
+        });
+        GivenBack { result, has_woken, failed }
     }
 
     /// Releases the lock where nobody waits for the answer. Whether the next one was woken.
-    pub(crate) async fn dispose(self, source: ReleaseSource) -> bool {
-        let report = self.reporter(source);
-        let given = self.release().await;
-        if let Err(error) = &given.result {
-            report.report(error);
-        }
+    pub(crate) async fn dispose(self: Box<Self>, source: ReleaseSource) -> bool {
+        let given = self.release(source).await;
+        given.report();
         given.has_woken
     }
 
-    pub(crate) fn reporter(&self, source: ReleaseSource) -> Reporter {
+    fn claim(&self) -> Claim<'_, B> {
+        Claim {
+            backend: &self.backend,
+            disposal: &self.disposal,
+            key: &self.key,
+            lock_id: self.lock_id,
+            tenure: self.tenure.as_ref(),
+            keep: self.keep.as_deref(),
+        }
+    }
+
+    fn reporter(&self, source: ReleaseSource) -> Reporter {
         let context = ReleaseErrorContext { key: self.key.clone(), lock_id: self.lock_id, source };
         Reporter { disposal: self.disposal.clone(), context }
     }
@@ -193,16 +202,27 @@ pub(crate) struct GivenBack {
     pub(crate) result: Result<ReleaseResult, LockError>,
     /// Whether somebody of this process waits for the lock, and was woken.
     pub(crate) has_woken: bool,
+    /// Who tells of it where nobody waits for the result.
+    pub(super) failed: Option<Reporter>,
+}
+
+impl GivenBack {
+    /// Tells the handler if it has failed.
+    pub(crate) fn report(&self) {
+        if let (Err(error), Some(reporter)) = (&self.result, &self.failed) {
+            reporter.report(error);
+        }
+    }
 }
 
 /// Tells the handler of a release that failed.
-pub(crate) struct Reporter {
+pub(super) struct Reporter {
     disposal: ClientState,
     context: ReleaseErrorContext,
 }
 
 impl Reporter {
-    pub(crate) fn report(&self, error: &LockError) {
+    pub(super) fn report(&self, error: &LockError) {
         let handler = self.disposal.on_release_error();
         handler.report(error, &self.context, self.disposal.releases());
     }
@@ -241,38 +261,60 @@ impl<B: LockBackend> Release<B> {
         }
     }
 
-    /// One release within the dispose timeout; after that it goes on unheard.
-    async fn send(&self) -> GivenBack {
+    fn claim(&self) -> Claim<'_, B> {
+        let Reporter { disposal, context } = &self.reporter;
+        Claim {
+            backend: &self.backend,
+            disposal,
+            key: &context.key,
+            lock_id: context.lock_id,
+            tenure: self.tenure.as_ref(),
+            keep: self.keep.as_deref(),
+        }
+    }
+}
+
+/// What a release needs to know.
+struct Claim<'a, B> {
+    backend: &'a B,
+    disposal: &'a ClientState,
+    key: &'a Key,
+    lock_id: LockId,
+    tenure: Option<&'a Tenure>,
+    keep: Option<&'a Keep>,
+}
+
+impl<B: LockBackend> Claim<'_, B> {
+    /// One release within the dispose timeout; after that it goes on unheard. Also whether somebody was woken.
+    async fn send(&self) -> (Result<ReleaseResult, LockError>, bool) {
         if let Err(error) = rt::check() {
-            return GivenBack { result: Err(error), has_woken: false };
+            return (Err(error), false);
         }
         let result = self.answer().await;
-        let has_woken = self.tenure.as_ref().is_some_and(Tenure::freed);
-        GivenBack { result, has_woken }
+        (result, self.tenure.is_some_and(Tenure::freed))
     }
 
     async fn answer(&self) -> Result<ReleaseResult, LockError> {
-        let ReleaseErrorContext { key, lock_id, .. } = &self.reporter.context;
-        let timeout = self.reporter.disposal.dispose_timeout();
-        let release = Box::pin(self.give_back(key, *lock_id));
-        rt::within(timeout, release).await.unwrap_or_else(|| {
+        let timeout = self.disposal.dispose_timeout();
+        rt::within(timeout, self.give_back()).await.unwrap_or_else(|| {
             Err(LockError::new(
                 ErrorCode::NetworkTimeout,
                 format!("no answer to the release within {timeout:?}"),
             )
             .with_unknown_outcome()
-            .with_key(key)
-            .with_lock_id(*lock_id))
+            .with_key(self.key)
+            .with_lock_id(self.lock_id))
         })
     }
 
-    async fn give_back(&self, key: &Key, lock_id: LockId) -> Result<ReleaseResult, LockError> {
-        if let Some(keep) = &self.keep
-            && let Some(kept) = keep.instead_of_release(&self.backend, key, lock_id).await?
+    async fn give_back(&self) -> Result<ReleaseResult, LockError> {
+        if let Some(keep) = self.keep
+            && let Some(kept) =
+                keep.instead_of_release(self.backend, self.key, self.lock_id).await?
         {
             return Ok(kept);
         }
-        let request = ReleaseRequest::new(lock_id).with_key_hint(key.clone());
+        let request = ReleaseRequest::new(self.lock_id).with_key_hint(self.key.clone());
         self.backend.release(request).await
     }
 }
@@ -280,7 +322,7 @@ impl<B: LockBackend> Release<B> {
 impl<B: LockBackend> Job for Release<B> {
     fn attempt(self: Arc<Self>) -> Attempt {
         Box::pin(async move {
-            match self.send().await.result {
+            match self.claim().send().await.0 {
                 Ok(_) => {
                     if self.has_failed.swap(false, Ordering::Relaxed)
                         && self.reporter.disposal.releases().ends()

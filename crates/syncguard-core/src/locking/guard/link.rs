@@ -72,16 +72,16 @@ impl<B: LockBackend> Link<B> {
     }
 
     /// The renewer is gone: a guard must not wait for it.
-    pub(super) fn close(&self, lease: Option<Lease<B>>) {
-        let before = mem::replace(&mut *self.slot.lock(), Slot::Closed(lease.map(Box::new)));
+    pub(super) fn close(&self, lease: Option<Box<Lease<B>>>) {
+        let before = mem::replace(&mut *self.slot.lock(), Slot::Closed(lease));
         // Not under the lock: whoever waits for the answer hears that there is none.
         drop(before);
     }
 
     /// What a renewer that is gone has left.
-    pub(super) fn take_lease(&self) -> Option<Lease<B>> {
+    pub(super) fn take_lease(&self) -> Option<Box<Lease<B>>> {
         match &mut *self.slot.lock() {
-            Slot::Closed(lease) => lease.take().map(|lease| *lease),
+            Slot::Closed(lease) => lease.take(),
             Slot::Empty | Slot::Command(_) => None,
         }
     }

@@ -24,7 +24,7 @@ use self::auto_extend::Renewer;
 pub use self::held::Held;
 pub(crate) use self::keep::Keep;
 pub(crate) use self::lease::Lease;
-use self::lease::{GivenBack, Reporter, as_not_held};
+use self::lease::{GivenBack, as_not_held};
 use self::link::{Command, Link};
 pub use self::loss::LossReason;
 
@@ -56,14 +56,14 @@ pub struct LockGuard<B: LockBackend> {
 
 /// Who owns the lease.
 enum Custody<B: LockBackend> {
-    Guard(Lease<B>),
+    Guard(Box<Lease<B>>),
     Renewer(Arc<Link<B>>),
 }
 
 impl<B: LockBackend> LockGuard<B> {
     /// A guard over a lock that was asked for at `sent`.
     pub(crate) fn new(
-        lease: Lease<B>,
+        lease: Box<Lease<B>>,
         acquired: Acquired<B::Fence>,
         sent: Instant,
         auto_extend: Option<&AutoExtend>,
@@ -264,14 +264,13 @@ impl<B: LockBackend> Drop for LockGuard<B> {
 }
 
 /// Releases a lock, to the end whatever becomes of the caller.
-async fn release<B: LockBackend>(lease: Lease<B>) -> Result<ReleaseResult, LockError> {
-    let unheard = Unheard(lease.reporter(ReleaseSource::Drop));
+async fn release<B: LockBackend>(lease: Box<Lease<B>>) -> Result<ReleaseResult, LockError> {
     let to_the_end = async move {
-        let given = lease.release().await;
+        let given = lease.release(ReleaseSource::Drop).await;
         let_others_run(given.has_woken).await;
         given
     };
-    let (given, _) = Finish::new(to_the_end, unheard).await;
+    let (given, Unheard) = Finish::new(to_the_end, Unheard).await;
     given.result
 }
 
@@ -284,12 +283,12 @@ async fn let_others_run(has_woken: bool) {
 }
 
 /// Hears of a release that nobody waits for any more.
-struct Unheard(Reporter);
+struct Unheard;
 
 impl Heir<GivenBack> for Unheard {
     fn inherit(self, given: Option<GivenBack>) {
-        if let Some(GivenBack { result: Err(error), .. }) = given {
-            self.0.report(&error);
+        if let Some(given) = given {
+            given.report();
         }
     }
 }

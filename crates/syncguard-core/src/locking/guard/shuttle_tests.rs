@@ -234,7 +234,7 @@ impl Store {
         );
         let expires_at = timestamp(self.0.lock().unwrap().expires_at);
         let acquired = Acquired::new(lock_id, expires_at, Fence::ZERO.next().unwrap());
-        LockGuard::new(lease, acquired, Instant::now(), plan.as_ref(), None)
+        LockGuard::new(Box::new(lease), acquired, Instant::now(), plan.as_ref(), None)
     }
 
     /// Holds the guard to its word until it says that the lock is over.

@@ -2,8 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use crate::rt::{self, Instant, Mutex, Spawner};
 /// The state that a guard, its renewer and every [`Held`] share.
 pub(crate) struct Validity {
     phase: Mutex<Phase>,
-    over: CancellationToken,
+    /// Fires when the lock is over. Made when somebody wants to hear of that; then see [`Self::over`].
+    over: OnceLock<CancellationToken>,
     /// When the lock ends however often it is renewed.
     cap: Option<Instant>,
     /// Whether somebody already makes sure that `over` fires in time.
@@ -44,7 +45,7 @@ impl Validity {
         let until = earlier(until, cap);
         Self {
             phase: Mutex::new(Phase::Held { until, expires_at }),
-            over: CancellationToken::new(),
+            over: OnceLock::new(),
             cap,
             watched: AtomicBool::new(false),
             holding,
@@ -111,9 +112,21 @@ impl Validity {
         }
     }
 
-    /// Tells everyone who waits for the end or wants to hear of it. Called once.
+    /// The token that fires when the lock is over.
+    fn over(&self) -> &CancellationToken {
+        let over = self.over.get_or_init(CancellationToken::new);
+        // Whoever ended the lock before may not have seen it.
+        if self.until().is_err() {
+            over.cancel();
+        }
+        over
+    }
+
+    /// Tells everyone who waits for the end or wants to hear of it. Called once, when the lock is over.
     fn announce(&self, reason: LossReason, until: Instant) {
-        self.over.cancel();
+        if let Some(over) = self.over.get() {
+            over.cancel();
+        }
         if let Some(holding) = &self.holding {
             holding.end(reason, until, || self.why_it_ends(until));
         }
@@ -191,7 +204,7 @@ impl Validity {
     /// A token that fires when the lock is over.
     pub(crate) fn lost_token(self: &Arc<Self>) -> CancellationToken {
         self.watch();
-        self.over.child_token()
+        self.over().child_token()
     }
 
     /// Waits until the lock is over, in a runtime or outside of one.
@@ -200,7 +213,7 @@ impl Validity {
     /// several things, and wakes up for another one after a pause, hears of the loss first.
     pub(crate) async fn lost(self: Arc<Self>) -> LossReason {
         self.watch();
-        let mut over = pin!(self.over.cancelled());
+        let mut over = pin!(self.over().cancelled());
         poll_fn(|context| match self.check() {
             Err(reason) => Poll::Ready(reason),
             // It wakes us when it fires. Then the lock is over, and so it is found above.
@@ -217,7 +230,7 @@ impl Validity {
         while let Ok(until) = self.check() {
             tokio::select! {
                 biased;
-                () = self.over.cancelled() => {}
+                () = self.over().cancelled() => {}
                 () = rt::sleep_until(until) => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::all::Lines;
+use super::all::{LineNumber, Lines};
 use super::line::Ticket;
 use crate::Key;
 use crate::rt::Instant;
@@ -11,15 +11,15 @@ use crate::rt::Instant;
 #[derive(Debug)]
 pub(crate) struct Tenure {
     lines: Lines,
-    key: Key,
+    line: LineNumber,
     ticket: Ticket,
     is_over: AtomicBool,
 }
 
 impl Tenure {
     /// Of the one with this ticket.
-    pub(super) fn new(lines: Lines, key: Key, ticket: Ticket) -> Self {
-        Self { lines, key, ticket, is_over: AtomicBool::new(false) }
+    pub(super) fn new(lines: Lines, line: LineNumber, ticket: Ticket) -> Self {
+        Self { lines, line, ticket, is_over: AtomicBool::new(false) }
     }
 
     /// Of a guard that has got the lock without standing in the line. The store lets go of the lock at
@@ -30,17 +30,17 @@ impl Tenure {
         until: Instant,
         now: Instant,
     ) -> Self {
-        let ticket = lines.with_new(key, |line, ticket| {
+        let (line, ticket) = lines.with_new(key, |line, ticket| {
             line.granted(ticket, until, now);
             ticket
         });
-        Self::new(lines.clone(), key.clone(), ticket)
+        Self::new(lines.clone(), line, ticket)
     }
 
     /// The lock is given back, or may be: whoever is first in the line has a look. Whether there is one.
     pub(in crate::locking) fn freed(&self) -> bool {
         self.is_over.store(true, Ordering::Relaxed);
-        self.lines.with(&self.key, |line| line.freed(self.ticket)).unwrap_or(false)
+        self.lines.with(self.line, |line| line.freed(self.ticket)).unwrap_or(false)
     }
 }
 
