@@ -359,6 +359,38 @@ async fn pauses_grow_up_to_a_limit() {
     assert_eq!(started.elapsed(), ms(1_500));
 }
 
+/// Without signals it asks for all of them: at its first pause, and that is none of its tries.
+#[tokio::test(start_paused = true)]
+async fn whoever_others_wait_behind_asks_often() {
+    let line = Line::new();
+    let _ = held_elsewhere(&line.store, LONG).await;
+    let options = AcquisitionOptions::new()
+        .with_jitter(Jitter::None)
+        .with_retry_delay(ms(100))
+        .with_max_retry_delay(LONG)
+        .with_max_retries(3)
+        .with_timeout(LONG);
+    let first = {
+        let line = line.clone();
+        let config = patient().with_acquisition(options);
+        tokio::spawn(async move { acquire(&line, config).await.map(drop) })
+    };
+    settle().await;
+    let second = waiter(&line, patient()).await;
+    let asked = || line.behaviour.acquires.load(Ordering::Relaxed);
+    let before = asked();
+    sleep(Duration::from_secs(5)).await;
+    let often = asked() - before;
+    assert!((45..=51).contains(&often), "{often}");
+    assert!(!first.is_finished(), "these are no tries");
+    second.abort();
+    settle().await;
+    // Alone again, it goes on with the pauses of its own: 100, 200 and 400 ms.
+    let alone = Instant::now();
+    assert_eq!(first.await.unwrap().unwrap_err().code(), ErrorCode::AcquisitionTimeout);
+    assert!(alone.elapsed() <= ms(800), "{:?}", alone.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn thousands_that_wait_and_go_leave_nothing() {
     let line = Line::new();

@@ -43,13 +43,15 @@ pub enum Jitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcquisitionOptions {
-    /// Attempts after the first one that are made because time has passed: an attempt after a signal, or
-    /// when it is one's turn in the line of the process, does not count. Default: 25, which is more
-    /// than the default time limit leaves room for. With 0, nothing is waited for.
+    /// Attempts after the first one that are made because a pause is over: an attempt after a signal, or
+    /// when it is one's turn in the line of the process, does not count, and neither does one that is made
+    /// early since others stand behind. Default: 25, which is more than the default time limit leaves room
+    /// for. With 0, nothing is waited for.
     pub max_retries: u32,
     /// The first pause, at least 1 ms. Default: 100 ms.
     pub retry_delay: Duration,
-    /// How far the pauses grow. Default: 500 ms. It does not shorten the first one.
+    /// How far the pauses grow. Default: 500 ms. It does not shorten the first one. On a store without signals
+    /// they do not grow while others of the process stand behind.
     ///
     /// It is how late one hears that a lock is free where no signal tells: on a store without signals, and
     /// of a holder that gives none.

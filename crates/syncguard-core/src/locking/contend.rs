@@ -277,9 +277,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             self.pauses.was_not_taken();
             return Ok(Woken::Bell);
         };
-        // Those behind must not wait for a first one that is patient.
-        let cut = wake_at.min(now + Place::LOOK_AGAIN);
-        let wake_at = if has_others { cut } else { wake_at };
+        // Those behind must not wait for a first one that is patient, and it is the only one who asks.
+        let shortest = self.is_deaf.then(|| self.pauses.shortest());
+        let cut = shortest.map_or(Place::LOOK_AGAIN, |pause| pause.min(Place::LOOK_AGAIN));
+        let wake_at = if has_others { wake_at.min(now + cut) } else { wake_at };
         let token = self.token();
         let watch = &mut self.place.watch;
         let signal = async {

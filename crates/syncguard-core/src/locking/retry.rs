@@ -65,13 +65,22 @@ impl<'a> Pauses<'a> {
                 .retry_delay
                 .saturating_mul(1_u32.checked_shl(self.taken).unwrap_or(u32::MAX)),
         };
-        let pause = match self.options.jitter {
-            Jitter::None => base,
-            Jitter::Full => random_part(base),
-            Jitter::Equal => jittered(base),
-        };
+        let pause = self.with_jitter(base);
         self.taken += 1;
         let pause = pause.min(self.options.longest_pause());
         Some(if pause < left { pause } else { left * 3 / 4 })
+    }
+
+    /// The first pause once more, which is no try.
+    pub(super) fn shortest(&self) -> Duration {
+        self.with_jitter(self.options.retry_delay)
+    }
+
+    fn with_jitter(&self, pause: Duration) -> Duration {
+        match self.options.jitter {
+            Jitter::None => pause,
+            Jitter::Full => random_part(pause),
+            Jitter::Equal => jittered(pause),
+        }
     }
 }

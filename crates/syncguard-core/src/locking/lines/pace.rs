@@ -57,8 +57,8 @@ impl Pace {
     const NEXT: f64 = 2.5;
     /// Whoever has gone without the key for so many turns has been left out, and waits for no turn to end.
     const OVERDUE: f64 = 4.0;
-    /// For how long others are reckoned with that were noticed.
-    const MEMORY: Duration = Duration::from_secs(1);
+    /// For how long others are reckoned with that were noticed: one who polls needs many polls for a turn.
+    const MEMORY: Duration = Duration::from_secs(2);
     /// The same three where nobody hears of releases: others have to look while the key is free.
     const DEAF_TURN: Duration = Duration::from_millis(300);
     const DEAF_PAUSE: Range<Duration> = Duration::from_millis(60)..Duration::from_millis(140);
