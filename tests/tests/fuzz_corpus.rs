@@ -1,23 +1,33 @@
 //! Each fuzz target over the corpus that is kept for it, so that neither can rot.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_fuzz::TARGETS;
+
+/// What a target does with an input.
+type Check = fn(&[u8]);
+
+/// The folders with targets, and those that each of them lists.
+fn all() -> [(PathBuf, [(&'static str, Check); 4]); 2] {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (of_core, of_backends) = (here.join("../crates/syncguard-core/fuzz"), here.join("fuzz"));
+    [(of_core, syncguard_core_fuzz::TARGETS), (of_backends, syncguard_fuzz::TARGETS)]
+}
 
 #[test]
 fn each_target_takes_all_of_its_corpus() -> Result<()> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    for (name, check) in TARGETS {
-        let folder = fs::read_dir(corpus.join(name)).with_context(|| name.to_owned())?;
-        let mut inputs = 0;
-        for file in folder {
-            let input = fs::read(file?.path())?;
-            check(&input);
-            inputs += 1;
+    for (folder, targets) in all() {
+        for (name, check) in targets {
+            let kept = folder.join("corpus").join(name);
+            let mut inputs = 0;
+            for file in fs::read_dir(kept).with_context(|| name.to_owned())? {
+                let input = fs::read(file?.path())?;
+                check(&input);
+                inputs += 1;
+            }
+            ensure!(inputs >= 10, "{name} has {inputs} inputs");
         }
-        ensure!(inputs >= 10, "{name} has {inputs} inputs");
     }
     Ok(())
 }
@@ -25,13 +35,14 @@ fn each_target_takes_all_of_its_corpus() -> Result<()> {
 /// A target that nobody has listed would be run by nobody here.
 #[test]
 fn every_target_is_listed() -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/fuzz_targets");
-    let mut files = Vec::new();
-    for file in fs::read_dir(folder)? {
-        let name = file?.path().file_stem().context("a name")?.to_string_lossy().into_owned();
-        files.push(name);
+    for (folder, targets) in all() {
+        let mut files = Vec::new();
+        for file in fs::read_dir(folder.join("fuzz_targets"))? {
+            let name = file?.path().file_stem().context("a name")?.to_string_lossy().into_owned();
+            files.push(name);
+        }
+        files.sort();
+        assert_eq!(files, targets.map(|(name, _)| name));
     }
-    files.sort();
-    assert_eq!(files, TARGETS.map(|(name, _)| name));
     Ok(())
 }

@@ -1,4 +1,4 @@
 //! See `check_key`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| syncguard_core_fuzz::check_key(text));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| syncguard_core_fuzz::key(input));

@@ -1,4 +1,4 @@
 //! See `check_lock_id`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| syncguard_core_fuzz::check_lock_id(text));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| syncguard_core_fuzz::lock_id(input));

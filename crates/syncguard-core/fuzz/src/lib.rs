@@ -2,10 +2,50 @@
 //!
 //! Each function panics on input that breaks a rule.
 
+use std::str::FromStr;
+
 use syncguard_core::authoring::{
     StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
 use syncguard_core::{ErrorCode, Fence, Key, LockId, hash_key, hash_key_triple32};
+
+/// What a target does with an input, as it is in the files of the corpus.
+pub type Check = fn(&[u8]);
+
+/// Each target, by its name in `fuzz_targets` and `corpus`.
+pub const TARGETS: [(&str, Check); 4] =
+    [("fence", fence), ("key", key), ("lock_id", lock_id), ("storage_key", storage_key)];
+
+/// [`check_key`] with all of the input.
+pub fn key(input: &[u8]) {
+    check_key(&String::from_utf8_lossy(input));
+}
+
+/// [`check_lock_id`] with all of the input.
+pub fn lock_id(input: &[u8]) {
+    check_lock_id(&String::from_utf8_lossy(input));
+}
+
+/// [`check_fences`] with two numbers, a line each, and the rest of the input.
+pub fn fence(input: &[u8]) {
+    let input = String::from_utf8_lossy(input);
+    let mut lines = input.splitn(3, '\n');
+    let (one, other) = (number(lines.next()), number(lines.next()));
+    check_fences(one, other, lines.next().unwrap_or_default());
+}
+
+/// [`check_storage_key`] with the limit, the reserve and the prefix, a line each, and the rest of the input.
+pub fn storage_key(input: &[u8]) {
+    let input = String::from_utf8_lossy(input);
+    let mut lines = input.splitn(4, '\n');
+    let (limit, reserve): (u16, u8) = (number(lines.next()), number(lines.next()));
+    let (prefix, key) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    check_storage_key(prefix, key, limit.into(), reserve.into());
+}
+
+fn number<T: FromStr + Default>(line: Option<&str>) -> T {
+    line.and_then(|line| line.parse().ok()).unwrap_or_default()
+}
 
 /// A key is refused with a reason, or normalised for good.
 pub fn check_key(text: &str) {
