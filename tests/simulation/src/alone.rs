@@ -42,6 +42,17 @@ impl Alone {
         let server = Server::Atomic { store, is_clustered: false };
         Self(Twin::alone(server, Kind::Firestore, "twin of firestore"))
     }
+
+    /// Holds the next write back: its sender gets no answer.
+    pub fn hold_next(&self) {
+        self.0.hold_next();
+    }
+
+    /// Carries out what was held back. Says whether there was anything.
+    #[must_use]
+    pub fn deliver(&self) -> bool {
+        self.0.deliver()
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -4,6 +4,7 @@
 mod differences;
 mod extremes;
 mod keys;
+mod late;
 mod locks;
 mod random;
 mod script;

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::memory::MemoryBackend;
@@ -11,6 +12,7 @@ use syncguard::sqlite::SqliteBackend;
 use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
+use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::differential::{Answer, Names, Step, take};
 use tempfile::TempDir;
@@ -118,4 +120,63 @@ async fn firestore(servers: &Servers, number: usize) -> DynBackend {
     let url = format!("firestore://side-{number}");
     let backend = FirestoreBackend::connect_with(&url, options).await;
     DynBackend::new(backend.expect("a Firestore backend"))
+}
+
+/// A store with two ways to it.
+pub(crate) struct Behind {
+    pub(crate) proxy: FaultProxy,
+    /// By way of the proxy, over one connection.
+    pub(crate) backend: DynBackend,
+    pub(crate) direct: DynBackend,
+}
+
+/// For how long an answer is waited for on the way that can be held up.
+const BOUND: Duration = Duration::from_millis(300);
+
+impl Behind {
+    pub(crate) async fn redis() -> Self {
+        let servers = servers();
+        let proxy = FaultProxy::start(servers.redis.port()).expect("a proxy");
+        let options = RedisOptions::new().with_key_prefix("late").with_connections(1);
+        let url = format!("redis://127.0.0.1:{}", proxy.port());
+        let backend = RedisBackend::connect_with(&url, options.with_command_timeout(BOUND)).await;
+        let direct = redis(servers, "late").await;
+        let backend = DynBackend::new(backend.expect("a Redis backend"));
+        Self { proxy, backend, direct }
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        let servers = servers();
+        let proxy = FaultProxy::start(servers.postgres.port()).expect("a proxy");
+        let direct = postgres(servers, usize::MAX).await;
+        let (locks, fences) = (format!("locks_{}", usize::MAX), format!("fences_{}", usize::MAX));
+        let options = PostgresOptions::new().with_tables(&locks, &fences).with_pool_size(1);
+        let ports = [servers.postgres.port(), proxy.port()].map(|port| format!(":{port}"));
+        let url = servers.postgres.url().replace(&ports[0], &ports[1]);
+        let backend = PostgresBackend::connect_with(&url, options.with_statement_timeout(BOUND));
+        let backend = DynBackend::new(backend.await.expect("a PostgreSQL backend"));
+        Self { proxy, backend, direct }
+    }
+
+    /// Until the connection is there and knows all that it will send, also after it was cut, and nothing else
+    /// is on its way.
+    pub(crate) async fn warm_up(&self) {
+        let names = Names::new(&["warm"], 1);
+        let steps = [
+            Step::Acquire { key: 0, id: 0, ttl: 60_000 },
+            Step::Extend { id: 0, ttl: 60_000 },
+            Step::Release { id: 0 },
+        ];
+        let (started, state) = (Instant::now(), self.backend.client_state());
+        let mut in_a_row = 0;
+        while in_a_row < steps.len() || state.clean_up().waiting() > 0 {
+            if in_a_row == steps.len() {
+                in_a_row = 0;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let answer = take(&self.backend, steps[in_a_row], &names).await;
+            in_a_row = if matches!(answer, Answer::Failed(_)) { 0 } else { in_a_row + 1 };
+            assert!(started.elapsed() < Duration::from_secs(20), "{answer:?}");
+        }
+    }
 }

@@ -78,6 +78,16 @@ impl Twin {
         Self(Arc::new(Inner { ways, state: ClientState::default(), name }))
     }
 
+    /// Holds the next write back; only where it is [alone](Self::alone).
+    pub(crate) fn hold_next(&self) {
+        self.0.wire().hold_next();
+    }
+
+    /// Carries out what was held back. Says whether there was anything.
+    pub(crate) fn deliver(&self) -> bool {
+        self.0.wire().deliver()
+    }
+
     /// Counts a register up, in a store that fences.
     pub(crate) async fn ask_register(&self, request: Request) -> Result<Reply, LockError> {
         self.0.wire().ask(request, Instant::now() + BOUND).await

@@ -1,6 +1,6 @@
 //! The way to the store: over the simulated network, or without one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use syncguard_core::{ErrorCode, LockError};
@@ -28,7 +28,15 @@ enum Way {
         skew: Mutex<Skew>,
     },
     /// A server that carries out at once what it is asked, on the machine's time.
-    Direct(Arc<Mutex<(Server, Random)>>),
+    Direct(Mutex<Direct>),
+}
+
+struct Direct {
+    server: Server,
+    random: Random,
+    /// Whether the next write is held back.
+    holds: bool,
+    held: Option<Request>,
 }
 
 /// By how much a process's clock of the wall is off. It is set now and then.
@@ -50,15 +58,33 @@ impl Wire {
     }
 
     pub(super) fn direct(server: Server) -> Self {
-        let server = Arc::new(Mutex::new((server, Random::new(1))));
-        Self { way: Way::Direct(server), cancels: false }
+        let direct = Direct { server, random: Random::new(1), holds: false, held: None };
+        Self { way: Way::Direct(Mutex::new(direct)), cancels: false }
+    }
+
+    /// Holds the next write back until it is delivered.
+    pub(super) fn hold_next(&self) {
+        if let Way::Direct(direct) = &self.way {
+            locked(direct).holds = true;
+        }
+    }
+
+    /// Carries out what was held back, for nobody. Says whether there was anything.
+    pub(super) fn deliver(&self) -> bool {
+        let Way::Direct(direct) = &self.way else { return false };
+        let mut direct = locked(direct);
+        let held = direct.held.take();
+        held.is_some_and(|request| {
+            direct.carry_out(&request);
+            true
+        })
     }
 
     /// What the process's clock of the wall shows, in milliseconds.
     pub(super) fn wall(&self) -> u64 {
         let Way::Net { started, skew, .. } = &self.way else { return machine() };
         let now = time_of(*started);
-        let mut skew = skew.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut skew = locked(skew);
         if skew.until <= now {
             skew.millis = skew.random.below(2 * MOST_SKEWED + 1);
             skew.until = now + 200 * MILLI + skew.random.below(2 * SECOND);
@@ -74,7 +100,12 @@ impl Wire {
     ) -> Result<(Reply, bool), LockError> {
         let (net, member, started) = match &self.way {
             Way::Net { net, member, started, .. } => (net, *member, *started),
-            Way::Direct(server) => return Ok((carry_out(server, &request), false)),
+            Way::Direct(direct) => {
+                let held = locked(direct).asked(request);
+                let Err(error) = held else { return held };
+                tokio::time::sleep_until(until).await;
+                return Err(error.with_unknown_outcome());
+            }
         };
         let is_write = request.is_write();
         let in_doubt =
@@ -91,7 +122,7 @@ impl Wire {
                 if self.cancels {
                     net.cancel(member, time_of(started), ticket.call);
                 }
-                Err(in_doubt(LockError::new(ErrorCode::NetworkTimeout, "no answer")))
+                Err(in_doubt(no_answer()))
             }
         }
     }
@@ -112,20 +143,36 @@ fn machine() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// To its end: nobody else is there to be waited for.
-fn carry_out(server: &Mutex<(Server, Random)>, request: &Request) -> Reply {
-    let mut locked = server.lock().unwrap_or_else(PoisonError::into_inner);
-    let (server, random) = &mut *locked;
-    let Some(statement) = server.begins(0, 0, request.clone()) else {
-        return server.carry_out(machine(), request).0;
-    };
-    loop {
-        let (pause, done, _) = server.goes(statement, machine(), random);
-        if let Some((_, _, reply)) = done.replies.into_iter().next() {
-            return reply;
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Direct {
+    fn asked(&mut self, request: Request) -> Result<(Reply, bool), LockError> {
+        if request.is_write() && std::mem::take(&mut self.holds) {
+            self.held = Some(request);
+            return Err(no_answer());
         }
-        if pause.is_none() {
-            return Reply::Cancelled;
+        Ok((self.carry_out(&request), false))
+    }
+
+    /// To its end: nobody else is there to be waited for.
+    fn carry_out(&mut self, request: &Request) -> Reply {
+        let Some(statement) = self.server.begins(0, 0, request.clone()) else {
+            return self.server.carry_out(machine(), request).0;
+        };
+        loop {
+            let (pause, done, _) = self.server.goes(statement, machine(), &mut self.random);
+            if let Some((_, _, reply)) = done.replies.into_iter().next() {
+                return reply;
+            }
+            if pause.is_none() {
+                return Reply::Cancelled;
+            }
         }
     }
+}
+
+fn no_answer() -> LockError {
+    LockError::new(ErrorCode::NetworkTimeout, "no answer")
 }
