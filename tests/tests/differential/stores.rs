@@ -131,7 +131,7 @@ pub(crate) struct Behind {
 }
 
 /// For how long an answer is waited for on the way that can be held up.
-const BOUND: Duration = Duration::from_millis(300);
+const BOUND: Duration = Duration::from_millis(800);
 
 impl Behind {
     pub(crate) async fn redis() -> Self {
