@@ -204,13 +204,15 @@ fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
 fn seven_a_server_that_is_stopped_serves_nobody() {
     let mut script = Script::new();
     script.note(100, Entry::Healed);
-    script.ask(200, "a", failed());
+    script.ask(200, "a", failed()).ask(300, "a", failed());
+    assert_eq!(script.broken(), [], "they may have been lost");
+    script.ask(400, "a", failed());
     assert_eq!(script.broken(), [Invariant::BackInTime]);
     script.note(1900, Entry::Fault(Fault::ServerStopped));
     assert_eq!(script.broken(), []);
     // From then on it counts.
     script.note(8000, Entry::Healed);
-    script.ask(8100, "b", failed());
+    script.ask(8100, "b", failed()).ask(8200, "b", failed()).ask(8300, "b", failed());
     assert_eq!(script.broken(), [Invariant::BackInTime]);
 }
 
@@ -404,7 +406,7 @@ fn seven_service_comes_back_in_time() {
         let mut script = Script::new();
         script.note(100, Entry::Fault(Fault::Severed));
         script.note(200, Entry::Healed);
-        script.ask(210, "a", failed());
+        script.ask(210, "a", failed()).ask(220, "a", failed()).ask(230, "a", failed());
         script.acquire(served, "b", 1);
         (script.broken(), script.history().longest_outage_ms())
     };

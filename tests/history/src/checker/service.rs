@@ -21,7 +21,8 @@ pub(super) struct Service {
 struct Heal {
     at: u64,
     until: u64,
-    is_asked: bool,
+    /// How often somebody asked.
+    calls: u32,
     is_served: bool,
     /// The server was stopped: then nobody can be served, and the time counts from its end.
     is_stopped: bool,
@@ -29,13 +30,16 @@ struct Heal {
 }
 
 impl Service {
+    /// So many may have been lost on their way.
+    const LOST: u32 = 2;
+
     pub(super) fn note(&mut self, at: u64, note: &Entry, limits: &Limits) {
         match note {
             Entry::Healed => {
                 let until = at + micros(limits.outage);
-                let (is_asked, is_served, is_stopped) = (false, false, false);
-                let asked = Vec::new();
-                self.heals.push(Heal { at, until, is_asked, is_served, is_stopped, asked });
+                let (is_served, is_stopped) = (false, false);
+                let (calls, asked) = (0, Vec::new());
+                self.heals.push(Heal { at, until, calls, is_served, is_stopped, asked });
                 self.outages.push(at);
             }
             Entry::Fault(Fault::ServerStopped) => {
@@ -50,7 +54,7 @@ impl Service {
     pub(super) fn called(&mut self, operation: &Operation) {
         let at = operation.called.steady;
         for heal in self.heals.iter_mut().filter(|_| operation.is_about_a_lock()) {
-            heal.is_asked |= (heal.at..=heal.until).contains(&at);
+            heal.calls += u32::from((heal.at..=heal.until).contains(&at));
         }
     }
 
@@ -78,7 +82,7 @@ impl Service {
     pub(super) fn judge(&mut self, now: u64, limits: &Limits, found: &mut Found) {
         while self.heals.first().is_some_and(|heal| heal.until < now) {
             let heal = self.heals.remove(0);
-            if heal.is_asked && !heal.is_served && !heal.is_stopped {
+            if heal.calls > Self::LOST && !heal.is_served && !heal.is_stopped {
                 let what = format!(
                     "no service within {:?} after the fault of {} us",
                     limits.outage, heal.at

@@ -130,7 +130,7 @@ fn seven_a_lock_of_an_hour_ago_is_no_reason() {
     let mut script = Script::long();
     script.note(LATER - 1500, Entry::Fault(Fault::Severed));
     script.note(LATER - 1000, Entry::Healed);
-    script.ask(LATER, "b", failed());
+    script.ask(LATER, "b", failed()).ask(LATER + 1, "b", failed()).ask(LATER + 2, "b", failed());
     assert_eq!(script.broken(), [Invariant::BackInTime]);
     // What is under way may turn out to be the reason, also when its caller is gone.
     let mut script = Script::long();
