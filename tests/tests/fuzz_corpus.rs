@@ -4,9 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-
-/// What a target does with an input.
-type Check = fn(&[u8]);
+use syncguard_fuzz::Check;
 
 /// The folders with targets, and those that each of them lists.
 fn all() -> [(PathBuf, [(&'static str, Check); 4]); 2] {

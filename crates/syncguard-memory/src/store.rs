@@ -88,7 +88,10 @@ impl Store {
         let lock = Some(Record { lock_id, acquired_at: now, expires_at, fence });
         let before = match slot {
             Some(slot) => std::mem::replace(slot, Slot { fence, lock }).lock,
-            None => self.slots.insert(key.clone(), Slot { fence, lock }).and_then(|slot| slot.lock),
+            None => {
+                self.slots.insert(key.clone(), Slot { fence, lock });
+                None
+            }
         };
         if let Some(expired) = before.filter(|expired| expired.lock_id != lock_id) {
             self.keys.remove(&expired.lock_id);
@@ -101,14 +104,13 @@ impl Store {
         let Entry::Occupied(key) = self.keys.entry(lock_id) else {
             return ReleaseResult::NotHeld(NotHeld::NotFound);
         };
-        let slot = self.slots.get_mut(key.get());
-        let Some(lock) = slot.map(|slot| &mut slot.lock) else {
+        let Some(slot) = self.slots.get_mut(key.get()) else {
             return ReleaseResult::NotHeld(NotHeld::NotFound);
         };
-        if let Err(not_held) = held(lock.as_mut(), now) {
+        if let Err(not_held) = held(slot.lock.as_mut(), now) {
             return ReleaseResult::NotHeld(not_held);
         }
-        *lock = None;
+        slot.lock = None;
         let key = key.remove();
         if !self.watches.is_empty() {
             // Dropped, each of them signals.
@@ -206,13 +208,9 @@ impl Store {
         }
         let slots = &mut self.slots;
         self.keys.retain(|_, key| {
-            let lock = slots.get_mut(key).map(|slot| &mut slot.lock);
-            let Some(lock) = lock else { return false };
-            let keep = lock.as_ref().is_some_and(|lock| lock.is_remembered(now));
-            if !keep {
-                *lock = None;
-            }
-            keep
+            let Some(slot) = slots.get_mut(key) else { return false };
+            slot.lock = slot.lock.filter(|lock| lock.is_remembered(now));
+            slot.lock.is_some()
         });
         self.sweep_at = self.keys.len() * 2;
     }
