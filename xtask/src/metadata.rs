@@ -11,7 +11,6 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// Each feature with what it turns on.
     pub(crate) features: BTreeMap<String, Vec<String>>,
-    pub(crate) examples: Vec<String>,
     /// Whether there is something that others can use in their code.
     pub(crate) is_library: bool,
     /// All that `cargo metadata` says of it.
@@ -44,10 +43,6 @@ impl Package {
         Ok(Self {
             name,
             features: features.map(|(name, on)| (name.clone(), strings(on))).collect(),
-            examples: targets()
-                .filter(|target| strings(&target["kind"]) == ["example"])
-                .filter_map(|target| Some(target["name"].as_str()?.to_owned()))
-                .collect(),
             is_library: targets().any(|target| strings(&target["kind"]) == ["lib"]),
             manifest: package.clone(),
         })

@@ -102,7 +102,7 @@ mod tests {
 
     fn package(manifest: serde_json::Value) -> Package {
         let name = "syncguard-x".to_owned();
-        Package { name, features: [].into(), examples: Vec::new(), is_library: true, manifest }
+        Package { name, features: [].into(), is_library: true, manifest }
     }
 
     #[test]

@@ -1,138 +1,89 @@
 //! `cargo xtask test`
 
-mod programs;
+mod build;
+mod lanes;
+mod later;
+mod program;
+mod progress;
+mod runner;
 mod totals;
 
-use std::io::{BufRead as _, BufReader, Write as _, pipe, stdout};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 
-use crate::cargo::{cargo, run as run_command, shown};
-use crate::metadata;
-use programs::Programs;
-use totals::Totals;
+use self::program::Program;
+use self::runner::{Ended, Runner};
 
 #[derive(Args)]
 pub(crate) struct Options {
+    /// Runs all there is: more rounds, larger models, longer fleets, and the tests that the quick run leaves out
+    #[arg(long)]
+    full: bool,
+    /// Lists the tests that only `--full` runs, each with the reason
+    #[arg(long)]
+    later: bool,
     /// Builds with optimisations
     #[arg(long)]
     release: bool,
-    /// What else `cargo test` is to be told, such as part of a test's name; examples are not run
-    /// then
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    filter: Vec<String>,
+    /// Only the programs of this package, examples and doc tests left out
+    #[arg(long, short)]
+    package: Vec<String>,
+    /// Only tests whose names contain one of these, examples and doc tests left out
+    names: Vec<String>,
 }
 
-/// Examples that want a server of the user's, or run until they are stopped: tests of their own run
-/// them.
-const EXAMPLES_WITH_A_SERVER: &[&str] = &[
-    "fenced_write_firestore",
-    "fenced_write_postgres",
-    "fenced_write_redis",
-    "leader",
-    "migration_gate",
-    "nightly_job",
-];
+impl Options {
+    fn is_partial(&self) -> bool {
+        !self.names.is_empty() || !self.package.is_empty()
+    }
+}
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if options.later {
+        print!("{}", later::list());
+        return Ok(ExitCode::SUCCESS);
+    }
     let started = Instant::now();
-    let mut session = Session {
-        options,
-        started,
-        totals: Totals::default(),
-        programs: Programs::default(),
-        ran: Vec::new(),
-    };
+    let built = build::build(options)?;
+    let building = started.elapsed();
+    println!("built in {:.0} s", building.as_secs_f64());
 
-    session.test()?;
-    if options.filter.is_empty() {
-        for (package, example) in runnable_examples()? {
-            session.example(&package, &example);
-        }
-    }
-
-    let Session { totals, programs, ran, .. } = session;
-    print!("\n{programs}");
-    println!("ran {} in {:.0} s", ran.join(", "), started.elapsed().as_secs_f64());
-    println!("tests: {} passed, {} failed", totals.passed, totals.failed);
-    // Not an error of ours: what failed has been said above, and the totals stay the last line.
-    Ok(if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let programs = Program::all(built, options)?;
+    let started = Instant::now();
+    let ended = Runner::new(options.full).run(programs)?;
+    let testing = started.elapsed();
+    report(&ended);
+    let passed: u64 = ended.iter().map(|ended| ended.totals.passed).sum();
+    let failed: u64 = ended.iter().map(|ended| ended.totals.failed).sum();
+    println!(
+        "ran {} programs in {:.0} s, after {:.0} s of building",
+        ended.len(),
+        testing.as_secs_f64(),
+        building.as_secs_f64()
+    );
+    // The totals stay the last line.
+    println!("tests: {passed} passed, {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-struct Session<'a> {
-    options: &'a Options,
-    started: Instant,
-    totals: Totals,
-    programs: Programs,
-    ran: Vec<String>,
-}
-
-impl Session<'_> {
-    /// Tests and doc tests, while examples are built. Without a choice of targets, as `--bins`
-    /// would take in the fuzz targets, which run for ever, and `--all-targets` the benchmarks.
-    fn test(&mut self) -> Result<()> {
-        let mut command = cargo(["test", "--workspace", "--all-features", "--no-fail-fast"]);
-        command.args(self.profile()).args(&self.options.filter);
-        self.stream(command)?;
-        self.ran.push(format!("{} tests and doc tests", self.totals.passed + self.totals.failed));
-        Ok(())
+/// The slowest programs first, then the failures.
+fn report(ended: &[Ended]) {
+    const SHOWN: usize = 20;
+    let mut sorted: Vec<_> = ended.iter().collect();
+    sorted.sort_by_key(|ended| std::cmp::Reverse(ended.took));
+    println!("\nThe slowest:");
+    for ended in sorted.iter().take(SHOWN) {
+        println!("{:8.1} s  {}", ended.took.as_secs_f64(), ended.name);
     }
-
-    fn example(&mut self, package: &str, name: &str) {
-        let mut command = cargo(["run", "--quiet", "-p", package, "--all-features"]);
-        command.args(["--example", name]).args(self.profile());
-        println!("\n{}", shown(&command));
-        let before = Instant::now();
-        if let Err(error) = run_command(&mut command) {
-            println!("{error:#}");
-            self.totals.failed += 1;
+    let failed: Vec<_> = ended.iter().filter(|ended| ended.totals.failed > 0).collect();
+    if !failed.is_empty() {
+        println!("\nFailed:");
+        for ended in failed {
+            println!("  {}: {}", ended.name, ended.failures.join(", "));
         }
-        self.programs.add(format!("example {name}"), before.elapsed());
-        self.ran.push(format!("example {name}"));
     }
-
-    /// Passes the output on while it adds up the results in it.
-    fn stream(&mut self, mut command: Command) -> Result<()> {
-        let shown = shown(&command);
-        println!("\n{shown}");
-        // One pipe for both, as cargo says on one of them which program runs, and that on the other
-        // how it went.
-        let (output, both) = pipe()?;
-        command.stdout(both.try_clone()?).stderr(both);
-        let mut child = command.spawn().with_context(|| format!("cannot run {shown}"))?;
-        // It has our ends of the pipe, and the output ends with the last of them.
-        drop(command);
-        for line in BufReader::new(output).split(b'\n') {
-            let line = line?;
-            let text = String::from_utf8_lossy(&line);
-            self.totals.add_line(&text);
-            self.programs.add_line(&text, self.started.elapsed());
-            stdout().write_all(&line)?;
-            println!();
-        }
-        self.programs.end(self.started.elapsed());
-        // A build that fails, or a test program that crashes, has no result line.
-        if !child.wait()?.success() {
-            self.totals.failed = self.totals.failed.max(1);
-        }
-        Ok(())
-    }
-
-    fn profile(&self) -> Option<&'static str> {
-        self.options.release.then_some("--release")
-    }
-}
-
-/// Each with the package it belongs to.
-fn runnable_examples() -> Result<Vec<(String, String)>> {
-    let mut runnable = Vec::new();
-    for package in metadata::packages()? {
-        let examples = package.examples.into_iter();
-        let examples = examples.filter(|name| !EXAMPLES_WITH_A_SERVER.contains(&name.as_str()));
-        runnable.extend(examples.map(|example| (package.name.clone(), example)));
-    }
-    Ok(runnable)
+    println!();
 }

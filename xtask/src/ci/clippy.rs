@@ -77,7 +77,6 @@ mod tests {
         feature_sets(&Package {
             name: "p".to_owned(),
             features: features.iter().map(|(name, list)| ((*name).to_owned(), on(list))).collect(),
-            examples: Vec::new(),
             is_library: true,
             manifest: serde_json::Value::Null,
         })

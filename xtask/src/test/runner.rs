@@ -1,0 +1,136 @@
+//! Runs programs side by side, a lane each.
+
+use std::io::{BufRead as _, BufReader, Write as _, stdout};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use super::lanes::Lane;
+use super::program::Program;
+use super::progress::Progress;
+use super::totals::Totals;
+
+pub(super) struct Runner {
+    /// After this time a program hangs, and is killed.
+    limit: Duration,
+}
+
+/// How a program has ended.
+pub(super) struct Ended {
+    pub(super) name: String,
+    pub(super) took: Duration,
+    pub(super) totals: Totals,
+    /// The names of the tests that failed.
+    pub(super) failures: Vec<String>,
+}
+
+/// What a lane tells the thread that prints.
+pub(super) enum Event {
+    Started(usize),
+    Line(usize, String),
+    Ended(usize, std::io::Result<ExitStatus>, Duration),
+}
+
+impl Runner {
+    pub(super) fn new(is_full: bool) -> Self {
+        let minutes = if is_full { 45 } else { 25 };
+        Self { limit: Duration::from_secs(60 * minutes) }
+    }
+
+    pub(super) fn run(&self, programs: Vec<Program>) -> Result<Vec<Ended>> {
+        let mut progress = Progress::new(&programs);
+        let (sender, events) = channel();
+        let mut lanes: Vec<Vec<(usize, Program)>> = Lane::ALL.map(|_| Vec::new()).into();
+        for (index, program) in programs.into_iter().enumerate() {
+            lanes[program.lane as usize].push((index, program));
+        }
+        let limit = self.limit;
+        for lane in lanes {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                for (index, program) in lane {
+                    let started = Instant::now();
+                    let _ = sender.send(Event::Started(index));
+                    let ended = run_one(index, program, limit, &sender);
+                    let _ = sender.send(Event::Ended(index, ended, started.elapsed()));
+                }
+            });
+        }
+        // The channel ends with the last lane.
+        drop(sender);
+        show(&mut progress, &events)?;
+        Ok(progress.into_ended())
+    }
+}
+
+/// How often a line says how far everything is.
+const STATUS: Duration = Duration::from_secs(20);
+
+fn show(progress: &mut Progress, events: &Receiver<Event>) -> Result<()> {
+    let mut next = Instant::now() + STATUS;
+    loop {
+        let line = match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(event) => progress.hear(event),
+            Err(RecvTimeoutError::Timeout) => {
+                next = Instant::now() + STATUS;
+                Some(progress.status())
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        if let Some(line) = line {
+            writeln!(stdout(), "{line}").context("cannot print")?;
+        }
+    }
+}
+
+/// Passes each line of output on, and answers how the program ended.
+fn run_one(
+    index: usize,
+    mut program: Program,
+    limit: Duration,
+    events: &Sender<Event>,
+) -> std::io::Result<ExitStatus> {
+    // One pipe for both, so that the lines stay in order.
+    let (output, both) = std::io::pipe()?;
+    let command = program.command.stdin(Stdio::null()).stdout(both.try_clone()?).stderr(both);
+    let mut child = command.spawn()?;
+    // The command has our ends of the pipe, and the output ends with the last of them.
+    drop(program);
+    let lines = events.clone();
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            let Ok(line) = line else { return };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if lines.send(Event::Line(index, line)).is_err() {
+                return;
+            }
+        }
+    });
+    let status = wait(&mut child, limit);
+    // A server that outlives its test may hold the pipe, so the reader is not waited for without end.
+    let last = Instant::now() + Duration::from_secs(5);
+    while !reader.is_finished() && Instant::now() < last {
+        thread::sleep(PAUSE);
+    }
+    status
+}
+
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Kills the program when the limit is over.
+fn wait(child: &mut Child, limit: Duration) -> std::io::Result<ExitStatus> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            return child.wait();
+        }
+        thread::sleep(PAUSE);
+    }
+}
