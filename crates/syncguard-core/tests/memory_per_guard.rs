@@ -18,7 +18,7 @@ use syncguard_memory::MemoryBackend;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const GUARDS: usize = 100_000;
+const GUARDS: usize = 20_000;
 
 /// One test, so that nothing else allocates meanwhile.
 #[test]

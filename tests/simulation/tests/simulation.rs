@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use syncguard_history::{Counts, Fault, Floors, Random};
 use syncguard_simulation::{Flaw, Plan, Store, record, run};
+use syncguard_test_effort::either;
 
 const OPERATIONS: u64 = 12_000;
 
@@ -17,10 +18,13 @@ fn holds(store: Store) {
     let faults =
         [Fault::Killed, Fault::Stopped, Fault::Cut, Fault::Delayed, Fault::Late, Fault::Lost];
     let faults = faults.map(|fault| (fault, 1)).to_vec();
-    let floors = Floors { answered: 8000, granted: 200, written: 100, rejected: 0, faults };
+    let operations = either(4_000, OPERATIONS);
+    let answered = operations * 2 / 3;
+    let (granted, written) = (operations / 60, operations / 120);
+    let floors = Floors { answered, granted, written, rejected: 0, faults };
     let mut counts = Counts::default();
-    for seed in (seed..).take(6) {
-        let outcome = run(&Plan::new(store, seed, OPERATIONS), |_| {});
+    for seed in (seed..).take(18) {
+        let outcome = run(&Plan::new(store, seed, operations), |_| {});
         assert_eq!(outcome.violated, 0, "seed {seed}: {}", outcome.violations[0]);
         counts.add(&outcome.counts);
         if floors.missing(&counts).is_empty() {
@@ -83,16 +87,17 @@ fn what_is_wrong_is_found() {
 /// What was found can be found again.
 #[test]
 fn the_same_seed_gives_the_same_history() {
+    let operations = either(1_000, 2_000);
     // The embedded backend takes the time of its beginning from the machine.
     for store in [Store::Redis, Store::RedisCluster, Store::Postgres, Store::Firestore] {
-        let plan = Plan::new(store, 7, 2000);
+        let plan = Plan::new(store, 7, operations);
         let [first, second] = [record(&plan), record(&plan)];
         let first_difference =
             first.operations.iter().zip(&second.operations).find(|(one, other)| one != other);
         assert_eq!(first_difference, None, "{store:?}");
         assert_eq!(first.operations.len(), second.operations.len(), "{store:?}");
-        assert!(first.operations.len() > 1000);
-        let other = record(&Plan::new(store, 8, 2000));
+        assert!(first.operations.len() as u64 > operations / 2);
+        let other = record(&Plan::new(store, 8, operations));
         assert_ne!(first.operations, other.operations, "{store:?}");
     }
 }

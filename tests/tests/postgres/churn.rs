@@ -9,6 +9,7 @@ use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
     IsLockedRequest, LockBackend as _, LockId, PostgresBackend, ReleaseRequest,
 };
+use syncguard_test_effort::either;
 use syncguard_test_services::postgres::PostgresServer;
 
 use crate::support::{MINUTE, Tables, connect, take};
@@ -20,15 +21,14 @@ const KEYS: usize = 1000;
 /// server leaves.
 const BETWEEN: usize = 1750;
 
-/// The tables stay small while locks come and go. `SYNCGUARD_CHURN` sets the number of cycles, for the
-/// million of the issue.
+/// The tables stay small while locks come and go.
 ///
 /// One task does them all: of a table that several sessions extend at once, PostgreSQL makes up to 20
 /// empty pages for each that waits, which says nothing of what is left behind. And it waits for
 /// autovacuum, so that it makes no difference how fast the machine is, or what else runs on it.
 #[tokio::test]
 async fn tables_stay_small_under_churn() -> Result<()> {
-    let cycles: usize = std::env::var("SYNCGUARD_CHURN").map_or(Ok(20_000), |text| text.parse())?;
+    let cycles: usize = either(6_000, 20_000);
     let server = PostgresServer::builder()
         .config("fsync = off")
         .config("autovacuum_naptime = 1s")

@@ -4,15 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_postgres::{LockBackend as _, LockConfig, LockError, ReleaseRequest, try_lock};
+use syncguard_test_effort::either;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::support::{Tables, connect, settles, shared, take};
 
-/// By hand: `SYNCGUARD_BURST=200000`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_dropped_guards_leaves_the_store_to_those_who_wait_for_it() -> Result<()> {
-    let count = std::env::var("SYNCGUARD_BURST").map_or(Ok(5_000), |count| count.parse())?;
+    let count = either(1_000, 5_000);
     let tables = Tables::fresh();
     let backend = tables.backend(10).await;
     let mut takers = JoinSet::new();

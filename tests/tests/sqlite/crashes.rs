@@ -12,16 +12,17 @@ use syncguard_history::Random;
 use syncguard_sqlite::{
     AcquireRequest, AcquireResult, LockBackend as _, LookupRequest, ReleaseRequest,
 };
+use syncguard_test_effort::either;
 
 use crate::support::{File, HOUR, worker};
 
 const KEYS: u64 = 5;
 
 /// All processes of a tree at once, again and again: no fence comes twice, no lock has two holders, and
-/// what is left goes on at once. `SYNCGUARD_SQLITE_KILLS=1000` kills a thousand times.
+/// what is left goes on at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killing_a_tree_of_processes_repeats_no_fence() -> Result<()> {
-    let rounds = std::env::var("SYNCGUARD_SQLITE_KILLS").map_or(Ok(100), |text| text.parse())?;
+    let rounds = either(25, 100);
     let seed = Random::seed();
     println!("SYNCGUARD_SEED={seed}");
     let mut random = Random::new(seed);

@@ -6,6 +6,7 @@ use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
 use syncguard_memory::MemoryBackend;
 use syncguard_sqlite::{DynBackend, SqliteOptions, Synchronous};
+use syncguard_test_effort::either;
 use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,
 };
@@ -33,14 +34,16 @@ async fn same(steps: Vec<Step>) -> Result<Comparison, String> {
 }
 
 #[test]
-fn five_hundred_random_sequences_have_the_same_answers() {
-    let config = ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() };
+fn random_sequences_have_the_same_answers() {
+    let cases = either(60, 500);
+    let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
     all_alike(&mut TestRunner::new(config), &mix(600_000), same);
 }
 
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
     // Long enough that nothing runs out between two steps.
-    let alike = count_alike(&mut TestRunner::deterministic(), &mix(1500), 150, same).await;
-    assert!(alike >= 30, "{alike} of 150 could be compared");
+    let alike =
+        count_alike(&mut TestRunner::deterministic(), &mix(1500), either(50, 150), same).await;
+    assert!(alike >= either(10, 30), "{alike} could be compared");
 }

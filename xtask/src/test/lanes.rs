@@ -34,8 +34,10 @@ impl Lane {
     /// How many tests of one program run at a time.
     pub(super) fn threads(self) -> usize {
         match self {
-            Self::Redis | Self::Postgres | Self::Firestore | Self::Sqlite => 8,
+            Self::Redis | Self::Postgres | Self::Sqlite => 8,
             Self::Mixed | Self::Quick => 4,
+            // The emulator answers one request after the other.
+            Self::Firestore => 2,
             Self::Compute => 1,
         }
     }
@@ -46,12 +48,23 @@ pub(super) const DOC_TESTS: &str = "doc tests";
 
 /// The programs that are not soon over, those that take longest first.
 const PROGRAMS: &[(Lane, &[&str])] = &[
-    (Lane::Redis, &["tests redis"]),
-    (Lane::Postgres, &["tests postgres"]),
-    (Lane::Firestore, &["tests firestore"]),
-    (Lane::Sqlite, &["tests sqlite"]),
-    (Lane::Mixed, &["cli cli", "soak bounded", "tests redaction", "tests fleet"]),
-    (Lane::Compute, &[DOC_TESTS]),
+    (Lane::Redis, &["tests redis", "tests redaction"]),
+    (Lane::Postgres, &["tests postgres", "test-services postgres"]),
+    (Lane::Firestore, &["tests firestore", "test-services firestore"]),
+    (Lane::Sqlite, &["tests sqlite", "tests fleet", "soak bounded"]),
+    (Lane::Mixed, &["cli cli", "tests differential", "tests examples", "tests quickstart"]),
+    (
+        Lane::Compute,
+        &[
+            DOC_TESTS,
+            "simulation simulation",
+            "model firestore",
+            "model postgres",
+            "model syncguard_model (unit tests)",
+            "core syncguard_core (unit tests)",
+            "conformance mutants",
+        ],
+    ),
 ];
 
 pub(super) fn of(name: &str) -> Lane {

@@ -38,7 +38,9 @@ impl Program {
         let names: Vec<String> = built.iter().map(name_of).collect();
         if !options.is_partial() {
             lanes::check(&names)?;
-            later::check(&names)?;
+            let paths =
+                names.iter().map(String::as_str).zip(built.iter().map(|it| it.path.as_path()));
+            later::check(&paths.collect::<Vec<_>>())?;
         }
         let mut programs = Vec::new();
         for (built, name) in built.into_iter().zip(names) {
