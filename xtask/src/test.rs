@@ -5,6 +5,7 @@ mod lanes;
 mod later;
 mod program;
 mod progress;
+mod queue;
 mod runner;
 mod totals;
 

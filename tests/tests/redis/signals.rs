@@ -193,7 +193,8 @@ async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {
         started.elapsed(),
         2 * rounds
     );
-    ensure!(changes >= 200, "{changes}");
+    // How often the key changes hands is the machine's affair; that it does often is what the test needs.
+    ensure!(changes >= rounds / 4, "{changes}");
     ensure!(longest < SOON, "{longest:?}");
     Ok(())
 }

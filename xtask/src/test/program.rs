@@ -56,8 +56,8 @@ impl Program {
         if !options.is_partial() {
             programs.push(Self::doc_tests(options.release));
         }
-        // Long ones first, so that no lane ends with one.
-        programs.sort_by_key(|program| lanes::rank(&program.name));
+        // Long ones first, so that the run does not end with one.
+        programs.sort_by_key(|program| lanes::rank(&program.name).unwrap_or(usize::MAX));
         Ok(programs)
     }
 

@@ -1,17 +1,21 @@
-//! Runs programs side by side, a lane each.
+//! Runs programs side by side, of each lane one at a time.
 
 use std::io::{BufRead as _, BufReader, Write as _, stdout};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::lanes::Lane;
 use super::program::Program;
 use super::progress::Progress;
+use super::queue::Queue;
 use super::totals::Totals;
+
+/// How many programs run at a time. With more, two cores are so busy that tests miss what they wait for.
+const AT_ONCE: usize = 3;
 
 pub(super) struct Runner {
     /// After this time a program hangs, and is killed.
@@ -43,23 +47,20 @@ impl Runner {
     pub(super) fn run(&self, programs: Vec<Program>) -> Result<Vec<Ended>> {
         let mut progress = Progress::new(&programs);
         let (sender, events) = channel();
-        let mut lanes: Vec<Vec<(usize, Program)>> = Lane::ALL.map(|_| Vec::new()).into();
-        for (index, program) in programs.into_iter().enumerate() {
-            lanes[program.lane as usize].push((index, program));
-        }
-        let limit = self.limit;
-        for lane in lanes {
-            let sender = sender.clone();
+        let queue = Arc::new(Queue::new(programs));
+        for _ in 0..AT_ONCE {
+            let (limit, queue, sender) = (self.limit, Arc::clone(&queue), sender.clone());
             thread::spawn(move || {
-                for (index, program) in lane {
-                    let started = Instant::now();
+                while let Some((index, program)) = queue.next() {
+                    let (lane, started) = (program.lane, Instant::now());
                     let _ = sender.send(Event::Started(index));
                     let ended = run_one(index, program, limit, &sender);
                     let _ = sender.send(Event::Ended(index, ended, started.elapsed()));
+                    queue.ended(lane);
                 }
             });
         }
-        // The channel ends with the last lane.
+        // The channel ends with the last thread.
         drop(sender);
         show(&mut progress, &events)?;
         Ok(progress.into_ended())
