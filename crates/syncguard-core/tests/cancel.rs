@@ -2,15 +2,18 @@
 
 mod common;
 
+use std::future::Future as _;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use common::{Line, Trouble, is_locked, ms};
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
-    AcquireRequest, CancellationToken, ErrorCode, ExtendRequest, LockBackend, ReleaseRequest,
+    AcquireRequest, AutoExtend, CancellationToken, ErrorCode, ExtendRequest, LockBackend,
+    LockConfig, ReleaseRequest, acquire, lock,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 const KEY: &str = "cancelled";
 const LONG: Duration = Duration::from_secs(3_600);
@@ -155,7 +158,7 @@ async fn a_token_that_has_fired_stops_everything_before_it_starts() {
 fn without_a_runtime_nothing_panics() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut call = Box::pin(cancel::finish(None, std::future::pending::<Result<(), _>>()));
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut context = Context::from_waker(Waker::noop());
     {
         let _here = runtime.enter();
         assert!(call.as_mut().poll(&mut context).is_pending());
@@ -175,4 +178,76 @@ async fn the_future_of_an_operation_is_small_whatever_the_operation() {
     let future = cancel::finish(None, large());
     assert!(size_of_val(&future) < 512, "{}", size_of_val(&future));
     assert_eq!(future.await.unwrap(), 1);
+}
+
+/// A program that ends waits for `drained`: whatever was given up before, and however, is free then.
+#[tokio::test(start_paused = true)]
+async fn when_all_is_drained_no_lock_is_left() {
+    let auto = || LockConfig::new(KEY).with_auto_extend(AutoExtend::new());
+    for config in [|| LockConfig::new(KEY), auto] {
+        let line = Line::new();
+        *line.behaviour.acquire.lock().unwrap() = slow();
+        *line.behaviour.release.lock().unwrap() = slow();
+        let drained = async |how: &str| {
+            let state = line.client_state();
+            assert!(state.clean_up().waiting() > 0, "{how}: nothing is counted");
+            assert_eq!(state.drained(Duration::from_secs(5)).await, 0, "{how}");
+            assert!(!is_locked(&line, KEY).await, "{how}: the lock is left");
+        };
+        for given_up_after in [1, 19, 21, 39] {
+            assert!(timeout(ms(given_up_after), acquire(&line, config())).await.is_err());
+            drained("an acquire is dropped").await;
+
+            let token = CancellationToken::new();
+            let cancelled = acquire(&line, config().with_cancellation(token.clone()));
+            let (result, ()) = tokio::join!(cancelled, async {
+                sleep(ms(given_up_after)).await;
+                token.cancel();
+            });
+            assert_eq!(result.unwrap_err().code(), ErrorCode::Aborted);
+            drained("an acquire is cancelled").await;
+
+            let guard = acquire(&line, config()).await.unwrap();
+            assert!(timeout(ms(given_up_after), guard.release()).await.is_err());
+            drained("a release is dropped").await;
+
+            let work = lock(&line, config(), async |_held| sleep(LONG).await);
+            assert!(timeout(ms(40 + given_up_after), work).await.is_err());
+            drained("work is dropped").await;
+
+            let short = lock(&line, config(), async |_held| ());
+            assert!(timeout(ms(40 + given_up_after), short).await.is_err());
+            drained("work is dropped while its lock is given back").await;
+        }
+        drop(acquire(&line, config()).await.unwrap());
+        drained("a guard is dropped").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_in_time_and_says_what_is_left() {
+    let line = Line::new();
+    let state = line.client_state();
+    assert_eq!(state.drained(Duration::ZERO).await, 0, "nothing was given up");
+    line.behaviour.release.lock().unwrap().before = LONG;
+    drop(acquire(&line, KEY).await.unwrap());
+    let started = Instant::now();
+    assert_eq!(state.drained(ms(300)).await, 1);
+    assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(400), "{:?}", started.elapsed());
+}
+
+/// Without a runtime nothing is given back: that is said at once, and nothing panics.
+#[test]
+fn a_drain_outside_a_runtime_answers_at_once() {
+    let line = Line::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    line.behaviour.acquire.lock().unwrap().before = LONG;
+    runtime.block_on(async { assert!(timeout(ms(1), line.acquire(request())).await.is_err()) });
+    let state = line.client_state().clone();
+    let mut drained = Box::pin(state.drained(LONG));
+    let polled = drained.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(polled, Poll::Ready(1));
+    // What goes on without its caller ends with its runtime, and its lock is left to the queue.
+    drop(runtime);
+    assert_eq!(state.clean_up().waiting(), 1);
 }

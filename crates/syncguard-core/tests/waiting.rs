@@ -184,6 +184,26 @@ async fn a_future_that_nobody_polls_loses_its_place() {
     assert!(guard.release().await.unwrap().is_released());
 }
 
+/// Also where no other waiter stands behind it: a try asks the store then, and so does an acquire without retries.
+#[tokio::test(start_paused = true)]
+async fn a_future_that_nobody_polls_does_not_stop_tries() {
+    let line = Line::new();
+    let release = held_elsewhere(&line.store, LONG).await;
+    let mut stuck = Box::pin(acquire(&line, patient()));
+    assert!(stuck.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let _ = line.store.release(release).await.unwrap();
+    assert!(try_lock(&line, KEY).await.unwrap().is_none(), "the waiter is before it");
+    sleep(Duration::from_secs(600)).await;
+    let guard = try_lock(&line, KEY).await.unwrap().expect("the key is free");
+    assert!(guard.release().await.unwrap().is_released());
+    let at_once = AcquisitionOptions::new().with_max_retries(0);
+    let guard = acquire(&line, LockConfig::new(KEY).with_acquisition(at_once)).await.unwrap();
+    assert!(guard.release().await.unwrap().is_released());
+    // The waiter stands in line again when it is polled.
+    assert!(stuck.await.unwrap().release().await.unwrap().is_released());
+    assert_eq!(line.client_state().keys_in_use(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_crashed_holder_is_followed_when_its_time_is_over() {
     let line = Line::new();

@@ -14,7 +14,9 @@ mod waiting;
 
 pub(crate) use self::options::Options;
 
-use syncguard::{DynBackend, LockBackend as _};
+use std::time::Duration;
+
+use syncguard::DynBackend;
 
 use self::hold::Asked;
 use self::job::Job;
@@ -95,13 +97,6 @@ pub(crate) async fn run(
 /// Lets the library give back what was granted and is not wanted any more. What it cannot give back in this time
 /// ends by its TTL.
 async fn drain(backend: &DynBackend) {
-    const LONGEST: std::time::Duration = std::time::Duration::from_secs(5);
-    const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-    let clean_up = backend.client_state().clean_up();
-    let empty = async {
-        while clean_up.waiting() > 0 {
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    let _ = tokio::time::timeout(LONGEST, empty).await;
+    const LONGEST: Duration = Duration::from_secs(5);
+    let _ = backend.drained(LONGEST).await;
 }

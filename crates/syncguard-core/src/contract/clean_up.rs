@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -28,6 +29,10 @@ pub struct CleanUp(Arc<Queue>);
 struct Queue {
     state: Mutex<State>,
     changed: Notify,
+    /// Operations on the wire that go on without their callers.
+    unfinished: AtomicUsize,
+    /// Wakes the tasks that wait until nothing is left to do.
+    idle: Notify,
 }
 
 #[derive(Default)]
@@ -101,11 +106,53 @@ impl CleanUp {
     /// How many locks are remembered at the most.
     const LIMIT: usize = 1 << 18;
 
-    /// How many locks wait to be given back, or are being given back now.
+    /// How many locks wait to be given back or are being given back now. An operation that was sent and then
+    /// dropped or cancelled counts from that moment on, as it may still take a lock.
     #[must_use]
     pub fn waiting(&self) -> usize {
+        // In this order: an operation that ends leaves its lock to the queue before it is counted off.
+        let unfinished = self.0.unfinished.load(Ordering::Acquire);
         let state = self.0.state.lock();
-        state.waiting() + state.trying
+        unfinished + state.waiting() + state.trying
+    }
+
+    /// Waits until every lock is given back, for this long at the most. Answers how many are still
+    /// [waiting](Self::waiting): 0 if nothing is left to do.
+    ///
+    /// A program that ends calls it when its own tasks have ended or were dropped, and before its runtime ends:
+    /// what is not given back then ends by its TTL. New locks can be taken meanwhile and afterwards.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing but the waiting ends.
+    pub async fn drained(&self, timeout: Duration) -> usize {
+        if rt::is_usable() {
+            rt::within(timeout, self.idle()).await;
+        }
+        self.waiting()
+    }
+
+    async fn idle(&self) {
+        loop {
+            let mut told = pin!(self.0.idle.notified());
+            told.as_mut().enable();
+            if self.waiting() == 0 {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    fn tell_if_idle(&self) {
+        if self.waiting() == 0 {
+            self.0.idle.notify_waiters();
+        }
+    }
+
+    /// Counts an operation that goes on without its caller.
+    pub(crate) fn unfinished(&self) -> Unfinished {
+        self.0.unfinished.fetch_add(1, Ordering::AcqRel);
+        Unfinished(self.clone())
     }
 
     /// How many locks were left to end by their TTL since the backend was made: there were more than
@@ -173,6 +220,17 @@ impl CleanUp {
             waiting,
             "no tokio runtime to give locks back in; without one they end by their TTL"
         );
+    }
+}
+
+/// An operation that goes on without its caller. Dropped, it has ended.
+pub(crate) struct Unfinished(CleanUp);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.0.0.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.tell_if_idle();
+        }
     }
 }
 
@@ -357,6 +415,9 @@ impl Lane {
             }
             (step, helper)
         };
+        if self.has_left {
+            self.clean_up.tell_if_idle();
+        }
         if let Some(spawner) = helper {
             self.clean_up.start_lane(&spawner, &[]);
         }
@@ -386,11 +447,10 @@ impl Drop for Lane {
             }
             state.any().map(|entry| entry.job.spawner().clone())
         };
-        if let Some(spawner) = spawner {
-            // After a panic the same runtime will do.
-            let tried: &[_] = if self.is_polled { &[] } else { &self.tried };
-            self.clean_up.start_lane(&spawner, tried);
-        }
+        let Some(spawner) = spawner else { return self.clean_up.tell_if_idle() };
+        // After a panic the same runtime will do.
+        let tried: &[_] = if self.is_polled { &[] } else { &self.tried };
+        self.clean_up.start_lane(&spawner, tried);
     }
 }
 

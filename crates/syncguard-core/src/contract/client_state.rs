@@ -62,6 +62,16 @@ impl ClientState {
         &self.0.clean_up
     }
 
+    /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
+    /// many are not: see [`CleanUp::drained`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing but the waiting ends.
+    pub async fn drained(&self, timeout: Duration) -> usize {
+        self.0.clean_up.drained(timeout).await
+    }
+
     /// The lines in which callers wait.
     pub(crate) fn lines(&self) -> &Lines {
         &self.0.lines

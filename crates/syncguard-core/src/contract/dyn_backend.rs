@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, CounterPage, CounterRequest,
@@ -32,6 +33,16 @@ impl<F: FenceToken> DynBackend<F> {
     /// Wraps a backend. Never fails.
     pub fn new<B: LockBackend<Fence = F>>(backend: B) -> Self {
         Self(Arc::new(backend))
+    }
+
+    /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
+    /// many are not: see [`CleanUp::drained`](crate::CleanUp::drained).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing but the waiting ends.
+    pub async fn drained(&self, timeout: Duration) -> usize {
+        self.0.client_state().drained(timeout).await
     }
 
     fn known_inventory(&self) -> Result<Inventory<F>, LockError> {

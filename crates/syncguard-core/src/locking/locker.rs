@@ -1,6 +1,7 @@
 //! A backend and a way of locking, configured once.
 
 use std::future::Future;
+use std::time::Duration;
 
 use super::config::{Policy, policy_methods};
 use crate::{
@@ -129,6 +130,16 @@ impl<B: LockBackend> Locker<B> {
         K: TryInto<Key, Error: Into<LockError>>,
     {
         try_lock(&self.backend, self.config(key)).await
+    }
+
+    /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
+    /// many are not: see [`CleanUp::drained`](crate::CleanUp::drained).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: nothing but the waiting ends.
+    pub async fn drained(&self, timeout: Duration) -> usize {
+        self.backend.client_state().drained(timeout).await
     }
 
     fn config<K>(&self, key: K) -> LockConfig

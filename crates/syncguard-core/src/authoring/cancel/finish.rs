@@ -9,7 +9,7 @@ use crate::rt::Spawner;
 /// Who gets what nobody waits for any more.
 pub(crate) trait Heir<T>: Send + 'static {
     /// The caller has gone; the operation goes on.
-    fn deserted(&self) {}
+    fn deserted(&mut self) {}
 
     /// The operation has ended; `None` if it never will, because its runtime has ended or it panicked.
     fn inherit(self, output: Option<T>);
@@ -82,7 +82,8 @@ where
     H: Heir<T>,
 {
     fn drop(&mut self) {
-        let (Some(spawner), Some((operation, heir))) = (self.spawner.take(), self.pending.take())
+        let (Some(spawner), Some((operation, mut heir))) =
+            (self.spawner.take(), self.pending.take())
         else {
             return;
         };

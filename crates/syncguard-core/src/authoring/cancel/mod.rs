@@ -221,7 +221,7 @@ impl<T> Heir<T> for Nobody {
 struct Leaving(Caller);
 
 impl<T> Heir<T> for Leaving {
-    fn deserted(&self) {
+    fn deserted(&mut self) {
         self.0.leaves();
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Caller, Heir, Settle, Settled, Unsettled};
-use crate::contract::clean_up::{Attempt, Job, Outcome};
+use crate::contract::clean_up::{Attempt, Job, Outcome, Unfinished};
 use crate::rt::{Instant, Mutex, Spawner};
 use crate::{
     AcquireRequest, AcquireResult, Key, LockBackend, LockError, LockId, ReleaseResult,
@@ -22,6 +22,8 @@ pub(super) struct Orphan<B> {
     ttl: Ttl,
     caller: Caller,
     make_job: MakeJob<B>,
+    /// Once its caller has gone.
+    unfinished: Option<Unfinished>,
 }
 
 impl<B: LockBackend> Orphan<B> {
@@ -32,11 +34,13 @@ impl<B: LockBackend> Orphan<B> {
         make_job: MakeJob<B>,
     ) -> Self {
         let AcquireRequest { key, lock_id, ttl, .. } = request;
-        Self { backend, key: key.clone(), lock_id: *lock_id, ttl: *ttl, caller, make_job }
+        let (key, lock_id, ttl) = (key.clone(), *lock_id, *ttl);
+        Self { backend, key, lock_id, ttl, caller, make_job, unfinished: None }
     }
 
     pub(super) fn clean_up(self) {
-        let Self { backend, key, lock_id, ttl, caller, make_job } = self;
+        // Counted until its lock waits to be given back.
+        let Self { backend, key, lock_id, ttl, caller, make_job, unfinished: _unfinished } = self;
         let (now, sent) = (Instant::now(), caller.sent());
         let deadline = sent.map(|sent| sent.deadline);
         let given_up = sent.map_or(now, |sent| sent.given_up.max(now));
@@ -46,7 +50,8 @@ impl<B: LockBackend> Orphan<B> {
 }
 
 impl<B: LockBackend> Heir<Result<AcquireResult<B::Fence>, LockError>> for Orphan<B> {
-    fn deserted(&self) {
+    fn deserted(&mut self) {
+        self.unfinished = Some(self.backend.client_state().clean_up().unfinished());
         self.caller.leaves();
     }
 

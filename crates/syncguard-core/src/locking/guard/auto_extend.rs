@@ -76,15 +76,17 @@ impl<B: LockBackend> Renewer<B> {
                     // The guard may have stopped waiting; the lock is extended all the same.
                     let _ = answer.send(result);
                 }
-                Some(Command::Release(answer)) => return Box::pin(self.release(answer)).await,
-                Some(Command::Dispose(ReleaseSource::Drop, _)) => {
-                    // Nobody waits: the queue of the backend releases it.
+                Some(Command::Release(answer, _unfinished)) => {
+                    return Box::pin(self.release(answer)).await;
+                }
+                Some(Command::Abandon(_unfinished)) => {
+                    // The lease goes to the queue before the command is counted off.
                     drop(self.lease.take());
                     return;
                 }
-                Some(Command::Dispose(source, done)) => {
+                Some(Command::Dispose(done, _unfinished)) => {
                     if let Some(lease) = self.lease.take() {
-                        Box::pin(lease.dispose(source)).await;
+                        Box::pin(lease.dispose(ReleaseSource::Lock)).await;
                     }
                     let _ = done.send(());
                     return;

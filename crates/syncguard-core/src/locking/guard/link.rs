@@ -5,14 +5,16 @@ use std::mem;
 use tokio::sync::{Notify, oneshot};
 
 use super::lease::Lease;
+use crate::contract::clean_up::Unfinished;
 use crate::rt::Mutex;
-use crate::{ExtendResult, LockBackend, LockError, ReleaseResult, ReleaseSource, Ttl};
+use crate::{CleanUp, ExtendResult, LockBackend, LockError, ReleaseResult, Ttl};
 
 /// The guard's line to its renewer. It holds one command, because a guard waits for each answer or
 /// no longer wants it.
 pub(crate) struct Link<B: LockBackend> {
     slot: Mutex<Slot<B>>,
     sent: Notify,
+    clean_up: CleanUp,
 }
 
 enum Slot<B: LockBackend> {
@@ -24,14 +26,21 @@ enum Slot<B: LockBackend> {
 
 pub(crate) enum Command {
     Extend(Ttl, oneshot::Sender<Result<ExtendResult, LockError>>),
-    Release(oneshot::Sender<Result<ReleaseResult, LockError>>),
-    /// Nobody wants the answer; the sender only says when it is done.
-    Dispose(ReleaseSource, oneshot::Sender<()>),
+    Release(oneshot::Sender<Result<ReleaseResult, LockError>>, Unfinished),
+    /// After the work of [`lock`](crate::lock()): nobody wants the answer, and the sender only says when it is done.
+    Dispose(oneshot::Sender<()>, Unfinished),
+    /// The guard was dropped: the queue of the backend gives the lock back.
+    Abandon(Unfinished),
 }
 
 impl<B: LockBackend> Link<B> {
-    pub(crate) fn new() -> Self {
-        Self { slot: Mutex::new(Slot::Empty), sent: Notify::new() }
+    pub(crate) fn new(clean_up: CleanUp) -> Self {
+        Self { slot: Mutex::new(Slot::Empty), sent: Notify::new(), clean_up }
+    }
+
+    /// For a command that gives the lock back, whether its sender waits for that or not.
+    pub(super) fn unfinished(&self) -> Unfinished {
+        self.clean_up.unfinished()
     }
 
     pub(crate) fn send(&self, command: Command) {
@@ -63,7 +72,7 @@ impl<B: LockBackend> Link<B> {
         loop {
             if matches!(
                 *self.slot.lock(),
-                Slot::Command(Command::Release(_) | Command::Dispose(..))
+                Slot::Command(Command::Release(..) | Command::Dispose(..) | Command::Abandon(_))
             ) {
                 return;
             }

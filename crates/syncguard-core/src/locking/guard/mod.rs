@@ -79,7 +79,7 @@ impl<B: LockBackend> LockGuard<B> {
             None => Custody::Guard(lease),
             Some(_) => {
                 validity.kept();
-                let link = Arc::new(Link::new());
+                let link = Arc::new(Link::new(lease.disposal.clean_up().clone()));
                 let spawner = lease.spawner.clone();
                 let renewer = Renewer::new(lease, validity, Arc::clone(&link), sent);
                 spawner.spawn(Box::new(renewer).run());
@@ -212,7 +212,7 @@ impl<B: LockBackend> LockGuard<B> {
             Some(Custody::Guard(lease)) => release(lease).await,
             Some(Custody::Renewer(link)) => {
                 let (answer, result) = oneshot::channel();
-                link.send(Command::Release(answer));
+                link.send(Command::Release(answer, link.unfinished()));
                 match (result.await, link.take_lease()) {
                     (Ok(result), _) => result,
                     (Err(_), Some(lease)) => release(lease).await,
@@ -233,18 +233,17 @@ impl<B: LockBackend> LockGuard<B> {
         self.held.validity.end(LossReason::Released);
         match self.custody.take() {
             Some(Custody::Guard(lease)) => {
-                let dispose = lease.dispose(ReleaseSource::Lock);
-                let (has_woken, Nobody) = Finish::new(dispose, Nobody).await;
+                let has_woken = dispose(lease).await;
                 let_others_run(has_woken).await;
             }
             Some(Custody::Renewer(link)) => {
                 let (done, disposed) = oneshot::channel();
-                link.send(Command::Dispose(ReleaseSource::Lock, done));
+                link.send(Command::Dispose(done, link.unfinished()));
                 if disposed.await.is_err()
                     && let Some(lease) = link.take_lease()
                 {
                     // The renewer is gone, and has left it to us.
-                    Finish::new(lease.dispose(ReleaseSource::Lock), Nobody).await;
+                    dispose(lease).await;
                 }
             }
             None => {}
@@ -257,21 +256,37 @@ impl<B: LockBackend> Drop for LockGuard<B> {
         self.held.validity.end(LossReason::Released);
         // A lease that is dropped is released; one that the renewer has is dropped by it.
         if let Some(Custody::Renewer(link)) = self.custody.take() {
-            let (done, _) = oneshot::channel();
-            link.send(Command::Dispose(ReleaseSource::Drop, done));
+            // Where the renewer has gone, the lease is dropped with the link.
+            let _unfinished = link.unfinished();
+            link.send(Command::Abandon(link.unfinished()));
+            drop(link);
         }
     }
 }
 
 /// Releases a lock, to the end whatever becomes of the caller.
 async fn release<B: LockBackend>(lease: Box<Lease<B>>) -> Result<ReleaseResult, LockError> {
+    let unfinished = lease.disposal.clean_up().unfinished();
     let to_the_end = async move {
+        let _unfinished = unfinished;
         let given = lease.release(ReleaseSource::Drop).await;
         let_others_run(given.has_woken).await;
         given
     };
     let (given, Unheard) = Finish::new(to_the_end, Unheard).await;
     given.result
+}
+
+/// Releases a lock after the work of [`lock`](crate::lock()), to the end whatever becomes of the caller. Whether a
+/// waiter was woken.
+async fn dispose<B: LockBackend>(lease: Box<Lease<B>>) -> bool {
+    let unfinished = lease.disposal.clean_up().unfinished();
+    let to_the_end = async move {
+        let _unfinished = unfinished;
+        lease.dispose(ReleaseSource::Lock).await
+    };
+    let (has_woken, Nobody) = Finish::new(to_the_end, Nobody).await;
+    has_woken
 }
 
 /// The next one was woken, mostly in this runtime, and shall not have to wait for whatever the caller does

@@ -144,7 +144,10 @@ impl Line {
 
     /// What this one does next; `None` if it was passed over.
     pub(super) fn turn(&mut self, ticket: Ticket, now: Instant) -> Option<Turn> {
-        self.skip_the_overdue(now);
+        // The first waiter, however late, keeps its place while no other one wants it.
+        if self.has_others() {
+            self.skip_the_overdue(now);
+        }
         if self.is_first(ticket) {
             return Some(self.turn_of_first(now));
         }
@@ -249,10 +252,10 @@ impl Line {
         }
     }
 
-    /// The next one is first if nobody drives the one that is.
+    /// The first waiter loses its place if nobody drives its future. The next one, if there is one, is first then.
     pub(super) fn skip_the_overdue(&mut self, now: Instant) {
         let is_overdue = self.first.as_ref().is_some_and(|first| first.due <= now);
-        if is_overdue && self.has_others() {
+        if is_overdue {
             self.promote(now + Self::GRACE);
             self.wake_first();
         }
