@@ -9,7 +9,8 @@ use tokio_postgres::types::Type;
 use crate::inner::Inner;
 use crate::pool::{Lane, Param};
 use crate::record::column;
-use crate::statements::Statement;
+use crate::settings::Settings;
+use crate::statements::{Statement, render};
 
 /// What was found that can make the database forget a lock it has granted, or a fence: after that,
 /// two may hold one lock, and a fence may come twice.
@@ -27,6 +28,9 @@ pub struct DurabilityReport {
     pub risks: Vec<DurabilityRisk>,
     /// Whether waiters hear of releases by other processes. No risk: without, they poll.
     pub signals: SignalStatus,
+    /// A schema in which the session looks for the tables, and in which other roles may create objects: a table
+    /// that one of them makes there first may be taken for ours, and its triggers run as our role. `None` is good.
+    pub open_schema: Option<String>,
 }
 
 /// One finding.
@@ -87,7 +91,7 @@ impl Inner {
         let parameters = [Param::Text(&locks), Param::Text(&fences)];
         let answer = self
             .pool
-            .query(Lane::Contender, &Caller::new(None), &inspection(), &parameters)
+            .query(Lane::Contender, &Caller::new(None), &inspection(&self.settings), &parameters)
             .await?;
         let row =
             answer.row.ok_or_else(|| LockError::internal("PostgreSQL did not say what it is"))?;
@@ -103,13 +107,14 @@ impl Inner {
             (off(2)?, DurabilityRisk::FullPageWritesOff),
         ];
         let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk)).collect();
-        Ok(DurabilityReport { risks, signals: self.signals.status() })
+        let open_schema = column(&row, 5)?;
+        Ok(DurabilityReport { risks, signals: self.signals.status(), open_schema })
     }
 }
 
-fn inspection() -> Statement {
+fn inspection(settings: &Settings) -> Statement {
     Statement {
-        sql: include_str!("sql/durability.sql").to_owned(),
+        sql: render(include_str!("sql/durability.sql"), settings),
         types: &[Type::TEXT, Type::TEXT],
         writes: false,
         has_deadline: false,

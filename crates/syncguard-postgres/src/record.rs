@@ -16,15 +16,16 @@ pub(crate) const COLUMNS: &str =
     "l.key, l.lock_id, l.expires_at_ms, l.acquired_at_ms, l.fence, l.user_key";
 
 /// No record.
-pub(crate) const NO_COLUMNS: &str =
-    "NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text";
+pub(crate) const NO_COLUMNS: &str = "NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::bigint, \
+     NULL::bigint, NULL::pg_catalog.text, NULL::pg_catalog.text";
 
 /// Whether a record `l` makes sense; one that does not is never overwritten and never deleted.
 /// [`Record`] checks the same, and more of the key.
-pub(crate) const INTACT: &str = "(l.expires_at_ms BETWEEN 0 AND 9007199254740991 \
-     AND l.acquired_at_ms BETWEEN 0 AND 9007199254740991 \
-     AND l.fence ~ '^[0-9]{15}$' AND l.lock_id ~ '^[A-Za-z0-9_-]{22}$' \
-     AND octet_length(l.user_key) BETWEEN 1 AND 512)";
+pub(crate) const INTACT: &str = "(\
+     l.expires_at_ms {>=} 0 AND l.expires_at_ms {<=} 9007199254740991 \
+     AND l.acquired_at_ms {>=} 0 AND l.acquired_at_ms {<=} 9007199254740991 \
+     AND l.fence {~} '^[0-9]{15}$' AND l.lock_id {~} '^[A-Za-z0-9_-]{22}$' \
+     AND pg_catalog.octet_length(l.user_key) {>=} 1 AND pg_catalog.octet_length(l.user_key) {<=} 512)";
 
 /// A stored lock, as a statement saw it.
 #[derive(Clone, Debug)]

@@ -98,7 +98,10 @@ async fn make(client: &Client, settings: &Settings) -> Result<(), LockError> {
     const ATTEMPTS: u32 = 6;
     // One message is one transaction, rolled back as a whole if a statement fails.
     let patience = render(include_str!("sql/setup.sql"), settings);
-    let work = format!("{patience}; SELECT pg_advisory_xact_lock({SETUP_LOCK}); {}", ddl(settings));
+    let work = format!(
+        "{patience}; SELECT pg_catalog.pg_advisory_xact_lock({SETUP_LOCK}); {}",
+        ddl(settings)
+    );
     for _ in 0..ATTEMPTS {
         if !needs_work(client, settings).await? {
             return Ok(());

@@ -15,13 +15,17 @@ impl Inner {
     ///
     /// Two looks, one after the other. If the first one had the key to itself and the deadline was over,
     /// everything that can have been granted has been committed by then, and nothing more will be. The
-    /// second one sees all of that.
+    /// second one sees all of that. The first one is enough where it has found the lock of an acquire that was sent
+    /// once.
     pub(crate) async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
         let Some(deadline) = acquire.deadline else {
             // Nothing was sent.
             return Ok(Settled::Done);
         };
         let first = self.look(acquire).await?;
+        if first.released && acquire.is_sent_once {
+            return Ok(Settled::Done);
+        }
         if !first.alone {
             return Ok(Settled::NotYet(BUSY));
         }
@@ -46,7 +50,7 @@ impl Inner {
             .ok_or_else(|| LockError::internal("PostgreSQL did not answer a clean-up"))?;
         let at = written_time(column(row, 2)?)?;
         self.pool.clock().learn(answer.sent, at);
-        Ok(Look { alone: column(row, 0)?, at })
+        Ok(Look { alone: column(row, 0)?, released: column(row, 1)?, at })
     }
 }
 
@@ -56,5 +60,7 @@ const BUSY: Duration = Duration::from_millis(250);
 struct Look {
     /// Whether nobody was in the middle of acquiring the key.
     alone: bool,
+    /// Whether the lock was there.
+    released: bool,
     at: Timestamp,
 }

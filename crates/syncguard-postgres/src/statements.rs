@@ -96,16 +96,12 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         Sessions::AsTheyCome => BOUNDED_WAITS,
         Sessions::SetUp => "NULL",
     };
-    without_comments(sql)
+    let mut sql = without_comments(sql)
         .replace("{settings}", &without_comments(include_str!("sql/settings.sql")))
         .replace("{waits}", waits)
         .replace("{signal}", &signal)
         .replace("{number}", NUMBER)
         .replace("{table}", TABLE)
-        .replace("{locks}", &tables.locks.quoted())
-        .replace("{fences}", &tables.fences.quoted())
-        .replace("{index_lock_id}", &tables.locks.index("lock_id"))
-        .replace("{index_expires}", &tables.locks.index("expires"))
         .replace("{record}", record::COLUMNS)
         .replace("{no_record}", record::NO_COLUMNS)
         .replace("{intact}", record::INTACT)
@@ -115,24 +111,46 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         .replace("{stale}", &(tolerance + CLEAN_UP_GUARD.as_millis()).to_string())
         .replace("{highest_counter}", &(Fence::MAX.get() - 1).to_string())
         .replace("{lock_timeout}", &settings.lock_timeout_ms().to_string())
-        .replace("{statement_timeout}", &settings.statement_timeout_ms().to_string())
+        .replace("{statement_timeout}", &settings.statement_timeout_ms().to_string());
+    for operator in OPERATORS {
+        sql = sql.replace(&format!("{{{operator}}}"), &format!("OPERATOR(pg_catalog.{operator})"));
+    }
+    // Last, as a table's name may hold anything.
+    sql.replace("{index_lock_id}", &tables.locks.index("lock_id"))
+        .replace("{index_expires}", &tables.locks.index("expires"))
+        .replace("{locks}", &tables.locks.quoted())
+        .replace("{fences}", &tables.fences.quoted())
 }
+
+/// The operators of our statements, which are written `{+}`.
+///
+/// A session looks for functions, operators, types and collations in all schemas of its search path, and takes one
+/// that fits better than PostgreSQL's own. So each has its schema with it: whoever may create in another schema of
+/// the path must not run code as our role. Four things follow for the text:
+///
+/// - written with its schema, each operator binds as strongly as any other one: sums in a comparison are in
+///   brackets;
+/// - `BETWEEN`, `IN`, `LIKE`, `CASE x WHEN`, `NULLIF` and `IS DISTINCT FROM` look for operators, so there are none;
+/// - names that are words of SQL, such as `bigint`, `coalesce` or `extract`, are PostgreSQL's own everywhere;
+/// - in `SET a = b` no operator is meant.
+const OPERATORS: [&str; 12] = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "~", "~~"];
 
 /// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the
 /// transaction's start.
-const NOW: &str = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+const NOW: &str =
+    "pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) {*} 1000)::bigint";
 
 /// No wait for another session is without end. Where `session.sql` has seen to it already, this is left
 /// out: it is 3 to 6 % of the work of a statement.
-const BOUNDED_WAITS: &str = "CASE WHEN current_setting('lock_timeout') = '0' \
-     THEN set_config('lock_timeout', '{lock_timeout}', true) END";
+const BOUNDED_WAITS: &str = "CASE WHEN pg_catalog.current_setting('lock_timeout') {=} '0' \
+     THEN pg_catalog.set_config('lock_timeout', '{lock_timeout}', true) END";
 
 /// The number of the lock table, which is the same however its name is written.
-const TABLE: &str = "'{locks}'::regclass::oid::bigint";
+const TABLE: &str = "'{locks}'::pg_catalog.regclass::pg_catalog.oid::bigint";
 
 /// The number of a lock `l`, for those who watch its key: advisory locks of 64 bits, all over the range.
 /// Those of a program's own, or of other libraries, meet one only by chance; see the crate's front page.
-const NUMBER: &str = "hashtextextended(l.key COLLATE \"C\", {table})";
+const NUMBER: &str = "pg_catalog.hashtextextended(l.key COLLATE pg_catalog.\"C\", {table})";
 
 fn without_comments(sql: &str) -> String {
     let mut text = String::with_capacity(sql.len());

@@ -20,6 +20,7 @@ mod options;
 mod pooler;
 mod round_trips;
 mod schema;
+mod search_path;
 mod session_settings;
 mod support;
 mod tls;

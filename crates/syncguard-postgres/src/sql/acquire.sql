@@ -4,30 +4,31 @@ WITH
 -- What the snapshot shows. If that lock is live, nothing below is carried out: a contended acquire
 -- takes no lock, waits for nothing and writes nothing.
 stored AS MATERIALIZED (
-  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.key = $1
+  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.key {=} $1
 ),
 counter AS MATERIALIZED (
-  SELECT fence FROM {fences} WHERE fence_key = $2
+  SELECT fence FROM {fences} WHERE fence_key {=} $2
 ),
 {settings},
 -- The same advisory lock that the TypeScript library takes: whoever writes this key is alone until
 -- its commit. What is read above may be outdated once we have it, so everything below checks again.
 turn AS MATERIALIZED (
-  SELECT pg_advisory_xact_lock(hashtext($1)) FROM settings
-  WHERE NOT EXISTS (SELECT FROM stored AS l WHERE l.expires_at_ms > l.now_ms - {tolerance} OR NOT {intact})
-    AND NOT EXISTS (SELECT FROM counter WHERE fence NOT BETWEEN 0 AND {highest_counter})
+  SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext($1)) FROM settings
+  WHERE NOT EXISTS (SELECT FROM stored AS l
+      WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) OR NOT {intact})
+    AND NOT EXISTS (SELECT FROM counter WHERE fence {<} 0 OR fence {>} {highest_counter})
 ),
 -- The expired row as it is now: whoever is writing it has finished first. An extend that was under
 -- way may have revived it, a clean-up may have deleted it.
 expired AS MATERIALIZED (
   SELECT l.key FROM {locks} AS l, turn
-  WHERE l.key = $1 AND l.expires_at_ms <= {now} - {tolerance} AND {intact}
+  WHERE l.key {=} $1 AND l.expires_at_ms {<=} ({now} {-} {tolerance}) AND {intact}
   FOR NO KEY UPDATE OF l
 ),
 -- Only a transaction that called `check_fence` can still hold on to it, for as long as it likes: the
 -- lock counts as held, and nobody waits.
 vacant AS MATERIALIZED (
-  SELECT l.key FROM {locks} AS l, expired WHERE l.key = expired.key
+  SELECT l.key FROM {locks} AS l, expired WHERE l.key {=} expired.key
   FOR UPDATE OF l SKIP LOCKED
 ),
 -- The time is read when all waiting is over.
@@ -39,14 +40,14 @@ time AS MATERIALIZED (
 -- meanwhile, and nothing is written.
 numbered AS (
   INSERT INTO {fences} AS c (fence_key, fence, key_debug)
-  SELECT $2, 1, $3 FROM time WHERE now_ms <= $6
-  ON CONFLICT (fence_key) DO UPDATE SET fence = c.fence + 1
-    WHERE c.fence = coalesce((SELECT counter.fence FROM counter), 0)
+  SELECT $2, 1, $3 FROM time WHERE now_ms {<=} $6
+  ON CONFLICT (fence_key) DO UPDATE SET fence = c.fence {+} 1
+    WHERE c.fence {=} coalesce((SELECT counter.fence FROM counter), 0)
   RETURNING c.fence
 ),
 taken AS (
   INSERT INTO {locks} AS l (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key)
-  SELECT $1, $4, time.now_ms + $5, time.now_ms, lpad(numbered.fence::text, 15, '0'), $3
+  SELECT $1, $4, time.now_ms {+} $5, time.now_ms, pg_catalog.lpad(numbered.fence::pg_catalog.text, 15, '0'), $3
   FROM numbered, time
   ON CONFLICT (key) DO UPDATE SET
     lock_id = excluded.lock_id,
@@ -54,13 +55,13 @@ taken AS (
     acquired_at_ms = excluded.acquired_at_ms,
     fence = excluded.fence,
     user_key = excluded.user_key
-    WHERE l.expires_at_ms <= excluded.acquired_at_ms - {tolerance}
+    WHERE l.expires_at_ms {<=} (excluded.acquired_at_ms {-} {tolerance})
   RETURNING l.expires_at_ms, l.fence
 )
 SELECT
   taken.expires_at_ms AS taken_expires_at_ms,
   taken.fence AS taken_fence,
-  CASE WHEN l.expires_at_ms > l.now_ms - {tolerance} THEN NULL
+  CASE WHEN l.expires_at_ms {>} (l.now_ms {-} {tolerance}) THEN NULL
     ELSE (SELECT counter.fence FROM counter) END AS counter,
   CASE WHEN taken.expires_at_ms IS NULL
     THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,

@@ -1,6 +1,32 @@
+-- $1 the lock table, $2 the fence table
+WITH places AS MATERIALIZED (
+  SELECT path.name, path.position FROM pg_catalog.unnest(pg_catalog.current_schemas(false))
+    WITH ORDINALITY AS path (name, position)
+),
+-- The schemas that are looked through until both tables are found.
+searched AS MATERIALIZED (
+  SELECT p.name, p.position FROM places AS p WHERE EXISTS (
+    SELECT FROM (VALUES ($1), ($2)) AS wanted (name)
+    LEFT JOIN pg_catalog.pg_class AS c ON c.oid {=} pg_catalog.to_regclass(wanted.name)
+    LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid {=} c.relnamespace
+    LEFT JOIN places AS home ON home.name {=} n.nspname
+    WHERE pg_catalog.cardinality(pg_catalog.parse_ident(wanted.name)) {=} 1
+      AND (home.position IS NULL OR p.position {<=} home.position))
+)
 SELECT
-  pg_is_in_recovery(),
-  current_setting('fsync'),
-  current_setting('full_page_writes'),
-  (SELECT relpersistence::text FROM pg_catalog.pg_class WHERE oid = to_regclass($1)),
-  (SELECT relpersistence::text FROM pg_catalog.pg_class WHERE oid = to_regclass($2))
+  pg_catalog.pg_is_in_recovery(),
+  pg_catalog.current_setting('fsync'),
+  pg_catalog.current_setting('full_page_writes'),
+  (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($1)),
+  (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($2)),
+  -- The first of them in which roles may create that are neither its owner, nor we, nor superusers.
+  (
+    SELECT n.nspname::pg_catalog.text
+    FROM searched JOIN pg_catalog.pg_namespace AS n ON n.nspname {=} searched.name
+    WHERE EXISTS (
+      SELECT FROM pg_catalog.aclexplode(n.nspacl) AS a
+      LEFT JOIN pg_catalog.pg_roles AS r ON r.oid {=} a.grantee
+      WHERE a.privilege_type {=} 'CREATE' AND a.grantee {<>} n.nspowner
+        AND r.rolsuper IS NOT TRUE AND (r.rolname {=} current_user) IS NOT TRUE)
+    ORDER BY searched.position LIMIT 1
+  )

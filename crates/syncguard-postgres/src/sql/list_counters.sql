@@ -1,16 +1,17 @@
 -- The parameters and the two ways are those of list_locks.sql, with the names of counters.
 WITH bytes AS MATERIALIZED (
-  SELECT sample.fence_key < 'a' AS ordered
+  SELECT sample.fence_key {<} 'a' AS ordered
   FROM (SELECT fence_key FROM {fences} WHERE false UNION ALL SELECT 'B') AS sample
 )
 (
   SELECT c.fence_key, c.fence FROM {fences} AS c
-  WHERE (SELECT ordered FROM bytes) AND c.fence_key >= $1 AND c.fence_key <> $2 AND c.fence_key < $3
+  WHERE (SELECT ordered FROM bytes) AND c.fence_key {>=} $1 AND c.fence_key {<>} $2 AND c.fence_key {<} $3
   ORDER BY c.fence_key LIMIT $5
 )
 UNION ALL
 (
   SELECT c.fence_key, c.fence FROM {fences} AS c
-  WHERE NOT (SELECT ordered FROM bytes) AND c.fence_key > $2 AND left(c.fence_key, length($4)) = $4
+  WHERE NOT (SELECT ordered FROM bytes) AND c.fence_key {>} $2
+    AND pg_catalog.left(c.fence_key, pg_catalog.length($4)) {=} $4
   ORDER BY c.fence_key LIMIT $5
 )

@@ -4,17 +4,18 @@ WITH
 -- Whether the primary key is in the order of the bytes. Then the prefix is a part of it; else the rows are
 -- walked through in the order of the column's collation, and only `$2` is found by the index.
 bytes AS MATERIALIZED (
-  SELECT sample.key < 'a' AS ordered
+  SELECT sample.key {<} 'a' AS ordered
   FROM (SELECT key FROM {locks} WHERE false UNION ALL SELECT 'B') AS sample
 )
 (
   SELECT {record}, {now} AS now_ms FROM {locks} AS l
-  WHERE (SELECT ordered FROM bytes) AND l.key >= $1 AND l.key <> $2 AND l.key < $3
+  WHERE (SELECT ordered FROM bytes) AND l.key {>=} $1 AND l.key {<>} $2 AND l.key {<} $3
   ORDER BY l.key LIMIT $5
 )
 UNION ALL
 (
   SELECT {record}, {now} AS now_ms FROM {locks} AS l
-  WHERE NOT (SELECT ordered FROM bytes) AND l.key > $2 AND left(l.key, length($4)) = $4
+  WHERE NOT (SELECT ordered FROM bytes) AND l.key {>} $2
+    AND pg_catalog.left(l.key, pg_catalog.length($4)) {=} $4
   ORDER BY l.key LIMIT $5
 )

@@ -5,5 +5,5 @@ WITH {settings}
 INSERT INTO {fences} AS c (fence_key, fence, key_debug)
 SELECT $1, $3, $2 FROM settings
 ON CONFLICT (fence_key) DO UPDATE SET fence = greatest(c.fence, excluded.fence)
-  WHERE c.fence >= 0
+  WHERE c.fence {>=} 0
 RETURNING c.fence

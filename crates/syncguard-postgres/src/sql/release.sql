@@ -6,12 +6,12 @@ WITH {settings},
 -- The lock is live and the deadline is not over: one look at the clock for both.
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id = $1 AND {intact}
-    AND {now} - {tolerance} < least(l.expires_at_ms, $2 - {tolerance_less_1})
+  WHERE l.lock_id {=} $1 AND {intact}
+    AND ({now} {-} {tolerance}) {<} least(l.expires_at_ms, $2 {-} {tolerance_less_1})
   RETURNING l.expires_at_ms, {now} AS now_ms, {signal} AS is_told
 )
-SELECT l.expires_at_ms > l.now_ms - {tolerance} AS released, {no_record}, l.now_ms AS judged_at_ms
+SELECT l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AS released, {no_record}, l.now_ms AS judged_at_ms
 FROM released AS l
 UNION ALL
 SELECT NULL, {record}, {now} FROM {locks} AS l
-WHERE l.lock_id = $1 AND NOT EXISTS (SELECT FROM released)
+WHERE l.lock_id {=} $1 AND NOT EXISTS (SELECT FROM released)

@@ -1,19 +1,19 @@
 CREATE TABLE IF NOT EXISTS {locks} (
-  key text PRIMARY KEY,
-  lock_id text NOT NULL,
+  key pg_catalog.text PRIMARY KEY,
+  lock_id pg_catalog.text NOT NULL,
   expires_at_ms bigint NOT NULL,
   acquired_at_ms bigint NOT NULL,
-  fence text NOT NULL,
-  user_key text NOT NULL
+  fence pg_catalog.text NOT NULL,
+  user_key pg_catalog.text NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS {index_lock_id} ON {locks} (lock_id);
 CREATE INDEX IF NOT EXISTS {index_expires} ON {locks} (expires_at_ms);
 CREATE TABLE IF NOT EXISTS {fences} (
-  fence_key text PRIMARY KEY,
+  fence_key pg_catalog.text PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
-  key_debug text
+  key_debug pg_catalog.text
 );
-ALTER TABLE {fences} ADD COLUMN IF NOT EXISTS key_debug text;
+ALTER TABLE {fences} ADD COLUMN IF NOT EXISTS key_debug pg_catalog.text;
 -- Locks come and go: vacuum after a fixed number of dead rows, without pausing. Pages are kept, because
 -- they fill again at once, and because a table of few pages is read as a whole, also when it has grown.
 ALTER TABLE {locks} SET (

@@ -9,7 +9,7 @@ SET client_min_messages = error;
 SET default_transaction_isolation = 'read committed';
 -- No wait without end, for tables as for rows. What the role or the database has of its own stays.
 SELECT
-  CASE WHEN current_setting('lock_timeout') = '0'
-    THEN set_config('lock_timeout', '{lock_timeout}', false) END,
-  CASE WHEN current_setting('statement_timeout') = '0'
-    THEN set_config('statement_timeout', '{statement_timeout}', false) END;
+  CASE WHEN pg_catalog.current_setting('lock_timeout') {=} '0'
+    THEN pg_catalog.set_config('lock_timeout', '{lock_timeout}', false) END,
+  CASE WHEN pg_catalog.current_setting('statement_timeout') {=} '0'
+    THEN pg_catalog.set_config('statement_timeout', '{statement_timeout}', false) END;

@@ -2,7 +2,7 @@
 -- session says, and no wait for another session is without end.
 settings AS MATERIALIZED (
   SELECT
-    CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
-      THEN set_config('synchronous_commit', 'on', true) END AS commits,
+    CASE WHEN pg_catalog.current_setting('synchronous_commit') {<>} ALL (ARRAY['on', 'remote_apply'])
+      THEN pg_catalog.set_config('synchronous_commit', 'on', true) END AS commits,
     {waits} AS waits
 )

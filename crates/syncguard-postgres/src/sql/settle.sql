@@ -3,11 +3,11 @@
 -- a standby and nobody sees the row yet.
 WITH {settings},
 turn AS MATERIALIZED (
-  SELECT pg_try_advisory_xact_lock(hashtext($2)) AS alone FROM settings
+  SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext($2)) AS alone FROM settings
 ),
 released AS (
   DELETE FROM {locks} AS l USING settings
-  WHERE l.lock_id = $1 AND l.expires_at_ms > {now} - {tolerance} AND {intact}
+  WHERE l.lock_id {=} $1 AND l.expires_at_ms {>} ({now} {-} {tolerance}) AND {intact}
   RETURNING {signal} AS is_told
 )
 SELECT turn.alone, EXISTS (SELECT FROM released) AS released, {now} AS answered_ms FROM turn

@@ -29,6 +29,12 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
         let mend = "connect past the pooler, or add signals=false to the URL";
         findings.push(Finding::yellow("signals", says, mend));
     }
+    if let Some(schema) = report.open_schema {
+        let says =
+            format!("others may create in schema {schema:?}, where the tables are looked for");
+        let mend = format!("REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC");
+        findings.push(Finding::yellow("schema", says, mend));
+    }
     findings.extend(index(&backend, &locks).await);
     if parsed.flag("unprepared_statements")? != Some(true) {
         findings.extend(pooler::examine(&backend).await);
@@ -44,9 +50,12 @@ fn table(url: &BackendUrl<'_>, name: &str, default: &str) -> Result<String, Lock
 async fn index(backend: &PostgresBackend, locks: &str) -> Option<Finding> {
     let quoted = locks.replace('"', "\"\"").replace('\'', "''").replace('.', "\".\"");
     let sql = format!(
-        "SELECT to_regclass('\"{quoted}\"') IS NULL OR EXISTS (
-           SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-           WHERE i.indrelid = to_regclass('\"{quoted}\"') AND i.indisvalid AND a.attname = 'lock_id')"
+        "SELECT pg_catalog.to_regclass('\"{quoted}\"') IS NULL OR EXISTS (
+           SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a
+             ON a.attrelid OPERATOR(pg_catalog.=) i.indrelid
+             AND a.attnum OPERATOR(pg_catalog.=) i.indkey[0]
+           WHERE i.indrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('\"{quoted}\"')
+             AND i.indisvalid AND a.attname OPERATOR(pg_catalog.=) 'lock_id')"
     );
     // What cannot be asked is not said: whether locks work at all is tried next.
     let client = backend.pool().get().await.ok()?;

@@ -26,6 +26,8 @@ struct CallerState {
 pub(super) struct Sent {
     pub(super) deadline: Timestamp,
     pub(super) given_up: Instant,
+    /// How often it was sent.
+    pub(super) times: u32,
 }
 
 impl Caller {
@@ -60,7 +62,8 @@ impl Caller {
         let given_up = rt::after(bound);
         let mut sent = self.0.sent.lock();
         let latest = sent.map_or(deadline, |before| before.deadline.max(deadline));
-        *sent = Some(Sent { deadline: latest, given_up });
+        let times = sent.map_or(0, |before| before.times) + 1;
+        *sent = Some(Sent { deadline: latest, given_up, times });
     }
 
     pub(super) fn leaves(&self) {

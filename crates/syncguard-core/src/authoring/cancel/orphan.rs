@@ -44,7 +44,9 @@ impl<B: LockBackend> Orphan<B> {
         let (now, sent) = (Instant::now(), caller.sent());
         let deadline = sent.map(|sent| sent.deadline);
         let given_up = sent.map_or(now, |sent| sent.given_up.max(now));
-        let job = make_job(backend.clone(), Unsettled { key, lock_id, ttl, deadline, given_up });
+        let is_sent_once = sent.is_none_or(|sent| sent.times == 1);
+        let acquire = Unsettled { key, lock_id, ttl, deadline, is_sent_once, given_up };
+        let job = make_job(backend.clone(), acquire);
         backend.client_state().clean_up().push(job);
     }
 }

@@ -39,11 +39,14 @@ pub struct Unsettled {
     /// When the store refuses the last sending, by its own clock: the latest that was said to
     /// [`Caller::sends`](super::Caller::sends), and `None` if nothing was said, so that nothing was sent.
     pub deadline: Option<Timestamp>,
+    /// Whether it was sent once at the most, as far as [`Caller::sends`](super::Caller::sends) was told: when its
+    /// lock has been released, nothing of it can come any more.
+    pub is_sent_once: bool,
     pub(super) given_up: Instant,
 }
 
 impl Unsettled {
-    /// An acquire whose last sending the store refuses after `deadline`, and whose answer was waited for
+    /// An acquire that was sent more than once, whose last sending the store refuses after `deadline`, and whose answer was waited for
     /// `bound` at the most.
     #[must_use]
     pub fn new(request: &AcquireRequest, deadline: Timestamp, bound: Duration) -> Self {
@@ -52,6 +55,7 @@ impl Unsettled {
             lock_id: request.lock_id,
             ttl: request.ttl,
             deadline: Some(deadline),
+            is_sent_once: false,
             given_up: rt::after(bound),
         }
     }
