@@ -89,7 +89,7 @@
 //!
 //! - On a store with a real clock, the cases that wait for an expiry take one to three seconds
 //!   each: about 30 s in all with two test threads, 5 s with a [`Suite`]. Timed cases notice a
-//!   machine that is too slow to prove anything, and try again; no case takes longer than 30 s. What
+//!   machine that is too slow to prove anything, and try again; no case takes longer than 3 minutes. What
 //!   is [too slow](Failure::is_too_slow) after all, a [`Suite`] runs once more, alone, and says so.
 //! - Each test runs in a tokio runtime of its own: with two workers, or with one thread and time
 //!   paused if [`Harness::PAUSED_CLOCK`] says so. A connection made in one test must not be used in

@@ -201,6 +201,8 @@ macro_rules! __for_each_case {
                     "An extend that expects another expiry than the stored one answers Mismatch with the stored one, and changes nothing.",
                 an_older_extend_that_comes_late_never_shortens:
                     "An extend that comes after a later one with the same expectation changes nothing, so it never shortens the lock.",
+                every_extend_changes_the_expiry:
+                    "An extend never leaves the expiry as it was: one that comes to the same time adds a millisecond.",
                 a_lost_lock_is_not_held_whatever_is_expected:
                     "An extend of a lock that is not live answers NotHeld, whatever it expects.",
                 the_expectation_counts_within_the_tolerance:

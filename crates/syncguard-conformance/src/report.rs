@@ -59,7 +59,7 @@ impl Failure {
     }
 
     /// Whether the case ran out of time before it could say anything about its rule: it was not done
-    /// after 30 s, or its steps came too late to prove anything. A backend that hangs is too slow as
+    /// after 3 minutes, or its steps came too late to prove anything. A backend that hangs is too slow as
     /// well, so this is a failure, but the one kind that a busy machine can cause.
     ///
     /// A rule about time that was seen to be broken is not too slow: a lock that was given up and is

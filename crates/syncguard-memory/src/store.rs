@@ -126,13 +126,16 @@ impl Store {
         expected: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<ExtendResult, LockError> {
-        let expires_at = now.plus(ttl)?;
+        let mut expires_at = now.plus(ttl)?;
         Ok(match self.held_by(lock_id, now) {
             Err(not_held) => ExtendResult::NotHeld(not_held),
             Ok(record) if expected.is_some_and(|expected| expected != record.expires_at) => {
                 ExtendResult::Mismatch { expires_at: record.expires_at }
             }
             Ok(record) => {
+                if record.expires_at == expires_at {
+                    expires_at = expires_at.plus(Ttl::MIN)?;
+                }
                 record.expires_at = expires_at;
                 ExtendResult::Extended { expires_at }
             }

@@ -111,8 +111,19 @@ mod system {
         if id.len() != 36 {
             return Err(unknown());
         }
+        let namespace = |which| std::fs::read_link(format!("/proc/self/ns/{which}")).ok();
+        if namespace("time") != namespace("time_for_children") {
+            return Err(between_namespaces());
+        }
         let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
         Ok((id.to_owned(), ahead(&offsets)))
+    }
+
+    /// The system tells the clock of this process's children alone.
+    fn between_namespaces() -> LockError {
+        LockError::invalid_argument(
+            "this process has made a time namespace for its children, so the system does not tell how far its own clock is ahead of the machine's; open the lock file before that, or in a child",
+        )
     }
 
     fn unknown() -> LockError {

@@ -9,6 +9,7 @@ use syncguard_core::{ErrorCode, LockError};
 
 use crate::error::{damaged, moved};
 use crate::file_system::Kind;
+use crate::mounted;
 
 /// A file for locks, found good. The name has no symbolic link in it.
 #[derive(Debug)]
@@ -56,6 +57,7 @@ impl LockFile {
                 "the lock file has more than one name (hard links); under different names SQLite takes it for different files",
             ));
         }
+        mounted::check(&path)?;
         Ok(Self { path, metadata, kind })
     }
 }

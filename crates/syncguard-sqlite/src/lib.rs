@@ -115,6 +115,7 @@ mod job;
 mod jobs;
 mod level;
 mod lookup;
+mod mounted;
 mod open;
 mod operation;
 mod pauses;

@@ -59,7 +59,8 @@ impl Record {
         Ok(record)
     }
 
-    /// The lock with a new end. It keeps its time of acquisition, and counts by this boot from now on.
+    /// The lock with a new end, which is another one than before. It keeps its time of acquisition, and counts by
+    /// this boot from now on.
     pub(crate) fn extended(&self, ttl: Ttl, now: &Moment) -> Result<Self, LockError> {
         let mut record = Self { expires: now.at.plus(ttl)?, ..self.clone() };
         if record.boot != now.boot {
@@ -67,7 +68,10 @@ impl Record {
             let acquired = Timestamp::from_millis(acquired.saturating_add_signed(-now.offset))?;
             record = Self { boot: Arc::clone(&now.boot), acquired, offset: now.offset, ..record };
         }
-        record.expires_at()?;
+        if record.expires_at()? == self.expires_at()? {
+            record.expires = record.expires.plus(Ttl::MIN)?;
+            record.expires_at()?;
+        }
         Ok(record)
     }
 

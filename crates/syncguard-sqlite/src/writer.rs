@@ -332,3 +332,78 @@ fn write_all(
     let time = uptime();
     if jobs.iter().any(|job| job.deadline() <= time) { Err(Unwritten::Late) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use syncguard_core::authoring::cancel::Caller;
+    use syncguard_core::{ErrorCode, Fence, Key};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::SqliteOptions;
+    use crate::clock::Moment;
+    use crate::error::Failure;
+    use crate::job::{Pending, Progress};
+    use crate::operation::Operation;
+    use crate::settings::Settings;
+
+    /// Writes a counter, and is stopped then for as long as this.
+    struct Stopped(Key, Duration);
+
+    impl Operation for Stopped {
+        type Output = ();
+
+        fn look(&self, _: Store<'_>, _: &Moment) -> Result<Option<()>, Failure> {
+            Ok(None)
+        }
+
+        fn change(&self, store: Store<'_>, _: &Moment) -> Result<(), Failure> {
+            store.set_counter(&self.0, Fence::try_from(7_i64)?)?;
+            std::thread::sleep(self.1);
+            Ok(())
+        }
+    }
+
+    /// The answer to an operation that may take this long and is stopped for that long, and whether it is in the file.
+    fn written(bound: Duration, stop: Duration) -> (Result<(), LockError>, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let settings = Settings::new(SqliteOptions::new()).unwrap();
+        let kept_out = Arc::new(AtomicBool::new(false));
+        let open = || {
+            let deadline = uptime() + Duration::from_secs(60);
+            crate::open::open(&path, &settings, deadline, &kept_out).unwrap()
+        };
+        let key = Key::new("key").unwrap();
+        let (reply, mut answer) = oneshot::channel();
+        let job = Pending {
+            operation: Stopped(key.clone(), stop),
+            caller: Caller::new(None),
+            deadline: uptime() + bound,
+            progress: Arc::new(Progress::default()),
+            reply,
+            answer: None,
+        };
+        let (sender, inbox) = channel::<Box<dyn Job>>();
+        sender.send(Box::new(job)).unwrap();
+        drop(sender);
+        let flag = Arc::clone(&kept_out);
+        Writer::new(open(), inbox, flag, Watches::default(), Awake::new()).run();
+        let is_there = Store(&open().connection).counter(&key).unwrap().is_some();
+        (answer.try_recv().unwrap(), is_there)
+    }
+
+    /// A process can be stopped between its writing and its commit: a caller who has given up gets nothing then.
+    #[test]
+    fn the_deadline_is_looked_at_again_before_the_commit() {
+        let (answer, is_there) = written(Duration::from_secs(60), Duration::ZERO);
+        assert!(answer.is_ok() && is_there, "{answer:?}");
+        let bound = Duration::from_millis(500);
+        let (answer, is_there) = written(bound, bound);
+        let error = answer.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NetworkTimeout);
+        assert!(!error.is_outcome_unknown() && !is_there);
+    }
+}

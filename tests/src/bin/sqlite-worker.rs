@@ -4,6 +4,8 @@
 //! - `sqlite-worker keep-out FILE` keeps everybody else from writing until its input ends.
 //! - `sqlite-worker try FILE` takes a lock and releases it, and says what came of it.
 //! - `sqlite-worker fill FILE FILLER` takes locks until that fails, deletes the filler, and goes on.
+//! - `sqlite-worker between FILE` makes a time namespace for its children, in which a day more has gone by, and
+//!   tries the file itself.
 //! - `sqlite-worker fork FILE` opens the file, forks, and tries it in the child.
 
 #![allow(clippy::print_stdout, reason = "its parent reads it")]
@@ -24,6 +26,8 @@ use syncguard_tests::fleet::stores::keep_out;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
+/// Of `linux/sched.h`; the crate has no name for it.
+const CLONE_NEWTIME: i32 = 0x80;
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn main() -> Result<()> {
@@ -39,8 +43,14 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["fill", file, filler] => runtime()?.block_on(fill(Path::new(file), Path::new(filler))),
+        ["between", file] => {
+            nix::sched::unshare(nix::sched::CloneFlags::from_bits_retain(CLONE_NEWTIME))?;
+            std::fs::write("/proc/self/timens_offsets", "boottime 86400 0")?;
+            println!("{}", told(runtime()?.block_on(try_once(Path::new(file)))));
+            Ok(())
+        }
         ["fork", file] => fork_and_try(Path::new(file)),
-        _ => bail!("sqlite-worker grind|keep-out|try|fill|fork FILE …"),
+        _ => bail!("sqlite-worker grind|keep-out|try|between|fill|fork FILE …"),
     }
 }
 

@@ -265,6 +265,55 @@ fn a_read_only_file_system_is_said() -> Result<()> {
     Ok(())
 }
 
+/// A file that is mounted by itself has two names in two folders: under the mounted one nobody gets a lock.
+#[test]
+fn a_file_that_is_mounted_by_itself_is_refused() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let said = on_a_small_disk(
+        folder.path(),
+        "cd $DISK
+         mkdir host 'in a container' whole
+         $WORKER try host/locks.db
+         touch 'in a container/locks.db'
+         mount --bind host/locks.db 'in a container/locks.db'
+         $WORKER try 'in a container/locks.db'
+         ln -s 'in a container/locks.db' link.db
+         $WORKER try link.db
+         $WORKER try host/locks.db
+         mount --bind host whole
+         $WORKER try whole/locks.db",
+    )?;
+    let said: Vec<_> = said.lines().collect();
+    ensure!(said.len() == 5 && said[0] == "fence 1", "{said:?}");
+    for refused in [said[1], said[2]] {
+        ensure!(refused.starts_with("error InvalidArgument "), "{said:?}");
+        ensure!(refused.contains("mount its folder instead"), "{said:?}");
+    }
+    ensure!(said[3] == "fence 2" && said[4] == "fence 3", "{said:?}");
+    Ok(())
+}
+
+/// A process that has made a time namespace, and goes on without another program, does not know its own clock.
+#[test]
+fn a_process_between_two_time_namespaces_is_refused() -> Result<()> {
+    let file = File::new();
+    let said = |options: &[&str], work| {
+        let mut command = Command::new("unshare");
+        command.args((!getuid().is_root()).then_some("--map-root-user")).args(options);
+        let output = command.arg(worker()).arg(work).arg(file.path()).output()?;
+        let mut said = String::from_utf8(output.stdout)?;
+        said += &String::from_utf8(output.stderr)?;
+        anyhow::Ok(said)
+    };
+    let between = said(&["--uts"], "between")?;
+    ensure!(between.starts_with("error InvalidArgument "), "{between}");
+    ensure!(between.contains("time namespace"), "{between}");
+    // Another program in the new namespace knows its clock.
+    let inside = said(&["--time", "--boottime", "86400"], "try")?;
+    ensure!(inside == "fence 1\n", "{inside}");
+    Ok(())
+}
+
 /// A user who may not read the file, may not write it, or may not write to its folder.
 #[tokio::test]
 async fn a_missing_permission_is_said() -> Result<()> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::{ExtendResult, LockConfig, LockId, Timestamp, acquire};
+use tokio::time::Instant;
 
 use crate::Harness;
 use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, too_slow};
@@ -78,6 +79,30 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
     ensure!(matches!(answer, ExtendResult::Mismatch { .. }), "an older extend: {answer:?}");
     client.unchanged(&key, lock.lock_id, before).await?;
     Ok(())
+}
+
+pub(crate) async fn every_extend_changes_the_expiry<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    const EXTENDS: u32 = 40;
+    let client = context.client().await;
+    let key = fresh_key()?;
+    let lock = client.take(&key, LONG).await?;
+    let (started, mut known) = (Instant::now(), lock.expires_at);
+    for _ in 0..EXTENDS {
+        // As much less as time has gone by, so that many of them come to the same millisecond.
+        let ttl = 2 * LONG - Duration::from_millis(millis(started.elapsed()));
+        let expires_at = client.extended(lock.lock_id, ttl).await?;
+        ensure!(expires_at != known, "an extend has left the expiry as it was");
+        known = expires_at;
+    }
+    let seen = client.live(&key, lock.lock_id).await?;
+    ensure_eq!(seen.expires_at, known, "the stored expiry");
+    Ok(())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<H: Harness>(

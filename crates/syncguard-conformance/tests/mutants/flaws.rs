@@ -38,6 +38,7 @@ flaws! {
     extends_on_contention => [a_refusal_changes_nothing, fifty_refusals_change_nothing];
     indexes_refused_ids => [a_refused_lock_id_holds_nothing];
     never_signals => [a_release_by_another_client_is_heard, a_release_by_the_same_client_is_heard];
+    a_watch_takes_expired_locks_for_live => [a_watch_does_not_take_a_free_key_for_locked];
     says_that_what_it_watches_is_locked => [a_watch_does_not_take_a_free_key_for_locked];
     mixes_up_watches => [a_release_of_another_key_says_nothing_of_this_one];
     listens_after_its_answer => [no_release_is_lost_between_a_refusal_and_the_wait];
@@ -115,6 +116,7 @@ flaws! {
         an_extend_never_undoes_a_release, racing_extends_leave_one_expiry,
         of_many_extends_with_one_expectation_one_applies,
     ];
+    extend_may_leave_the_expiry_as_it_was => [every_extend_changes_the_expiry];
     extends_half_when_dropped => [a_dropped_extend_leaves_a_whole_lock];
 
     // Hints.

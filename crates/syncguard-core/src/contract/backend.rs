@@ -83,6 +83,9 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     /// never revived. With an [expected expiry](ExtendRequest::with_expected_expiry), a lock that
     /// expires at another time stays as it is.
     ///
+    /// Every extend changes the expiry: where it comes to the expiry that the lock has already, the lock lives one
+    /// millisecond longer. So an extend that was overtaken by another one never finds the expiry that it expects.
+    ///
     /// # Errors
     ///
     /// `Aborted` if the request's token fires, `Internal` for a corrupt record, and the store's failures.

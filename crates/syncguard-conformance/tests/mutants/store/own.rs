@@ -120,6 +120,11 @@ impl Store {
             Some(Flaw::extend_adds) => lock.expires_at + ttl.as_millis(),
             Some(Flaw::extend_only_lengthens) => lock.expires_at.max(new_expiry),
             Some(Flaw::extend_does_nothing) => lock.expires_at,
+            flaw if flaw != Some(Flaw::extend_may_leave_the_expiry_as_it_was)
+                && lock.expires_at == new_expiry =>
+            {
+                new_expiry + 1
+            }
             _ => new_expiry,
         };
         if self.has(Flaw::extend_renews_the_time_of_acquisition) {

@@ -10,7 +10,9 @@ impl Store {
     pub(crate) fn is_watched_lock_live(&self, key: &Key, now: u64) -> bool {
         let held = self.locks.get(&self.name(key));
         self.has(Flaw::says_that_what_it_watches_is_locked)
-            || matches!(held, Some(Stored::Lock(lock)) if is_live(self.flaw, lock.expires_at, now))
+            || matches!(held, Some(Stored::Lock(lock))
+                if is_live(self.flaw, lock.expires_at, now)
+                    || self.has(Flaw::a_watch_takes_expired_locks_for_live))
     }
 
     /// Signals at the next release of the key.
