@@ -10,6 +10,7 @@ use syncguard_core::{
     AutoExtend, ClientState, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason, NotHeld,
     ReleaseRequest, ReleaseResult, ReleaseSource, acquire, try_lock,
 };
+use tokio::runtime::Builder;
 use tokio::time::{Instant, advance, sleep};
 
 const KEY: &str = "guarded";
@@ -162,6 +163,37 @@ async fn after_a_failed_extend_only_the_shorter_ttl_counts() {
     assert_eq!(guard.valid_for(), ms(500));
     assert!(guard.extend(ms(20_000)).await.is_err());
     assert_eq!(guard.valid_for(), ms(500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loss_of_a_shortened_lock_is_heard_in_time() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(60_000)).await.unwrap();
+    let lost = guard.lost_token();
+    sleep(ms(1)).await;
+    assert!(guard.extend(ms(500)).await.unwrap().is_extended());
+    sleep(ms(499)).await;
+    assert!(!lost.is_cancelled());
+    sleep(ms(2)).await;
+    assert!(lost.is_cancelled());
+}
+
+/// The same where a thread watches, as nobody who asked was in a runtime.
+#[test]
+fn a_thread_hears_of_a_shortened_lock_in_time() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let line = Line::new();
+    let mut guard = runtime.block_on(acquire(&line, config(60_000))).unwrap();
+    let lost = guard.lost_token();
+    std::thread::sleep(ms(10));
+    assert!(runtime.block_on(guard.extend(ms(100))).unwrap().is_extended());
+    let (sender, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.block_on(lost.cancelled());
+        sender.send(()).unwrap();
+    });
+    heard.recv_timeout(ms(30_000)).expect("the loss is heard long before the first TTL is over");
 }
 
 #[tokio::test(start_paused = true)]

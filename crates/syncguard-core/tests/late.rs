@@ -12,8 +12,8 @@ use common::{Heard, Line, Trouble, is_locked, ms, settle};
 use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ClientState, ErrorCode, ExtendRequest, ExtendResult,
-    IsLockedRequest, LockBackend, LockConfig, LossReason, NotHeld, ReleaseRequest, acquire,
-    get_by_id, lock, try_lock,
+    IsLockedRequest, LockBackend, LockConfig, LookupRequest, LossReason, NotHeld, ReleaseRequest,
+    acquire, get_by_id, lock, try_lock,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{advance, sleep, timeout};
@@ -82,6 +82,49 @@ async fn a_late_extend_changes_nothing_though_the_expiry_that_it_knows_came_back
     sleep(ms(1_000)).await;
     assert!(guard.valid_for() > ms(58_000));
     assert!(kept_for(&line, &guard).await >= guard.valid_for());
+}
+
+/// While its answer is on its way, an extend may have brought that expiry back. Then the late one shortens the lock.
+#[tokio::test(start_paused = true)]
+async fn nobody_relies_on_what_a_late_extend_may_take_away() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(10_000)).await.unwrap();
+    let known = guard.expires_at();
+    line.behaviour.extend.lock().unwrap().before = ms(5_000);
+    assert!(timeout(ms(0), guard.extend(ms(1_000))).await.is_err());
+    line.behaviour.extend.lock().unwrap().before = ms(0);
+    assert!(guard.extend(ms(20_000)).await.unwrap().is_extended());
+    assert_eq!(guard.valid_for(), ms(20_000));
+
+    sleep(ms(2_000)).await;
+    line.behaviour.extend.lock().unwrap().after = ms(4_000);
+    let lost = guard.lost_token();
+    let extending = tokio::spawn(async move { guard.extend(ms(8_000)).await });
+    sleep(ms(500)).await;
+    let held = line.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
+    assert_eq!(held.expires_at, known, "it came back");
+    assert!(!lost.is_cancelled());
+    sleep(ms(3_000)).await;
+    let held = line.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
+    assert!(held.expires_at < known, "the late one has shortened the lock");
+    assert!(lost.is_cancelled(), "the holder counts on less");
+    let _ = extending.await.unwrap();
+}
+
+/// Connections that died unnoticed cost no renewal.
+#[tokio::test(start_paused = true)]
+async fn an_extend_whose_connection_breaks_is_followed_by_another() {
+    let line = Line::new();
+    let mut guard = acquire(&line, config(10_000)).await.unwrap();
+    line.behaviour.extend.lock().unwrap().breaks = 1;
+    sleep(ms(10)).await;
+    assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
+    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 3, "broken, told, and again");
+    assert_eq!(guard.valid_for(), ms(60_000));
+    assert!(kept_for(&line, &guard).await >= ms(60_000));
+    // Not for ever.
+    line.behaviour.extend.lock().unwrap().breaks = 100;
+    assert_eq!(guard.extend(ms(60_000)).await.unwrap_err().code(), ErrorCode::ServiceUnavailable);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,8 +10,8 @@ use crate::inner::Inner;
 use crate::pool::{Lane, Param};
 use crate::record::{Record, column, written_time};
 
-/// One extend. If its connection was lost and it was sent again, the second answer holds whatever
-/// became of the first; one that expected an expiry then may find the expiry that the first has set.
+/// One extend. If its connection is lost, its outcome is unknown, and it is not sent again: a first sending that
+/// comes late would undo what was extended since.
 pub(crate) async fn extend(
     inner: Arc<Inner>,
     request: ExtendRequest,

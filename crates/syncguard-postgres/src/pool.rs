@@ -91,7 +91,7 @@ impl StatementPool {
     }
 
     /// Carries out a statement: again after a conflict with other sessions, which left nothing
-    /// behind, again on another connection if one is lost, and once more if the server finds it too
+    /// behind, again on another connection if one is lost (but for an extend), and once more if the server finds it too
     /// late, because its clock was set since it was last heard of.
     ///
     /// Connections die unnoticed while they wait in the pool, all of them at once if a firewall
@@ -121,7 +121,9 @@ impl StatementPool {
             match failure.remedy {
                 Remedy::Repeat { .. } if conflicts < CONFLICTS => conflicts += 1,
                 Remedy::Reconnect { from_pool }
-                    if (from_pool || new_ones_lost == 0) && Instant::now() < last_start =>
+                    if (from_pool || new_ones_lost == 0)
+                        && Instant::now() < last_start
+                        && (statement.is_sent_again || !failure.error.is_outcome_unknown()) =>
                 {
                     new_ones_lost += u32::from(!from_pool);
                     if lost.is_none() && failure.error.is_outcome_unknown() {

@@ -18,6 +18,9 @@ pub(crate) struct Statement {
     /// is NULL if nothing was written, and its last one is the server's time when it judged the
     /// deadline, if it came to that.
     pub(crate) has_deadline: bool,
+    /// Whether it is sent again on another connection when its answer is lost. An extend is not: its first sending
+    /// may arrive late, and undo a later extend.
+    pub(crate) is_sent_again: bool,
     /// Whether losing against other sessions again and again is an answer: somebody else has it.
     pub(crate) gives_way: bool,
 }
@@ -46,6 +49,7 @@ impl Statements {
             types,
             writes,
             has_deadline,
+            is_sent_again: true,
             gives_way: false,
         };
         let reads = |sql, types| statement(sql, types, false, false);
@@ -60,10 +64,13 @@ impl Statements {
                 )
             },
             release: writes_in_time(include_str!("sql/release.sql"), &[Type::TEXT, Type::INT8]),
-            extend: writes_in_time(
-                include_str!("sql/extend.sql"),
-                &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
-            ),
+            extend: Statement {
+                is_sent_again: false,
+                ..writes_in_time(
+                    include_str!("sql/extend.sql"),
+                    &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
+                )
+            },
             lookup_by_key: reads(include_str!("sql/lookup_by_key.sql"), &[Type::TEXT]),
             lookup_by_lock_id: reads(include_str!("sql/lookup_by_lock_id.sql"), &[Type::TEXT]),
             cleanup: writes(include_str!("sql/cleanup.sql"), &[Type::TEXT]),

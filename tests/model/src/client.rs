@@ -60,6 +60,15 @@ impl<S: Store> Client<S> {
         if !rules.has(Flaw::OptimisticExtend) {
             *until = asked.min(*until);
         }
+        // Earlier ones without an answer may still apply after this one, and shorten the lock.
+        if !rules.has(Flaw::TrustsLastExtend) {
+            let late = self.late.iter().flatten().filter(|late| late.answer.is_none());
+            let ttls = late.filter_map(|late| match late.asks {
+                Asks::Extend { ttl, .. } => Some(ttl),
+                _ => None,
+            });
+            *until = ttls.fold(*until, Ticks::min);
+        }
         let known = *known;
         self.send(Asks::Extend { ttl: asked, known });
         true
@@ -118,10 +127,12 @@ impl<S: Store> Client<S> {
             // Nothing of it is left. Whoever tries again has another lock id; which is as good as this one.
             (Asks::Acquire, _) => self.phase = Phase::Idle,
             (Asks::Extend { ttl, .. }, Answer::Extended(told)) => {
+                let may_be_overwritten =
+                    !rules.has(Flaw::TrustsLastExtend) && self.is_extended_late(told);
                 if let Phase::Holds { until, known, .. } = &mut self.phase {
                     *known = told;
                     // Theirs relies on whatever answer comes.
-                    if *until > 0 || self.is_typescript {
+                    if (*until > 0 && !may_be_overwritten) || self.is_typescript {
                         *until = (asked + ttl).max(0);
                     }
                 }
@@ -144,6 +155,12 @@ impl<S: Store> Client<S> {
             }
         }
         true
+    }
+
+    /// Whether an extend that was given up, and applies to this expiry, may still arrive.
+    fn is_extended_late(&self, told: S::Known) -> bool {
+        let mut late = self.late.iter().flatten().filter(|late| late.answer.is_none());
+        late.any(|late| matches!(late.asks, Asks::Extend { known, .. } if known == told))
     }
 
     /// It stops waiting for a reply. What is on its way stays on its way.

@@ -79,7 +79,9 @@ impl<S: Store> Model for Protocol<S> {
                 }
                 if world.left.lost > 0 && !client.is_typescript {
                     actions.push(Action::GiveUp(who));
-                    if S::SENDS_AGAIN && !request.is_again {
+                    let is_extend = matches!(request.asks, Asks::Extend { .. });
+                    if S::SENDS_AGAIN && !request.is_again && (S::SENDS_EXTENDS_AGAIN || !is_extend)
+                    {
                         actions.push(Action::SendAgain(who));
                     }
                 }

@@ -75,6 +75,7 @@ impl Store for Redis {
     type At = ();
     type Cleaning = ();
     const SENDS_AGAIN: bool = false;
+    const SENDS_EXTENDS_AGAIN: bool = false;
     const AGAIN: Again = Again::Nothing;
 
     fn empty() -> Self {

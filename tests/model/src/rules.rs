@@ -114,6 +114,8 @@ pub enum Flaw {
     PromiseFromLastSending,
     /// D19: while an extend's outcome is open, the holder relies on the later end.
     OptimisticExtend,
+    /// D19: a holder forgets its earlier extends that have no answer.
+    TrustsLastExtend,
     /// A release frees the key, whoever has it.
     ReleaseOfAnyone,
     /// A clean-up deletes what it has seen expired, without another look.

@@ -27,6 +27,8 @@ pub trait Store: Plain {
 
     /// Whether the backend sends a request again, within one call, when its connection is lost.
     const SENDS_AGAIN: bool;
+    /// Whether it does so with an extend.
+    const SENDS_EXTENDS_AGAIN: bool;
     /// What the answer to an acquire is worth that was sent twice.
     const AGAIN: Again;
 

@@ -49,6 +49,8 @@ pub(crate) struct Trouble {
     pub(crate) fails: Option<ErrorCode>,
     /// The store did it, but the caller hears of a timeout.
     pub(crate) reply_lost: bool,
+    /// How many times the store does it, and the connection breaks before the answer.
+    pub(crate) breaks: u32,
     /// The backend itself panics.
     pub(crate) panics: bool,
 }
@@ -75,6 +77,10 @@ impl Line {
         }
         let result = store.await;
         sleep(trouble.after).await;
+        if trouble.breaks > 0 {
+            let error = LockError::new(ErrorCode::ServiceUnavailable, "the connection broke");
+            return Err(error.with_unknown_outcome());
+        }
         if trouble.reply_lost {
             return Err(
                 LockError::new(ErrorCode::NetworkTimeout, "reply lost").with_unknown_outcome()
@@ -121,7 +127,12 @@ impl LockBackend for Line {
         let store = self.store.clone();
         let mut sent = ExtendRequest::new(request.lock_id, request.ttl)?;
         sent.expected_expiry = request.expected_expiry;
-        let trouble = *self.behaviour.extend.lock().unwrap();
+        let trouble = {
+            let mut told = self.behaviour.extend.lock().unwrap();
+            let trouble = *told;
+            told.breaks = told.breaks.saturating_sub(1);
+            trouble
+        };
         count(&self.behaviour.extends);
         cancel::finish(request.cancellation.as_ref(), async move {
             Self::travel(trouble, store.extend(sent)).await

@@ -247,6 +247,7 @@ impl Store for Firestore {
     type At = At;
     type Cleaning = Cleaning;
     const SENDS_AGAIN: bool = true;
+    const SENDS_EXTENDS_AGAIN: bool = true;
     const AGAIN: Again = Again::Everything;
 
     fn empty() -> Self {

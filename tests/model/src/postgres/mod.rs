@@ -158,6 +158,7 @@ impl Store for Postgres {
     type At = At;
     type Cleaning = Cleaning;
     const SENDS_AGAIN: bool = true;
+    const SENDS_EXTENDS_AGAIN: bool = false;
     const AGAIN: Again = Again::Grant;
 
     fn empty() -> Self {

@@ -14,7 +14,8 @@ use super::validity::Validity;
 use crate::contract::episode::Episode;
 use crate::rt::{self, Instant, sleep_until};
 use crate::{
-    ErrorCode, ExtendResult, Key, LockBackend, LockError, ReleaseResult, ReleaseSource, Ttl,
+    ErrorCode, ExtendResult, Key, LockBackend, LockError, LossReason, ReleaseResult, ReleaseSource,
+    Ttl,
 };
 
 pub(crate) struct Renewer<B: LockBackend> {
@@ -185,6 +186,11 @@ impl<B: LockBackend> Renewer<B> {
             biased;
             () = self.link.wants_release() => return None,
             result = lease.extend(capped, &self.validity) => result,
+            // An extend that is on its way can bring the end nearer.
+            () = self.validity.ended() => {
+                let reason = self.validity.check().err().unwrap_or(LossReason::Expired);
+                Ok(ExtendResult::NotHeld(as_not_held(reason)))
+            }
             () = sleep_until(give_up) => Err(LockError::new(
                 ErrorCode::NetworkTimeout,
                 "no answer to the extend in time",

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
-use crate::rt::{Instant, LOOK_AGAIN};
+use crate::rt::{Instant, LOOK_AGAIN, after};
 
 /// Something that ends when its time comes.
 pub(super) trait Ends: Send + Sync {
@@ -30,6 +30,11 @@ impl Watched {
     fn insert(&mut self, at: Instant, lock: &Arc<dyn Ends>) {
         self.next += 1;
         self.locks.insert((at, self.next), Arc::downgrade(lock));
+    }
+
+    /// A guard that was dropped need not stay here until its lock would have ended.
+    fn forget_the_dropped(&mut self) {
+        self.locks.retain(|_, lock| lock.strong_count() > 0);
     }
 
     fn due(&mut self) -> Vec<Weak<dyn Ends>> {
@@ -57,9 +62,23 @@ pub(super) fn watch(lock: &Arc<dyn Ends>) {
     }
 }
 
+/// One of the locks may end sooner than it was to.
+pub(super) fn look_again() {
+    let mut watched = watched_locks();
+    let locks = std::mem::take(&mut watched.locks);
+    let now = Instant::now();
+    watched.locks = locks.into_iter().map(|((_, number), lock)| ((now, number), lock)).collect();
+    CHANGED.notify_one();
+}
+
 fn run() {
     let mut watched = watched_locks();
+    let mut sweeps = after(LOOK_AGAIN);
     loop {
+        if sweeps <= Instant::now() {
+            watched.forget_the_dropped();
+            sweeps = after(LOOK_AGAIN);
+        }
         let due = watched.due();
         if due.is_empty() {
             let Some((&(at, _), _)) = watched.locks.first_key_value() else {
@@ -87,4 +106,32 @@ fn still_held(due: Vec<Weak<dyn Ends>>) -> Vec<(Instant, Arc<dyn Ends>)> {
 
 fn watched_locks() -> MutexGuard<'static, Watched> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Never;
+
+    impl Ends for Never {
+        fn ends_at(&self) -> Option<Instant> {
+            Some(Instant::now())
+        }
+    }
+
+    #[test]
+    fn only_locks_that_somebody_holds_are_kept() {
+        let mut watched = Watched { locks: BTreeMap::new(), next: 0, has_thread: false };
+        let locks: Vec<Arc<dyn Ends>> = (0..10).map(|_| Arc::new(Never) as _).collect();
+        for lock in &locks {
+            watched.insert(after(LOOK_AGAIN), lock);
+        }
+        let kept = locks.into_iter().next();
+        watched.forget_the_dropped();
+        assert_eq!(watched.locks.len(), 1);
+        drop(kept);
+        watched.forget_the_dropped();
+        assert!(watched.locks.is_empty());
+    }
 }

@@ -27,8 +27,8 @@ pub(crate) struct Lease<B: LockBackend> {
     pub(crate) spawner: Spawner,
     /// The longest TTL that was asked for.
     longest: Ttl,
-    /// The expiries that extends without an answer apply to, as long as they may still arrive.
-    unanswered: Vec<Timestamp>,
+    /// Extends without an answer that may still arrive: the expiry that each of them applies to, and its TTL.
+    unanswered: Vec<(Timestamp, Ttl)>,
     /// `None` once the release has it, and for a lock that nobody waits behind.
     tenure: Option<Tenure>,
     /// For a lock that stays for a minimum time.
@@ -76,7 +76,8 @@ impl<B: LockBackend> Lease<B> {
     /// An extend applies only to the expiry that was last heard of. So one that was given up and
     /// arrives late changes nothing, once a later one has been confirmed. Where the earlier one came
     /// first, the store says so, and the expiry that it set is extended instead. And if the lock has come to
-    /// an expiry again that such a one applies to, to the millisecond, it is extended once more.
+    /// an expiry again that such a one applies to, to the millisecond, it is extended once more. Until that is
+    /// answered, the holder relies on no more than the shortest of them would leave it.
     pub(crate) async fn extend(
         &mut self,
         ttl: Ttl,
@@ -85,11 +86,11 @@ impl<B: LockBackend> Lease<B> {
         const TRIES: u32 = 4;
         const TICK: Duration = Duration::from_millis(1);
         self.longest = self.longest.max(ttl);
-        for _ in 0..TRIES {
+        for tries_left in (0..TRIES).rev() {
             let until = Instant::now() + ttl.as_duration();
-            validity.extending(until);
+            validity.extending(self.shortest(ttl));
             let expected = validity.expires_at();
-            let is_new = self.is_sent(expected);
+            let is_new = self.is_sent(expected, ttl);
             let request = ExtendRequest {
                 lock_id: self.lock_id,
                 key_hint: Some(self.key.clone()),
@@ -98,17 +99,28 @@ impl<B: LockBackend> Lease<B> {
                 cancellation: None,
             };
             // Boxed: it lives for a moment, and a driver's future would swell every guard's.
-            let result = Box::pin(self.backend.extend(request)).await?;
+            let result = match Box::pin(self.backend.extend(request)).await {
+                // The connection broke. It may have been dead for long, and others with it.
+                Err(error) if tries_left > 0 && is_lost_on_the_way(&error) => {
+                    if let Err(reason) = validity.check() {
+                        return Ok(ExtendResult::NotHeld(as_not_held(reason)));
+                    }
+                    continue;
+                }
+                result => result?,
+            };
             if is_new {
                 self.unanswered.pop();
             }
             match result {
-                ExtendResult::Extended { expires_at } if self.unanswered.contains(&expires_at) => {
+                ExtendResult::Extended { expires_at } if self.may_be_overwritten(expires_at) => {
                     self.told(expires_at);
                     validity.told(expires_at);
                     rt::sleep_until(rt::after(TICK)).await;
                 }
                 ExtendResult::Extended { expires_at } => {
+                    // The store's time has passed what they apply to, and no extend comes back to that.
+                    self.unanswered.retain(|(expiry, _)| expires_at - *expiry <= ttl.as_duration());
                     self.told(expires_at);
                     let renewed = validity.renewed(until, expires_at);
                     return Ok(renewed.map_or_else(
@@ -137,17 +149,31 @@ impl<B: LockBackend> Lease<B> {
         ))
     }
 
-    /// An extend that applies to this expiry is sent. Whether none was that has no answer.
-    fn is_sent(&mut self, expected: Timestamp) -> bool {
+    /// When the lock may end if it is extended for this long now, and an extend without an answer comes after that.
+    fn shortest(&self, ttl: Ttl) -> Instant {
+        let ttls = self.unanswered.iter().map(|(_, ttl)| *ttl);
+        Instant::now() + ttls.fold(ttl, Ttl::min).as_duration()
+    }
+
+    /// Whether an extend without an answer applies to this expiry.
+    fn may_be_overwritten(&self, expires_at: Timestamp) -> bool {
+        self.unanswered.iter().any(|(expiry, _)| *expiry == expires_at)
+    }
+
+    /// An extend that applies to this expiry is sent. Whether it is the first such one without an answer.
+    fn is_sent(&mut self, expected: Timestamp, ttl: Ttl) -> bool {
         /// More than can be on their way at a time.
         const MOST: usize = 32;
-        if self.unanswered.contains(&expected) {
+        if let Some((_, before)) =
+            self.unanswered.iter_mut().find(|(expiry, _)| *expiry == expected)
+        {
+            *before = ttl.min(*before);
             return false;
         }
         if self.unanswered.len() == MOST {
             self.unanswered.remove(0);
         }
-        self.unanswered.push(expected);
+        self.unanswered.push((expected, ttl));
         true
     }
 
@@ -349,6 +375,11 @@ impl<B: LockBackend> Job for Release<B> {
     fn spawner(&self) -> &Spawner {
         &self.spawner
     }
+}
+
+/// A backend sends an extend once. Here it is known what an earlier one may still do.
+fn is_lost_on_the_way(error: &LockError) -> bool {
+    error.is_outcome_unknown() && error.code() == ErrorCode::ServiceUnavailable
 }
 
 /// Why an extend of a lock that is over is not even sent.

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 #[cfg(not(test))]
@@ -25,6 +26,11 @@ pub(crate) struct Validity {
     cap: Option<Instant>,
     /// Whether somebody already makes sure that `over` fires in time.
     watched: AtomicBool,
+    /// Tells the task that watches the lock that it ends sooner than before.
+    sooner: Notify,
+    /// Whether the thread watches it.
+    #[cfg(not(test))]
+    is_watched_by_thread: AtomicBool,
     /// Who is to hear of the end, if anybody is.
     holding: Option<Box<Holding>>,
 }
@@ -48,6 +54,9 @@ impl Validity {
             over: OnceLock::new(),
             cap,
             watched: AtomicBool::new(false),
+            sooner: Notify::new(),
+            #[cfg(not(test))]
+            is_watched_by_thread: AtomicBool::new(false),
             holding,
         }
     }
@@ -80,9 +89,14 @@ impl Validity {
         self.check()?;
         let until = earlier(until, self.cap);
         let mut phase = self.phase.lock();
-        match *phase {
-            Phase::Held { .. } => *phase = Phase::Held { until, expires_at },
+        let before = match *phase {
+            Phase::Held { until: before, .. } => before,
             Phase::Over { reason, .. } => return Err(reason),
+        };
+        *phase = Phase::Held { until, expires_at };
+        drop(phase);
+        if until < before {
+            self.ends_sooner();
         }
         Ok(())
     }
@@ -97,8 +111,19 @@ impl Validity {
     /// An extend is about to be sent that would end the lock at this time. Until the answer is
     /// here, only the earlier of both ends can be relied on.
     pub(crate) fn extending(&self, requested: Instant) {
-        if let Phase::Held { until, .. } = &mut *self.phase.lock() {
-            *until = requested.min(*until);
+        match &mut *self.phase.lock() {
+            Phase::Held { until, .. } if requested < *until => *until = requested,
+            _ => return,
+        }
+        self.ends_sooner();
+    }
+
+    /// For those who wait for the end that was known before.
+    fn ends_sooner(&self) {
+        self.sooner.notify_waiters();
+        #[cfg(not(test))]
+        if self.is_watched_by_thread.load(Ordering::Relaxed) {
+            expiry::look_again();
         }
     }
 
@@ -192,6 +217,7 @@ impl Validity {
 
     #[cfg(not(test))]
     fn watch_without_runtime(self: &Arc<Self>) {
+        self.is_watched_by_thread.store(true, Ordering::Relaxed);
         let lock: Arc<dyn expiry::Ends> = Arc::clone(self) as _;
         expiry::watch(&lock);
     }
@@ -226,11 +252,15 @@ impl Validity {
     }
 
     /// Waits until the lock is over, in a runtime, and lets everyone know.
-    async fn ended(&self) {
-        while let Ok(until) = self.check() {
+    pub(crate) async fn ended(&self) {
+        loop {
+            let mut sooner = pin!(self.sooner.notified());
+            sooner.as_mut().enable();
+            let Ok(until) = self.check() else { return };
             tokio::select! {
                 biased;
                 () = self.over().cancelled() => {}
+                () = sooner => {}
                 () = rt::sleep_until(until) => {}
             }
         }
