@@ -53,7 +53,7 @@ pub(crate) async fn acquire(
             if let (Some(_), Some(deadline)) = (lost, deadline) {
                 // An earlier sending may still arrive, also after the release.
                 let bound = inner.pool.statement_timeout();
-                inner.doubtful.note(Unsettled::new(&request, deadline, bound));
+                inner.doubtful.note(Unsettled::new(&request, deadline, bound), bound);
             }
             Ok(result)
         }

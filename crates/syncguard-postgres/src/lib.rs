@@ -77,8 +77,10 @@
 //!   key.
 //! - Nothing has to be granted for it. The functions `pg_notify`, `pg_try_advisory_xact_lock` and
 //!   `hashtextextended` are open to all, unless somebody has revoked them; then turn signals off.
-//! - A process listens for as many keys as a quarter of `max_locks_per_transaction × max_connections`
-//!   at most, 1600 with the defaults. Those who wait for others poll.
+//! - Each key that a process listens for takes a place in the server's table of locks, which all programs share. So
+//!   a process listens for a 64th of `max_locks_per_transaction × max_connections` keys at most, 100 with the
+//!   defaults, and never for more than 256. If the server runs out of places all the same (SQLSTATE 53200), the
+//!   process listens for half as many from then on. Waiters for other keys poll.
 //!
 //! A signal can be lost, and nothing but time with it: whoever waits also polls. So waiting goes on
 //! without signals while the connection is lost, refused or silent, for releases by the TypeScript library,

@@ -1,5 +1,6 @@
 //! What a session needs to know.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::route::Route;
@@ -19,12 +20,21 @@ pub(super) struct Plan {
     /// Watches keys, and lets go of others.
     pub(super) watch: String,
     session: String,
+    /// How many keys this process watches at the most: a few of the locks that the server has room for, as all
+    /// processes, and all that other programs lock, share that room.
+    most: AtomicUsize,
 }
 
 impl Plan {
     /// However long statements may take, a connection that is silent for so long is of no use for
     /// signals.
     const LONGEST_STATEMENT: Duration = Duration::from_secs(5);
+
+    /// The part of the server's room for locks that one process may take, however much that is.
+    const SHARE: usize = 64;
+
+    /// However much room there is.
+    const MOST: usize = 256;
 
     /// `None` if these settings have no signals.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
@@ -38,7 +48,18 @@ impl Plan {
             listener: render(include_str!("../sql/listener.sql"), settings),
             watch: render(include_str!("../sql/watch.sql"), settings),
             session: settings_of_a_session.map(|sql| render(sql, settings)).concat(),
+            most: AtomicUsize::new(Self::MOST),
         })
+    }
+
+    /// How many keys may be watched on a server that has room for so many locks.
+    pub(super) fn limit(&self, room: usize) -> usize {
+        (room / Self::SHARE).clamp(1, self.most.load(Ordering::Relaxed).max(1))
+    }
+
+    /// The server had no room while so many keys were watched: from now on there are half as many.
+    pub(super) fn has_no_room(&self, watched: usize) {
+        self.most.fetch_min((watched / 2).max(1), Ordering::Relaxed);
     }
 
     /// Begins to listen to what `signal.sql` says of this table, and says something there that is no number.

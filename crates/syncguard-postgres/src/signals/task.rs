@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use syncguard_core::LockError;
 use tokio::sync::Notify;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, Notification, Row, Statement};
 
@@ -144,7 +146,8 @@ impl Talk<'_> {
             return Ok(End::Pooler);
         }
         heard.process.store(process, Ordering::Relaxed);
-        let limit = usize::try_from(column::<i64>(row, 2)? / SHARE).unwrap_or_default();
+        let room = usize::try_from(column::<i64>(row, 2)?).unwrap_or_default();
+        let limit = self.plan.limit(room);
         let ends = self.step();
         within(ends, self.client.batch_execute(&self.plan.listen(table))).await?;
         // A notification of its own comes through.
@@ -155,8 +158,8 @@ impl Talk<'_> {
         let watch =
             self.client.prepare_typed(&self.plan.watch, &[Type::TEXT_ARRAY, Type::INT8_ARRAY]);
         let watch = within(ends, watch).await?;
-        self.session.is_open(limit.max(1));
-        self.serve(&watch, table, is_good).await
+        self.session.is_open(limit);
+        self.serve(&watch, table, is_good, limit).await
     }
 
     /// Tells the server what is watched, until nobody watches anything.
@@ -165,6 +168,7 @@ impl Talk<'_> {
         watch: &Statement,
         table: i64,
         is_good: impl Fn(),
+        limit: usize,
     ) -> Result<End, End> {
         let mut good_from = Some(Instant::now() + GOOD);
         let mut pause = FIRST_PAUSE;
@@ -183,7 +187,11 @@ impl Talk<'_> {
             let ends = self.step();
             let parameters: [&(dyn ToSql + Sync); 2] =
                 [&Hidden(&batch.keys), &Hidden(&batch.unwatched)];
-            let rows = within(ends, self.client.query(watch, &parameters)).await?;
+            let asked = timeout_at(ends, self.client.query(watch, &parameters)).await;
+            if matches!(&asked, Ok(Err(error)) if error.code() == Some(&SqlState::OUT_OF_MEMORY)) {
+                self.plan.has_no_room(limit);
+            }
+            let rows = answered(asked)?;
             let answer = Answer::new(rows.first().ok_or_else(no_answer)?)?;
             if answer.table != table {
                 // There is another table of this name now, with a channel of its own.
@@ -203,9 +211,6 @@ impl Talk<'_> {
         }
     }
 }
-
-/// A process watches no more keys than a quarter of the locks that the server has room for.
-const SHARE: i64 = 4;
 
 /// What the server says of the keys of a batch.
 struct Answer {
@@ -234,8 +239,11 @@ async fn within<T>(
     ends: Instant,
     statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, LockError> {
-    timeout_at(ends, statement)
-        .await
+    answered(timeout_at(ends, statement).await)
+}
+
+fn answered<T>(asked: Result<Result<T, tokio_postgres::Error>, Elapsed>) -> Result<T, LockError> {
+    asked
         .map_err(|_| error::statement_timed_out(Phase::Before))?
         .map_err(|error| error::classify(&error, Phase::Before).error)
 }

@@ -20,7 +20,10 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn new() -> Result<Self> {
-        let server = PostgresServer::builder().config("fsync = off").start()?;
+        Self::over(PostgresServer::builder().config("fsync = off").start()?).await
+    }
+
+    pub(super) async fn over(server: PostgresServer) -> Result<Self> {
         let admin = connect(&server.url()).await;
         PostgresBackend::connect(&server.url()).await?.setup_schema().await?;
         Ok(Self { server, admin })

@@ -4,16 +4,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::acquire;
+use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::polling::poll_times_and_linger;
 use tokio::task::JoinSet;
 
+use crate::support::connect;
+
 use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_in_time};
 
-/// A thousand keys with a waiter each take one connection. When all have gone, nothing is locked, and
+/// A hundred keys with a waiter each take one connection. When all have gone, nothing is locked, and
 /// soon the connection is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_keys_share_one_connection_and_leave_nothing() -> Result<()> {
-    const KEYS: i64 = 1000;
+async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
+    const KEYS: i64 = 100;
     let stage = Stage::new().await?;
     let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
     let mut guards = Vec::new();
@@ -49,6 +52,59 @@ async fn a_thousand_keys_share_one_connection_and_leave_nothing() -> Result<()> 
     println!("closed after {:?}", unused.elapsed());
     ensure!(unused.elapsed() > Duration::from_secs(5));
     drop(half);
+    Ok(())
+}
+
+/// Many processes wait for many keys, and another program still finds room in the server's table of locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_leave_room_for_the_locks_of_other_programs() -> Result<()> {
+    const PROCESSES: usize = 8;
+    const KEYS: usize = 60;
+    let server = PostgresServer::builder()
+        .config("fsync = off")
+        .config("max_connections = 40")
+        .config("max_locks_per_transaction = 10");
+    let stage = Stage::over(server.start()?).await?;
+    let (mut backends, mut watches) = (Vec::new(), Vec::new());
+    for process in 0..PROCESSES {
+        let backend = stage.backend().await?;
+        watches.push(watch_in_time(&backend, &format!("{process}")).await?);
+        for key in 0..KEYS {
+            watches.extend(watch(&backend, &format!("{process} {key}")).await);
+        }
+        backends.push(backend);
+    }
+    let per_process = 40 * 10 / 64;
+    ensure!(stage.watched().await? == i64::try_from(PROCESSES * per_process)?);
+    stage
+        .admin
+        .batch_execute("SELECT pg_advisory_lock(n) FROM generate_series(1, 300) AS n")
+        .await?;
+    Ok(())
+}
+
+/// Where the table is full, a process makes do with half as much, for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_table_of_locks_is_answered_with_fewer_watches() -> Result<()> {
+    let stage = Stage::new().await?;
+    let backend = stage.backend().await?;
+    let first = watch_in_time(&backend, "first").await?;
+    let hog = connect(&stage.server.url()).await;
+    let full = hog.batch_execute("SELECT pg_advisory_lock(n) FROM generate_series(1, 100000) AS n");
+    let full = full.await.expect_err("there is no room for so many");
+    ensure!(full.code().is_some_and(|code| code.code() == "53200"), "{full}");
+    eventually("a refusal", async || {
+        let refused = watch(&backend, "one more").await;
+        Ok(refused.is_none() && first.is_over())
+    })
+    .await?;
+    hog.batch_execute("SELECT pg_advisory_unlock_all()").await?;
+    // 100 of the 6400 that there is room for, and now 50.
+    let mut watches = vec![watch_in_time(&backend, "again").await?];
+    for key in 0..100 {
+        watches.extend(watch(&backend, &format!("{key}")).await);
+    }
+    ensure!(watches.len() == 50 && stage.watched().await? == 50, "{}", watches.len());
     Ok(())
 }
 
