@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::support::{
-    MINUTE, Tables, connect, pool, request, settles, shared, take, url_of, waiters,
+    MINUTE, Tables, connect, is_quiet, pool, request, settles, shared, take, url_of, waiters,
 };
 
 const fn ms(millis: u64) -> Duration {
@@ -204,6 +204,41 @@ async fn late_statements_write_nothing() -> Result<()> {
             settles(&admin, &tables).await?;
         }
     }
+    Ok(())
+}
+
+/// An acquire that waits for its turn in the server until its sender has given it up, and of which the server hears
+/// nothing more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
+    const BOUND: Duration = ms(400);
+    let tables = Tables::fresh();
+    drop(tables.backend(1).await);
+    let mut admin = connect(&shared().url()).await;
+    let watch = connect(&shared().url()).await;
+    let proxy = FaultProxy::start(shared().port())?;
+    // The role's own lock timeout stands, however long it is.
+    let url = format!("{}?options=-c%20lock_timeout%3D60s", url_of(proxy.port()));
+    let options = tables.options().with_statement_timeout(BOUND);
+    let backend = PostgresBackend::from_pool(pool(&url, 1), options).expect("options in range");
+    let _ = take(&backend, "clock").await;
+
+    let turn = admin.transaction().await?;
+    turn.execute("SELECT pg_advisory_xact_lock(hashtext('turn'))", &[]).await?;
+    let sent = Instant::now();
+    let acquire = tokio::spawn({
+        let backend = backend.clone();
+        async move { backend.acquire(request("turn", MINUTE * 60)).await }
+    });
+    waiters(&watch, &tables.locks, 1).await;
+    // No request to cancel it arrives.
+    proxy.refuse();
+    ensure!(acquire.await?.is_err());
+    sleep((BOUND * 2).saturating_sub(sent.elapsed())).await;
+    waiters(&watch, &tables.locks, 1).await;
+    turn.rollback().await?;
+    is_quiet(&watch, &tables).await?;
+    ensure!(tables.counter(&watch, "turn").await == 0, "it took a lock");
     Ok(())
 }
 
