@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use common::{Line, is_locked, ms};
@@ -136,6 +138,39 @@ async fn one_that_goes_away_passes_its_turn_on() {
     assert!(given_back.elapsed() <= ms(10), "{:?}", given_back.elapsed());
     sleep(ms(50)).await;
     assert!(!is_locked(&line, "downloads:permit:0").await);
+}
+
+/// A future that somebody keeps and does not poll, at the desk and in the line for it.
+#[tokio::test(start_paused = true)]
+async fn callers_that_nobody_polls_keep_no_permit_from_the_others() {
+    let line = Line::new();
+    let downloads = semaphore(&line, 1);
+    let elsewhere = semaphore(&Line::of(&line.store), 1);
+    let held = elsewhere.acquire().await.unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut stuck: Vec<_> = (0..3).map(|_| Box::pin(downloads.acquire())).collect();
+    for _ in 0..20 {
+        for stuck in &mut stuck {
+            assert!(stuck.as_mut().poll(&mut context).is_pending());
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(held.release().await.unwrap().is_released());
+    let started = Instant::now();
+    let permit = downloads.acquire().await.unwrap();
+    assert!(started.elapsed() < ms(20_000), "{:?}", started.elapsed());
+    assert!(downloads.try_acquire().await.unwrap().is_none());
+    assert!(permit.release().await.unwrap().is_released());
+    sleep(ms(20_000)).await;
+    let permit = downloads.try_acquire().await.unwrap().expect("nobody else asks");
+    assert!(permit.release().await.unwrap().is_released());
+    // They go on when they are polled. An answer that one of them has had for too long counts for nothing.
+    for stuck in stuck {
+        match stuck.await {
+            Ok(permit) => assert!(permit.release().await.unwrap().is_released()),
+            Err(error) => assert_eq!(error.code(), ErrorCode::NetworkTimeout),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

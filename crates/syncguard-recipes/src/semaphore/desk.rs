@@ -19,6 +19,7 @@ pub(super) struct Desk {
     ears: Vec<Ear>,
     /// Before the next look without a reason.
     pause: Duration,
+    poll_at: Option<Instant>,
     longest_pause: Duration,
 }
 
@@ -78,16 +79,21 @@ impl Desk {
         is_news
     }
 
+    /// When it looks again without a signal.
+    pub(super) fn wakes_at(&mut self, slots: &Slots, deadline: Instant) -> Instant {
+        self.poll_at = Some(Instant::now() + jittered(self.pause));
+        let times = [self.poll_at, slots.next_free()];
+        times.into_iter().flatten().fold(deadline, Instant::min)
+    }
+
     /// Waits until a slot may be free.
-    pub(super) async fn sleep(&mut self, slots: &Slots, deadline: Instant) {
-        let poll_at = Instant::now() + jittered(self.pause);
-        let wake_at = slots.next_free().map_or(poll_at, |free| free.min(poll_at)).min(deadline);
+    pub(super) async fn sleep(&mut self, slots: &Slots, wakes: Instant) {
         tokio::select! {
             biased;
             () = slots.news.notified() => {}
             () = self.signal(slots) => {}
-            () = sleep_until(wake_at) => {
-                if poll_at <= wake_at {
+            () = sleep_until(wakes) => {
+                if self.poll_at.is_some_and(|poll_at| poll_at <= wakes) {
                     self.poll(slots);
                 }
             }

@@ -6,6 +6,7 @@ mod key;
 mod pace;
 mod permit;
 mod slots;
+mod turns;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,13 +16,14 @@ use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, Key, LockBackend, LockConfig, LockError, Ttl,
     try_lock_or,
 };
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 
 use self::desk::Desk;
 use self::freed::Freed;
 pub use self::permit::Permit;
 use self::slots::{Claim, Slots, Worth};
+use self::turns::Turns;
 
 /// What observers are told that the locks of slots are part of.
 const RECIPE: &str = "semaphore";
@@ -68,7 +70,7 @@ const RECIPE: &str = "semaphore";
 pub struct Semaphore<B> {
     backend: B,
     slots: Arc<Slots>,
-    desk: Arc<Mutex<Desk>>,
+    turns: Arc<Turns>,
     /// Of each slot, but for its key.
     config: LockConfig,
 }
@@ -88,7 +90,7 @@ impl<B: LockBackend> Semaphore<B> {
         let config =
             LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
         let slots = Arc::new(Slots::new(key, permits)?);
-        Ok(Self { backend, slots, desk: Arc::default(), config })
+        Ok(Self { backend, slots, turns: Arc::default(), config })
     }
 
     /// How long a permit stays taken after a crash, but for the tolerance. Permits are renewed three times
@@ -146,7 +148,7 @@ impl<B: LockBackend> Semaphore<B> {
     ///
     /// Slots are asked for one after the other, the likeliest first: one round trip where this process gave one
     /// back last, at most as many as there are slots. It does not overtake: while others of this process wait, it
-    /// is `None` without asking the store.
+    /// is `None` without asking the store. Callers whose futures nobody polls do not count after two seconds.
     ///
     /// # Errors
     ///
@@ -157,7 +159,7 @@ impl<B: LockBackend> Semaphore<B> {
     /// Safe: dropping the future leaves no lock behind.
     pub async fn try_acquire(&self) -> Result<Option<Permit<B>>, LockError> {
         self.config.check()?;
-        if self.slots.waiting() > 0 {
+        if self.slots.waiting() > 0 && !self.turns.is_stuck() {
             return Ok(None);
         }
         self.sweep(Worth::Any).await
@@ -187,16 +189,22 @@ impl<B: LockBackend> Semaphore<B> {
             let tried = self.within(deadline, self.try_acquire()).await?;
             return tried.ok_or_else(|| self.all_held());
         }
-        if self.slots.waiting() == 0
+        if self.slots.waiting() == 0 {
+            self.turns.begin();
+        }
+        if (self.slots.waiting() == 0 || self.turns.is_stuck())
             && let Some(permit) = self.within(deadline, self.sweep(Worth::News)).await?
         {
             return Ok(permit);
         }
         let _waits = self.slots.wait();
-        let desk = timeout_at(deadline, self.desk.lock()).await;
-        let desk = desk.map_err(|_| self.all_held())?;
-        let mut turn = Turn { desk, slots: &self.slots };
-        self.wait_for_one(&mut turn.desk, deadline).await
+        loop {
+            let desk = self.turns.next(deadline).await.ok_or_else(|| self.all_held())?;
+            let mut turn = Turn { desk, slots: &self.slots, turns: &self.turns };
+            if let Some(permit) = self.wait_for_one(&mut turn.desk, deadline).await? {
+                return Ok(permit);
+            }
+        }
     }
 
     /// Asks for those that are worth a try, each once.
@@ -225,20 +233,26 @@ impl<B: LockBackend> Semaphore<B> {
         }
     }
 
-    /// Waits as the one of this process that does.
+    /// Waits as the one of this process that does; `None` if it was passed over, since nobody polled it.
     async fn wait_for_one(
         &self,
-        desk: &mut Desk,
+        desk: &mut OwnedMutexGuard<Desk>,
         deadline: Instant,
-    ) -> Result<Permit<B>, LockError> {
+    ) -> Result<Option<Permit<B>>, LockError> {
+        /// A store that takes longer is not waited for before the next caller asks.
+        const ANSWER: Duration = Duration::from_secs(10);
         desk.begin(&self.config.acquisition());
         loop {
+            if !self.turns.is_at(desk) {
+                return Ok(None);
+            }
             let pause = self.slots.step_back();
+            self.turns.is_busy_until(Instant::now() + pause + ANSWER);
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
             if let Some(permit) = self.within(deadline, self.sweep(Worth::News)).await? {
-                return Ok(permit);
+                return Ok(Some(permit));
             }
             if desk.listen(&self.backend, &self.slots, deadline).await {
                 // What happened before it listened was not heard.
@@ -247,7 +261,9 @@ impl<B: LockBackend> Semaphore<B> {
             if deadline <= Instant::now() {
                 return Err(self.all_held());
             }
-            desk.sleep(&self.slots, deadline).await;
+            let wakes = desk.wakes_at(&self.slots, deadline);
+            self.turns.is_busy_until(wakes);
+            desk.sleep(&self.slots, wakes).await;
         }
     }
 
@@ -273,7 +289,7 @@ impl<B: LockBackend> Semaphore<B> {
         LockError::new(
             ErrorCode::AcquisitionTimeout,
             format!(
-                "all {} permits were still held by others; the limit is {:?}",
+                "all {} permits were still held; the limit is {:?}",
                 self.permits(),
                 self.config.acquisition().timeout
             ),
@@ -284,11 +300,11 @@ impl<B: LockBackend> Semaphore<B> {
 
 impl<B: Clone> Clone for Semaphore<B> {
     fn clone(&self) -> Self {
-        let Self { backend, slots, desk, config } = self;
+        let Self { backend, slots, turns, config } = self;
         Self {
             backend: backend.clone(),
             slots: Arc::clone(slots),
-            desk: Arc::clone(desk),
+            turns: Arc::clone(turns),
             config: config.clone(),
         }
     }
@@ -307,8 +323,9 @@ impl<B: LockBackend> fmt::Debug for Semaphore<B> {
 
 /// One of this process waits at the desk. Dropped, it leaves it to the next one, if there is one.
 struct Turn<'a> {
-    desk: MutexGuard<'a, Desk>,
+    desk: OwnedMutexGuard<Desk>,
     slots: &'a Slots,
+    turns: &'a Turns,
 }
 
 impl Drop for Turn<'_> {
@@ -316,6 +333,9 @@ impl Drop for Turn<'_> {
         // One of them is this one.
         if self.slots.waiting() <= 1 {
             self.desk.close();
+        }
+        if self.turns.is_at(&self.desk) {
+            self.turns.is_busy_until(Instant::now());
         }
     }
 }

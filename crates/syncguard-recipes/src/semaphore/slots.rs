@@ -30,6 +30,7 @@ struct State {
     first: usize,
     /// Counts what was given back, to tell what was last.
     given_back: u64,
+    claims: u64,
     waiting: u32,
     pace: Pace,
     /// Which slot is looked at next, without a reason.
@@ -38,8 +39,10 @@ struct State {
 
 struct Slot {
     key: Key,
-    /// Somebody of this process has it or is trying to get it.
+    /// Somebody of this process has it.
     is_ours: bool,
+    /// Somebody of this process is trying to get it: which claim that is, and since when.
+    claimed: Option<(u64, Instant)>,
     /// Somebody else has it until then at the most, unless it is extended.
     held_until: Option<Instant>,
     /// It may be free all the same.
@@ -62,6 +65,7 @@ pub(super) struct Claim {
     pub(super) slots: Arc<Slots>,
     pub(super) number: u32,
     pub(super) key: Key,
+    id: u64,
 }
 
 /// Somebody waits. Dropped, one less does.
@@ -74,6 +78,7 @@ impl Slots {
             permits: 0,
             first: 0,
             given_back: 0,
+            claims: 0,
             waiting: 0,
             pace: Pace::default(),
             polled: 0,
@@ -104,6 +109,7 @@ impl Slots {
             state.slots.push(Slot {
                 key,
                 is_ours: false,
+                claimed: None,
                 held_until: None,
                 is_news: false,
                 given_back: None,
@@ -136,14 +142,16 @@ impl Slots {
             .filter(|number| {
                 let slot = &state.slots[*number];
                 let is_tried = tried.iter().any(|tried| *tried as usize == *number);
-                !slot.is_ours && !is_tried && (worth == Worth::Any || !slot.is_held(now))
+                !slot.is_taken_here(now) && !is_tried && (worth == Worth::Any || !slot.is_held(now))
             })
             .min_by_key(|number| state.slots[*number].likelihood(now))?;
+        state.claims += 1;
+        let id = state.claims;
         let slot = &mut state.slots[number];
-        (slot.is_ours, slot.is_news) = (true, false);
+        (slot.claimed, slot.is_news) = (Some((id, now)), false);
         let key = slot.key.clone();
         let number = u32::try_from(number).ok()?;
-        Some(Claim { slots: Arc::clone(self), number, key })
+        Some(Claim { slots: Arc::clone(self), number, key, id })
     }
 
     /// A permit of this process has ended; the store has not said so yet.
@@ -189,17 +197,17 @@ impl Slots {
 
     /// The keys of the slots that others have, with their numbers.
     pub(super) fn held_by_others(&self) -> Vec<(usize, Key)> {
-        let state = self.state();
+        let (state, now) = (self.state(), Instant::now());
         let slots = state.slots.iter().take(state.permits as usize).enumerate();
-        let others = slots.filter(|(_, slot)| !slot.is_ours);
+        let others = slots.filter(|(_, slot)| !slot.is_taken_here(now));
         others.map(|(number, slot)| (number, slot.key.clone())).collect()
     }
 
     /// When the first of the slots that others have is free at the latest.
     pub(super) fn next_free(&self) -> Option<Instant> {
-        let state = self.state();
+        let (state, now) = (self.state(), Instant::now());
         let slots = state.slots.iter().take(state.permits as usize);
-        slots.filter(|slot| !slot.is_ours).filter_map(|slot| slot.held_until).min()
+        slots.filter(|slot| !slot.is_taken_here(now)).filter_map(|slot| slot.held_until).min()
     }
 
     /// How long others may go first.
@@ -220,6 +228,13 @@ impl Slots {
 }
 
 impl Slot {
+    /// A claim that is older has a caller whom nobody polls. The slot can be claimed beside it.
+    const LONGEST_CLAIM: Duration = Duration::from_secs(10);
+
+    fn is_taken_here(&self, now: Instant) -> bool {
+        self.is_ours || self.claimed.is_some_and(|(_, since)| now < since + Self::LONGEST_CLAIM)
+    }
+
     fn is_held(&self, now: Instant) -> bool {
         !self.is_news && self.held_until.is_some_and(|until| now < until)
     }
@@ -257,23 +272,18 @@ impl Claim {
             state.pace.rests();
         }
         if let Some(slot) = state.slots.get_mut(self.number as usize) {
-            slot.held_until = None;
+            (slot.is_ours, slot.held_until) = (true, None);
         }
         drop(state);
-        let granted = (Arc::clone(&self.slots), self.number);
-        // It stays claimed.
-        self.keep();
-        granted
-    }
-
-    fn keep(mut self) {
-        self.number = u32::MAX;
+        (Arc::clone(&self.slots), self.number)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.slots.with(self.number, |slot| slot.is_ours = false);
+        self.slots.with(self.number, |slot| {
+            slot.claimed.take_if(|(id, _)| *id == self.id);
+        });
     }
 }
 
