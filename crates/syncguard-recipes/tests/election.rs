@@ -216,6 +216,26 @@ async fn work_that_ends_is_a_resignation_and_a_dropped_run_gives_the_lock_back()
     assert!(!is_locked(&line, KEY).await);
 }
 
+/// Work that was spawned goes on when `run` is dropped: it is told by the token that it was given.
+#[tokio::test(start_paused = true)]
+async fn spawned_work_is_told_when_the_run_is_dropped() {
+    let line = Line::new();
+    let (sender, token) = tokio::sync::oneshot::channel();
+    let mut sender = Some(sender);
+    let run = Election::new(line.clone(), KEY).with_ttl(TTL).run(async move |term| {
+        if let Some(sender) = sender.take() {
+            let _ =
+                sender.send((term.lost_token(), tokio::spawn(async move { term.lost().await })));
+        }
+        std::future::pending::<()>().await;
+    });
+    assert!(timeout(ms(100), run).await.is_err());
+    let (token, spawned) = token.await.unwrap();
+    timeout(ms(10), token.cancelled()).await.expect("the token fires at once");
+    let end = timeout(ms(10), spawned).await.expect("the work is told at once");
+    assert_eq!(end.unwrap(), TermEnd::Resigned);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_campaign_outlives_an_outage_and_ends_for_what_no_retry_gets_over() {
     let line = Line::new();
