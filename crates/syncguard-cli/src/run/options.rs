@@ -123,6 +123,11 @@ impl Options {
             config = config.with_min_hold(at_least);
         }
         config.check()?;
+        if self.grace > Self::FOR_EVER {
+            return Err(Failure::usage(
+                "the grace is too long; at most 100 years are allowed, and 0s is SIGKILL at once",
+            ));
+        }
         Ok(Wish { config, plan, wait, at_least: self.at_least, permits: self.permits() })
     }
 

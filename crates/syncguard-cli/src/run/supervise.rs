@@ -50,7 +50,7 @@ pub(super) async fn supervise(
             biased;
             status = job.wait() => break status,
             reason = &mut lost, if !watch.was_lost() => watch.lose(reason, &mut job).await,
-            event = signals.event() => watch.hear(&event, &mut job),
+            event = signals.event() => watch.hear(&event, &mut job).await,
             () = sleep_until(watch.deadline()), if watch.kills() => watch.kill(&job),
             _ = news.tick() => watch.tell(&mut job).await,
         }
@@ -120,14 +120,17 @@ impl Watch<'_> {
                 self.output.error(format!(
                     "the lock was lost after {after} ({why}); the command is ended"
                 ));
-                self.end = Some(End::KillAt(Instant::now() + grace));
-                // If this process is gone before the grace is over, the keeper ends it.
-                job.keeper.allow(grace + SLACK).await;
-                if !grace.is_zero() {
+                // The command hears of it before anybody else: the keeper may not answer at once.
+                if grace.is_zero() {
+                    self.kill(job);
+                } else {
                     job.signal(Signal::TERM);
                     // One that is stopped does not hear it.
                     job.signal(Signal::CONT);
+                    self.end = Some(End::KillAt(Instant::now() + grace));
                 }
+                // If this process is gone before the grace is over, the keeper ends it.
+                job.keeper.allow(grace + SLACK).await;
             }
         }
     }
@@ -139,7 +142,7 @@ impl Watch<'_> {
         }
     }
 
-    fn hear(&self, event: &Event, job: &mut Job) {
+    async fn hear(&self, event: &Event, job: &mut Job) {
         match event {
             // It is not to go on without its lock: the loss is dealt with next.
             Event::Signal(Signal::CONT) if self.held.is_lost() && self.end.is_none() => {}
@@ -154,8 +157,12 @@ impl Watch<'_> {
                     job.signal(Signal::CONT);
                 }
             }
-            Event::Child if job.is_stopped() => self.stop_too(job),
-            Event::Child => {}
+            Event::Child => {
+                job.keeper.mend().await;
+                if job.stopped_by().is_some_and(|signal| job.is_stopped_from_terminal(signal)) {
+                    self.stop_too(job);
+                }
+            }
         }
     }
 

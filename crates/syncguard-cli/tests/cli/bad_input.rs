@@ -22,6 +22,7 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["run", "--ttl", "0s", "k", "--", "true"], 64, "TTL"),
         (&["run", "--at-least", "0s", "k", "--", "true"], 64, "minimum hold"),
         (&["run", "--max-hold", "0s", "k", "--", "true"], 64, "cap on the hold"),
+        (&["run", "--grace", "580000000000years", "k", "--", "true"], 64, "at most 100 years"),
         (&["run", "--permits", "0", "k", "--", "true"], 64, "1..=1024"),
         (&["run", "--permits", "1025", "k", "--", "true"], 64, "1..=1024"),
         (&["run", "--on-lost", "cry", "k", "--", "true"], 64, "term, kill, ignore"),
