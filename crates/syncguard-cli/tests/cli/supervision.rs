@@ -138,7 +138,7 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("cleaned");
     let script = format!(
-        "trap 'echo asked; read -r go; echo > {}; exit 0' TERM; echo ready; sleep 1000 & wait",
+        "trap 'echo asked; sleep 0.5; echo > {}; exit 0' TERM; echo ready; sleep 1000 & wait",
         file.display()
     );
     let options = ["run", "--ttl", "2s", "--grace", "1h", "k", "--", "sh", "-c", &script];
@@ -146,8 +146,7 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
     ensure!(running.line()? == "ready");
     bench.done(&["release", "--force", "k"])?.expect(0)?;
     ensure!(running.line()? == "asked");
-    // The clean-up takes as long as its input does, which ends now.
-    running.end()?.expect(76)?;
+    running.ended()?.expect(76)?;
     ensure!(file.exists(), "it could not clean up");
     Ok(())
 }
