@@ -21,6 +21,7 @@ mod signals;
 mod store;
 mod table;
 mod time;
+mod unseen;
 
 use std::env;
 use std::process::ExitCode;

@@ -41,6 +41,11 @@ pub(crate) fn since(time: Timestamp) -> Duration {
 
 /// "2026-11-22T09:33:07Z"
 pub(crate) fn utc(time: Timestamp) -> String {
+    // The last one that this format has a place for.
+    const YEAR_9999: u64 = 253_402_300_799_999;
+    if time.as_millis() > YEAR_9999 {
+        return "after the year 9999".to_owned();
+    }
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(time.as_millis());
     humantime::format_rfc3339_seconds(time).to_string()
 }
@@ -61,6 +66,18 @@ mod tests {
         assert_eq!(parse_duration("5").unwrap_err(), "a duration has a unit: 5s, 5m or 5h");
         for bad in ["", "s", "5x", "-1s", "1.5"] {
             assert!(parse_duration(bad).unwrap_err().contains("look like 500ms"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_have_four_digits_for_the_year() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59Z"),
+            (253_402_300_800_000, "after the year 9999"),
+            (9_007_199_254_740_991, "after the year 9999"),
+        ] {
+            assert_eq!(utc(Timestamp::from_millis(millis).unwrap()), text);
         }
     }
 
