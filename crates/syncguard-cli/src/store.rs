@@ -36,7 +36,7 @@ impl Store {
             Err(env::VarError::NotUnicode(_)) => {
                 Err(Failure::usage("SYNCGUARD_STORE is not UTF-8"))
             }
-            _ => default::url().and_then(|url| Self::new(&url)),
+            _ => default::url(output).and_then(|url| Self::new(&url)),
         }
     }
 
