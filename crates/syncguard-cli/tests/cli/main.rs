@@ -5,6 +5,7 @@ mod bench;
 mod copying;
 mod cron;
 mod doctor;
+mod doctor_postgres;
 mod guide;
 mod interactive;
 mod inventory;
