@@ -22,6 +22,7 @@ mod store;
 mod table;
 mod time;
 mod unseen;
+mod words;
 
 use std::env;
 use std::process::ExitCode;

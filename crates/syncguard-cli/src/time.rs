@@ -26,7 +26,8 @@ pub(crate) fn human(duration: Duration) -> String {
         3_600_000..86_400_000 => Duration::from_secs(duration.as_secs() / 60 * 60),
         _ => Duration::from_secs(duration.as_secs() / 3600 * 3600),
     };
-    humantime::format_duration(rounded).to_string()
+    let text = humantime::format_duration(rounded).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
 /// From this machine's clock to a time of the store; zero if it is past.
@@ -91,6 +92,7 @@ mod tests {
             (61_001, "1m 1s"),
             (3_661_000, "1h 1m"),
             (90_061_000, "1day 1h"),
+            (9_007_197_459_296_000, "285420years 10months"),
         ] {
             assert_eq!(human(Duration::from_millis(millis)), text);
         }

@@ -91,6 +91,8 @@ pub(super) struct Wish {
     pub(super) wait: AcquisitionOptions,
     pub(super) at_least: Option<Duration>,
     pub(super) permits: Option<u32>,
+    /// Whether the command that asks runs under this lock.
+    pub(super) is_own: bool,
 }
 
 impl Wish {
@@ -128,7 +130,8 @@ impl Options {
                 "the grace is too long; at most 100 years are allowed, and 0s is SIGKILL at once",
             ));
         }
-        Ok(Wish { config, plan, wait, at_least: self.at_least, permits: self.permits() })
+        let (at_least, permits) = (self.at_least, self.permits());
+        Ok(Wish { config, plan, wait, at_least, permits, is_own: false })
     }
 
     #[cfg(feature = "permits")]

@@ -4,6 +4,7 @@ mod bad_input;
 mod bench;
 mod copying;
 mod cron;
+mod diagnoses;
 mod doctor;
 mod doctor_postgres;
 mod guide;
