@@ -51,7 +51,7 @@ fn rounded(text: &str) -> String {
         shown.push_str(before);
         match duration(number, behind).filter(|_| is_alone) {
             Some((number, unit)) => {
-                shown.push_str(&format!("{number} {unit}"));
+                shown.extend([number.as_str(), " ", unit]);
                 rest = behind.get(unit.len()..).unwrap_or_default();
             }
             None => {

@@ -47,7 +47,7 @@ impl Keeper {
 
     pub(super) fn start() -> Result<Self, Failure> {
         let program = super::job::this_program()?;
-        let started = spawn(&program);
+        let started = spawn(&program, &[]);
         let (process, orders) =
             started.map_err(|error| Failure::system("a process cannot be started", &error))?;
         let started = Instant::now();
@@ -117,11 +117,10 @@ impl Keeper {
         self.started = Instant::now();
         // Killed before its pipe is closed, whose end would have it kill the group.
         let _ = self.process.start_kill();
-        let Ok((process, orders)) = spawn(&self.program) else { return };
+        // Told with its start: this program may be stopped before it comes to write anything.
+        let known = [self.until.map(allowing), self.group.map(watching)];
+        let Ok((process, orders)) = spawn(&self.program, &known) else { return };
         (self.process, self.orders, self.is_gone) = (process, orders, false);
-        let until = self.until.map(allowing).unwrap_or_default();
-        let group = self.group.map(watching).unwrap_or_default();
-        self.is_gone = !self.write(&format!("{until}{group}")).await;
     }
 
     /// Each stop is seen once.
@@ -139,10 +138,11 @@ impl Keeper {
     }
 }
 
-fn spawn(program: &PathBuf) -> io::Result<(Child, ChildStdin)> {
+fn spawn(program: &PathBuf, known: &[Option<String>]) -> io::Result<(Child, ChildStdin)> {
     let mut command = Command::new(program);
     // Nothing of the job's: no password in its environment, no folder or pipe kept open.
     command.arg0("syncguard").arg(NAME).env_clear().current_dir("/").process_group(0);
+    command.args(known.iter().flatten().map(|order| order.trim_end()));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = command.spawn()?;
     let orders = process.stdin.take().ok_or_else(|| io::Error::other("no pipe"))?;

@@ -1,5 +1,6 @@
 //! The keeper's own life.
 
+use std::env::ArgsOs;
 use std::io::{BufRead as _, stdin};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -12,10 +13,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// The time that is told counts while the machine sleeps, and the wait for an order does not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-pub(crate) fn main() -> ExitCode {
+/// `__keeper [ORDER…]`, and more orders in its standard input.
+pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     // SIGTERM, SIGHUP and SIGINT are for the command. Ignored ones would be handed on; nothing is started here.
     let _ = SigSet::all().thread_block();
     let (order, orders) = channel();
+    for argument in arguments.filter_map(|argument| argument.into_string().ok()) {
+        let _ = order.send(argument);
+    }
     thread::spawn(move || {
         for line in stdin().lock().lines() {
             let Ok(line) = line else { return };
