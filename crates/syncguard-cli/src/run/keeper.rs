@@ -74,10 +74,10 @@ impl Keeper {
     }
 
     /// Replaces a keeper that has died or was stopped. To be called when a child of this process has changed.
-    pub(super) async fn mend(&mut self) {
+    pub(super) fn mend(&mut self) {
         if self.has_changed() {
             self.is_gone = true;
-            self.replace().await;
+            self.replace();
         }
     }
 
@@ -98,7 +98,7 @@ impl Keeper {
     async fn tell(&mut self, order: &str) {
         if self.is_gone || !self.write(order).await {
             self.is_gone = true;
-            self.replace().await;
+            self.replace();
         }
     }
 
@@ -110,7 +110,7 @@ impl Keeper {
 
     /// Where no other keeper can be started the command goes on, and each later order tries it again: the command
     /// still has its parent-death signal, and this program looks after it.
-    async fn replace(&mut self) {
+    fn replace(&mut self) {
         if self.started.elapsed() < Self::PAUSE {
             return;
         }

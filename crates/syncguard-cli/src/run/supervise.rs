@@ -53,7 +53,7 @@ pub(super) async fn supervise(
             biased;
             status = job.wait() => break status,
             reason = &mut lost, if !watch.was_lost() => watch.lose(reason, &mut job).await,
-            event = signals.event() => watch.hear(&event, &mut job).await,
+            event = signals.event() => watch.hear(&event, &mut job),
             () = sleep_until(watch.deadline()), if watch.kills() => watch.kill(&job),
             _ = news.tick() => watch.tell(&mut job).await,
         }
@@ -164,7 +164,7 @@ impl Watch<'_> {
         }
     }
 
-    async fn hear(&self, event: &Event, job: &mut Job) {
+    fn hear(&self, event: &Event, job: &mut Job) {
         match event {
             // It is not to go on without its lock: the loss is dealt with next.
             Event::Signal(Signal::CONT) if self.held.is_lost() && self.end.is_none() => {}
@@ -180,7 +180,7 @@ impl Watch<'_> {
                 }
             }
             Event::Child => {
-                job.keeper.mend().await;
+                job.keeper.mend();
                 if job.stopped_by().is_some_and(|signal| job.is_stopped_from_terminal(signal)) {
                     self.stop_too(job);
                 }
