@@ -85,7 +85,7 @@ impl Keeper {
     pub(super) async fn dismiss(mut self) {
         if !self.is_gone && self.write("end\n").await {
             drop(self.orders);
-            // It ends at once.
+            // A keeper ends at once then.
             if timeout(Duration::from_secs(1), self.process.wait()).await.is_ok() {
                 return;
             }

@@ -215,7 +215,8 @@ impl Watch<'_> {
 }
 
 /// The store does not tell which of these it was.
-pub(super) const UNKNOWN: &str = "the store no longer knows the lock: it was released by hand or taken over, or the store lost its data";
+pub(super) const UNKNOWN: &str = "the store no longer knows the lock: it was released by hand or taken over, or the \
+                                  store lost its data";
 
 fn status_of(status: ExitStatus) -> Status {
     match (status.code(), status.signal()) {

@@ -99,7 +99,7 @@ fn words_of_the_shell() -> Result<()> {
         "{done:?}"
     );
     ensure!(!done.stderr.contains("::") && !done.stderr.contains("DurabilityReport"), "{done:?}");
-    // All of it, for a report of a defect.
+    // The places in the library are for a report of a defect.
     let done = bench.done(&["-vv", "run", "k", "--", "true"])?.expect(0)?;
     ensure!(done.stderr.contains("syncguard_redis::durability"), "{done:?}");
 

@@ -6,7 +6,7 @@ use syncguard_test_services::postgres::PostgresServer;
 
 use crate::bench::Bench;
 
-/// What the doctor finds: all that is not green.
+/// The doctor's findings that are not green.
 fn findings(url: &str, status: i32) -> Result<Vec<Value>> {
     let bench = Bench::at(url.to_owned(), None);
     let done = bench.done(&["doctor", "--json", "--rounds", "2"])?.expect(status)?;

@@ -10,7 +10,7 @@ use syncguard_test_services::wait;
 use crate::bench::{Bench, LONG, until_gone};
 use crate::processes::{family, state};
 
-/// A command with a child of its own, which no parent-death signal reaches. It prints both ids.
+/// A command with a child of its own, which no parent-death signal reaches. The shell prints both ids.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
 /// The same, and neither of them ends by SIGTERM.

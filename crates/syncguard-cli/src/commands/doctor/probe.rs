@@ -14,7 +14,7 @@ use crate::exit::Failure;
 /// The one key that the doctor takes.
 pub(super) const KEY: &str = "syncguard-doctor";
 
-/// What is to be done where tables are missing.
+/// The mend where tables are missing.
 pub(super) const SETUP: &str =
     "add setup_schema=true to the URL, once, as a user who may create tables";
 

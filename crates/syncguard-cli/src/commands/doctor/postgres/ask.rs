@@ -46,7 +46,7 @@ impl<'a> Asked<'a> {
         self.answers(sql).await?.pop()
     }
 
-    /// Those who may create in a schema besides its owner and this role, as they are typed.
+    /// The roles that may create in a schema besides its owner and this role, as they are typed.
     pub(super) async fn creators(&self, schema: &str) -> String {
         let schema = literal(schema);
         let sql = format!(
