@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use syncguard::{ErrorCode, LockError};
 
+use crate::words::for_shell;
+
 /// An exit status. Those of failures are from sysexits, and stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status(u8);
@@ -82,6 +84,7 @@ impl fmt::Display for Failure {
 impl From<LockError> for Failure {
     /// With what lies behind it: the library has seen to it that none of it shows a key or a password.
     fn from(error: LockError) -> Self {
+        let code = status_of(error.code());
         let mut message = error.message().to_owned();
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -91,7 +94,7 @@ impl From<LockError> for Failure {
             }
             cause = error.source();
         }
-        Self::new(status_of(error.code()), message)
+        Self::new(code, for_shell(&message))
     }
 }
 

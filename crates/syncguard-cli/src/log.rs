@@ -1,23 +1,80 @@
 //! What the library logs, on the standard error.
 
+use std::fmt::{self, Debug, Write as _};
 use std::io;
 
-use tracing::Level;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, layer};
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::words::for_shell;
 
 /// Shows nothing, information, or everything. Drivers are not heard: what they log may hold keys.
 pub(crate) fn show(verbosity: u8) {
-    let level = match verbosity {
-        0 => return,
-        1 => Level::INFO,
-        _ => Level::TRACE,
-    };
     // Of all crates whose names begin so.
-    let ours = Targets::new().with_target("syncguard", level);
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).without_time();
-    tracing_subscriber::registry().with(lines.with_filter(ours)).init();
+    let ours = |level| Targets::new().with_target("syncguard", level);
+    let lines = layer().with_writer(io::stderr).with_ansi(false);
+    let registry = tracing_subscriber::registry();
+    match verbosity {
+        0 => {}
+        1 => registry.with(lines.event_format(Plain).with_filter(ours(Level::INFO))).init(),
+        // For programmers: with the places in the library.
+        _ => registry.with(lines.without_time().with_filter(ours(Level::TRACE))).init(),
+    }
+}
+
+/// Lines like all that this program says.
+struct Plain;
+
+impl<S, N> FormatEvent<S, N> for Plain
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let level = match *event.metadata().level() {
+            Level::ERROR => "error: ",
+            Level::WARN => "warning: ",
+            _ => "",
+        };
+        let Line { message, error, details } = line;
+        writeln!(writer, "syncguard: {level}{}", for_shell(&format!("{message}{error}{details}")))
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    message: String,
+    error: String,
+    details: String,
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Writing to a text never fails.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            "error" => write!(self.error, ": {value:?}"),
+            // The error says it too, the message names the store, and a report is for programmers.
+            "error_code" | "backend" | "report" => Ok(()),
+            name => write!(self.details, " ({name} {value:?})"),
+        };
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
 }

@@ -21,6 +21,8 @@ mod signals;
 mod store;
 mod table;
 mod time;
+mod unseen;
+mod words;
 
 use std::env;
 use std::process::ExitCode;
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_ref().and_then(|first| first.to_str()) {
         Some(run::launch::NAME) => return run::launch::main(arguments),
-        Some(run::keeper::NAME) => return run::keeper::main(),
+        Some(run::keeper::NAME) => return run::keeper::main(arguments),
         _ => {}
     }
     let cli = match Cli::try_parse() {

@@ -6,6 +6,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
+use crate::unseen;
+
 /// What is said besides results.
 #[derive(Clone, Copy)]
 pub(crate) struct Output {
@@ -81,5 +83,5 @@ pub(crate) fn print(text: impl Display) -> io::Result<()> {
 
 /// Prints a result for programs: one line.
 pub(crate) fn print_json(value: &Value) -> io::Result<()> {
-    print(value)
+    print(unseen::for_programs(&value.to_string()))
 }

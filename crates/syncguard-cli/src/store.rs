@@ -5,9 +5,11 @@ mod url;
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use syncguard::DynBackend;
+#[cfg(feature = "sqlite")]
+use syncguard::authoring::backend_url::BackendUrl;
 
 pub(crate) use self::url::without_password;
 use crate::args::Common;
@@ -36,7 +38,7 @@ impl Store {
             Err(env::VarError::NotUnicode(_)) => {
                 Err(Failure::usage("SYNCGUARD_STORE is not UTF-8"))
             }
-            _ => default::url().and_then(|url| Self::new(&url)),
+            _ => default::url(output).and_then(|url| Self::new(&url)),
         }
     }
 
@@ -68,6 +70,20 @@ impl Store {
     /// The URL as it was given.
     pub(crate) fn expose(&self) -> &str {
         &self.url
+    }
+
+    /// The file that the locks are in, if the store is one.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let url = BackendUrl::parse(&self.url).ok().filter(|url| url.scheme() == "sqlite")?;
+        let path = url.after_scheme().ok()?;
+        Some(PathBuf::from(path.strip_prefix("//").unwrap_or(&path)))
+    }
+
+    #[cfg(not(feature = "sqlite"))]
+    #[expect(clippy::unused_self, reason = "with the feature it may be one")]
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        None
     }
 
     pub(crate) async fn connect(&self) -> Result<DynBackend, Failure> {

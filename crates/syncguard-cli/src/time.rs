@@ -26,7 +26,8 @@ pub(crate) fn human(duration: Duration) -> String {
         3_600_000..86_400_000 => Duration::from_secs(duration.as_secs() / 60 * 60),
         _ => Duration::from_secs(duration.as_secs() / 3600 * 3600),
     };
-    humantime::format_duration(rounded).to_string()
+    let text = humantime::format_duration(rounded).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
 /// From this machine's clock to a time of the store; zero if it is past.
@@ -41,6 +42,11 @@ pub(crate) fn since(time: Timestamp) -> Duration {
 
 /// "2026-11-22T09:33:07Z"
 pub(crate) fn utc(time: Timestamp) -> String {
+    // The last one that this format has a place for.
+    const YEAR_9999: u64 = 253_402_300_799_999;
+    if time.as_millis() > YEAR_9999 {
+        return "after the year 9999".to_owned();
+    }
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(time.as_millis());
     humantime::format_rfc3339_seconds(time).to_string()
 }
@@ -65,6 +71,18 @@ mod tests {
     }
 
     #[test]
+    fn times_have_four_digits_for_the_year() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59Z"),
+            (253_402_300_800_000, "after the year 9999"),
+            (9_007_199_254_740_991, "after the year 9999"),
+        ] {
+            assert_eq!(utc(Timestamp::from_millis(millis).unwrap()), text);
+        }
+    }
+
+    #[test]
     fn people_read_two_units() {
         for (millis, text) in [
             (0, "0s"),
@@ -74,6 +92,7 @@ mod tests {
             (61_001, "1m 1s"),
             (3_661_000, "1h 1m"),
             (90_061_000, "1day 1h"),
+            (9_007_197_459_296_000, "285420years 10months"),
         ] {
             assert_eq!(human(Duration::from_millis(millis)), text);
         }

@@ -7,6 +7,7 @@ use syncguard::{DynBackend, HashId, ListRequest, LockInfo, LockPages};
 
 use crate::exit::Failure;
 use crate::time::{human, since, until};
+use crate::unseen;
 
 /// What was found.
 pub(super) struct Listing {
@@ -36,9 +37,9 @@ pub(super) fn key_of(info: &LockInfo) -> String {
     info.clone().expose().key.expose().to_owned()
 }
 
-/// A key for a line of a terminal: without control characters, which could do anything there.
+/// A key for a line of a terminal: a character that could do anything there, or hide, is escaped.
 pub(super) fn shown_key(info: &LockInfo) -> String {
-    key_of(info).chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+    unseen::for_people(&key_of(info))
 }
 
 /// What programs read of a lock, without its lock id.

@@ -13,7 +13,7 @@ use syncguard::{
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print, print_json};
 use crate::store::Store;
-use crate::time::human;
+use crate::time::{human, until};
 
 /// Takes a lock away from its holder
 ///
@@ -51,11 +51,38 @@ pub(crate) async fn run(
     let lock_id = info.clone().expose().lock_id;
     let released = backend.release(ReleaseRequest::new(lock_id)).await?;
     if !matches!(released, ReleaseResult::Released) {
-        // Over in the meantime, and perhaps somebody else's now, who is not meant.
-        return tell(options, None, None);
+        return look_again(options, &backend, key, &info).await;
     }
     let fence = bump(&backend, key).await?;
     tell(options, Some(&info), fence)
+}
+
+/// The store has released nothing. Either the lock has ended in the meantime, or it does not find it by its id.
+async fn look_again(
+    options: &Options,
+    backend: &DynBackend,
+    key: Key,
+    before: &LockInfo,
+) -> Result<Status, Failure> {
+    let Some(now) = get_by_key(backend, key).await? else {
+        return tell(options, None, None);
+    };
+    let left = human(until(now.expires_at));
+    let (status, message) = if now.lock_id_hash() == before.lock_id_hash() {
+        let says = format!(
+            "the lock is still held, and cannot be taken away: the store has its record, but does not find it by \
+             its lock id, so a part of its data is missing. Nobody can renew it either: it ends by itself in {left}"
+        );
+        (Status::INTERNAL, says)
+    } else {
+        let says = "the lock has ended by itself meanwhile, and another process holds it now; nothing was taken \
+                    away. Run this again if that process is meant too";
+        (Status::CONFLICT, says.to_owned())
+    };
+    if options.json {
+        tell(options, None, None)?;
+    }
+    Err(Failure::new(status, message))
 }
 
 /// Makes the fence grow. `None` if somebody else has the lock by now: then it has grown.

@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult, acquire};
 
+use super::nested;
 use super::options::Wish;
 use super::waiting::Waiting;
 use crate::exit::{Failure, Status};
@@ -87,7 +88,7 @@ async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
     } else {
         semaphore.try_acquire().await?.ok_or_else(|| {
             conflict(format!(
-                "all {permits} permits are held by others; --wait DURATION waits for one"
+                "all {permits} permits are held by other processes; --wait DURATION waits for one"
             ))
         })?
     };
@@ -107,7 +108,8 @@ async fn take_lock(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
     }
     match syncguard::try_lock(backend, wish.config.clone()).await? {
         Some(guard) => Ok(Hold::Lock(guard)),
-        None => Err(conflict("somebody else holds the lock; --wait DURATION waits for it")),
+        None if wish.is_own => Err(conflict(nested::OWN)),
+        None => Err(conflict("another process holds the lock; --wait DURATION waits for it")),
     }
 }
 
@@ -118,8 +120,10 @@ fn waited(error: LockError, wish: &Wish) -> Failure {
     }
     let longest = human(wish.wait.timeout);
     conflict(match wish.permits {
-        None => format!("somebody else still held the lock after {longest}"),
-        Some(permits) => format!("others still held all {permits} permits after {longest}"),
+        None => format!("another process still held the lock after {longest}"),
+        Some(permits) => {
+            format!("other processes still held all {permits} permits after {longest}")
+        }
     })
 }
 

@@ -84,12 +84,19 @@ impl Job {
         test_kill_process_group(self.group).is_ok()
     }
 
-    /// Whether the command is stopped, as after Ctrl-Z.
-    pub(super) fn is_stopped(&self) -> bool {
+    /// The signal that has stopped the command, such as SIGTSTP after Ctrl-Z; `None`: it is not stopped, or was asked
+    /// for before.
+    pub(super) fn stopped_by(&self) -> Option<Signal> {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        waitid(WaitId::Pid(self.group), options)
-            .is_ok_and(|status| status.is_some_and(|status| status.stopped()))
+        let status = waitid(WaitId::Pid(self.group), options).ok()??;
+        Signal::from_named_raw(status.stopping_signal()?)
+    }
+
+    /// Whether a shell waits for this program to stop as well. Without a terminal a SIGSTOP is meant for the command
+    /// alone, and whoever sent it lets the command alone go on.
+    pub(super) fn is_stopped_from_terminal(&self, signal: Signal) -> bool {
+        self.terminal.is_some() || [Signal::TSTP, Signal::TTIN, Signal::TTOU].contains(&signal)
     }
 
     /// Lends the terminal to the command again, after this process got it back.

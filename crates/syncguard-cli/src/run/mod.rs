@@ -6,6 +6,8 @@ mod hold;
 mod job;
 pub(crate) mod keeper;
 pub(crate) mod launch;
+mod lock_file;
+mod nested;
 mod options;
 mod program;
 mod supervise;
@@ -20,7 +22,8 @@ use syncguard::DynBackend;
 
 use self::hold::Asked;
 use self::job::Job;
-use self::supervise::{Ended, supervise};
+use self::lock_file::LockFile;
+use self::supervise::{Ended, UNKNOWN, supervise};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
@@ -32,7 +35,8 @@ pub(crate) async fn run(
     store: &Store,
     output: Output,
 ) -> Result<Status, Failure> {
-    let wish = options.wish()?;
+    let mut wish = options.wish()?;
+    wish.is_own = nested::is_own(&options.key, store, wish.permits.is_some());
     // A command that cannot be started is not worth a lock.
     let program = program::find(options.program())?;
     let mut signals = Signals::listen()?;
@@ -66,10 +70,11 @@ pub(crate) async fn run(
         ("SYNCGUARD_STORE", without_password(store.expose())),
     ];
     environment.extend(hold.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string())));
+    let file = store.file().and_then(LockFile::at);
     let (held, on_loss) = (hold.held(), options.on_loss());
     let allowed = supervise::allowed(&held, on_loss);
     let ended = match Job::start(&program, options.arguments(), &environment, allowed).await {
-        Ok(job) => supervise(job, &held, &on_loss, &mut signals, output).await,
+        Ok(job) => supervise(job, &held, &on_loss, file, &mut signals, output).await,
         Err(failure) => Err(failure),
     };
     let released = hold.release().await;
@@ -80,8 +85,7 @@ pub(crate) async fn run(
         Ok(released) if released.is_released() => Ok(status),
         Ok(_) => Err(Failure::new(
             Status::LOST,
-            "the lock was not held any more when the command had ended: somebody has taken it away, and others \
-             may have run meanwhile",
+            format!("when the command had ended, {UNKNOWN}; others may have run meanwhile"),
         )),
         Err(error) => {
             let ttl = human(options.ttl);

@@ -91,6 +91,8 @@ pub(super) struct Wish {
     pub(super) wait: AcquisitionOptions,
     pub(super) at_least: Option<Duration>,
     pub(super) permits: Option<u32>,
+    /// Whether the command that asks runs under this lock.
+    pub(super) is_own: bool,
 }
 
 impl Wish {
@@ -123,7 +125,13 @@ impl Options {
             config = config.with_min_hold(at_least);
         }
         config.check()?;
-        Ok(Wish { config, plan, wait, at_least: self.at_least, permits: self.permits() })
+        if self.grace > Self::FOR_EVER {
+            return Err(Failure::usage(
+                "the grace is too long; at most 100 years are allowed, and 0s is SIGKILL at once",
+            ));
+        }
+        let (at_least, permits) = (self.at_least, self.permits());
+        Ok(Wish { config, plan, wait, at_least, permits, is_own: false })
     }
 
     #[cfg(feature = "permits")]

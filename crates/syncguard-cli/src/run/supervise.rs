@@ -9,6 +9,7 @@ use syncguard::{Held, LossReason};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::job::Job;
+use super::lock_file::LockFile;
 use super::options::OnLoss;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
@@ -36,10 +37,12 @@ pub(super) async fn supervise(
     mut job: Job,
     held: &Held,
     on_loss: &OnLoss,
+    file: Option<LockFile>,
     signals: &mut Signals,
     output: Output,
 ) -> Result<Ended, Failure> {
-    let mut watch = Watch { held, on_loss: *on_loss, output, started: Instant::now(), end: None };
+    let started = Instant::now();
+    let mut watch = Watch { held, on_loss: *on_loss, file, output, started, end: None };
     let mut lost = std::pin::pin!(held.lost());
     // Several times while a renewal is good.
     let mut news =
@@ -69,6 +72,7 @@ pub(super) async fn supervise(
 struct Watch<'a> {
     held: &'a Held,
     on_loss: OnLoss,
+    file: Option<LockFile>,
     output: Output,
     started: Instant,
     /// Once the lock is lost.
@@ -106,9 +110,27 @@ impl Watch<'_> {
         self.end = Some(End::Killed);
     }
 
+    fn why(&self, reason: LossReason) -> String {
+        let why = match reason {
+            LossReason::MaxHold => "--max-hold is over",
+            LossReason::Expired | LossReason::NotHeld => {
+                if let Some(trouble) = self.file.as_ref().and_then(LockFile::trouble) {
+                    return trouble;
+                }
+                if reason == LossReason::NotHeld {
+                    UNKNOWN
+                } else {
+                    "it could not be renewed in time"
+                }
+            }
+            _ => "nobody renews it any more",
+        };
+        why.to_owned()
+    }
+
     async fn lose(&mut self, reason: LossReason, job: &mut Job) {
         let after = human(self.started.elapsed());
-        let why = why(reason);
+        let why = self.why(reason);
         match self.on_loss {
             OnLoss::Ignore => {
                 self.output.error(format!(
@@ -120,14 +142,17 @@ impl Watch<'_> {
                 self.output.error(format!(
                     "the lock was lost after {after} ({why}); the command is ended"
                 ));
-                self.end = Some(End::KillAt(Instant::now() + grace));
-                // If this process is gone before the grace is over, the keeper ends it.
-                job.keeper.allow(grace + SLACK).await;
-                if !grace.is_zero() {
+                // The command hears of it before anybody else: the keeper may not answer at once.
+                if grace.is_zero() {
+                    self.kill(job);
+                } else {
                     job.signal(Signal::TERM);
                     // One that is stopped does not hear it.
                     job.signal(Signal::CONT);
+                    self.end = Some(End::KillAt(Instant::now() + grace));
                 }
+                // If this process is gone before the grace is over, the keeper ends it.
+                job.keeper.allow(grace + SLACK).await;
             }
         }
     }
@@ -154,8 +179,12 @@ impl Watch<'_> {
                     job.signal(Signal::CONT);
                 }
             }
-            Event::Child if job.is_stopped() => self.stop_too(job),
-            Event::Child => {}
+            Event::Child => {
+                job.keeper.mend();
+                if job.stopped_by().is_some_and(|signal| job.is_stopped_from_terminal(signal)) {
+                    self.stop_too(job);
+                }
+            }
         }
     }
 
@@ -185,14 +214,9 @@ impl Watch<'_> {
     }
 }
 
-fn why(reason: LossReason) -> &'static str {
-    match reason {
-        LossReason::Expired => "it could not be renewed in time",
-        LossReason::NotHeld => "the store says that somebody has taken it away",
-        LossReason::MaxHold => "--max-hold is over",
-        _ => "nobody renews it any more",
-    }
-}
+/// The store does not tell which of these it was.
+pub(super) const UNKNOWN: &str = "the store no longer knows the lock: it was released by hand or taken over, or the \
+                                  store lost its data";
 
 fn status_of(status: ExitStatus) -> Status {
     match (status.code(), status.signal()) {

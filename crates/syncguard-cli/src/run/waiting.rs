@@ -6,6 +6,7 @@ use std::time::Duration;
 use syncguard::{DynBackend, LockInfo, get_by_key};
 use tokio::time::{Instant, sleep};
 
+use super::nested;
 use super::options::Wish;
 use crate::output::{Line, Output};
 use crate::time::{human, since};
@@ -32,6 +33,9 @@ impl<'a> Waiting<'a> {
     pub(super) async fn show(&self) {
         let began = Instant::now();
         sleep(Self::QUIET).await;
+        if self.wish.is_own && self.wish.waits() {
+            self.output.note(nested::OWN);
+        }
         let line = self.output.line().filter(|_| self.wish.waits());
         let Some(line) = line else { return pending().await };
         let mut holder = None;

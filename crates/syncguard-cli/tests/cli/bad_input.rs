@@ -1,10 +1,11 @@
 //! What is wrong is said, with the mend, and nothing is locked.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Done};
 
 /// Arguments, the exit status, and what has to be said.
 type Row<'a> = (&'a [&'a str], i32, &'a str);
@@ -22,6 +23,7 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&["run", "--ttl", "0s", "k", "--", "true"], 64, "TTL"),
         (&["run", "--at-least", "0s", "k", "--", "true"], 64, "minimum hold"),
         (&["run", "--max-hold", "0s", "k", "--", "true"], 64, "cap on the hold"),
+        (&["run", "--grace", "580000000000years", "k", "--", "true"], 64, "at most 100 years"),
         (&["run", "--permits", "0", "k", "--", "true"], 64, "1..=1024"),
         (&["run", "--permits", "1025", "k", "--", "true"], 64, "1..=1024"),
         (&["run", "--on-lost", "cry", "k", "--", "true"], 64, "term, kill, ignore"),
@@ -97,6 +99,38 @@ fn the_default_store_is_a_file_of_the_user() -> Result<()> {
         let path = folder.join("syncguard/locks.db");
         ensure!(fs::metadata(&path)?.permissions().mode() & 0o777 == 0o600);
         ensure!(fs::metadata(folder.join("syncguard"))?.permissions().mode() & 0o777 == 0o700);
+    }
+    Ok(())
+}
+
+/// Cron does not know the variable that a login sets: so one user could have two default stores.
+#[test]
+fn two_default_stores_of_one_user_are_told() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let bench = Bench::file()?;
+    let elsewhere = home.path().join("elsewhere");
+    let run = |state: Option<&Path>, more: &[&str]| -> Result<Done> {
+        let mut command = bench.command(&[more, &["status", "k"]].concat());
+        command.env_remove("SYNCGUARD_STORE").env_remove("XDG_STATE_HOME").env("HOME", home.path());
+        command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
+        Done::of(&command.output()?).expect(0)
+    };
+    ensure!(run(Some(&elsewhere), &[])?.stderr.is_empty(), "there is one");
+    ensure!(
+        run(None, &[])?.stderr.is_empty(),
+        "the other one is not known where the variable is missing"
+    );
+    let said = run(Some(&elsewhere), &[])?.stderr;
+    for part in ["elsewhere/syncguard/locks.db", ".local/state/syncguard/locks.db", "--store"] {
+        ensure!(said.contains(part), "{part}: {said}");
+    }
+    ensure!(run(Some(&elsewhere), &["--quiet"])?.stderr.is_empty());
+    ensure!(run(Some(&elsewhere), &["--store", &bench.url])?.stderr.is_empty(), "it was named");
+    // The same place, by two names.
+    let link = home.path().join("link");
+    std::os::unix::fs::symlink(home.path().join(".local/state"), &link)?;
+    for same in [home.path().join(".local/state"), link] {
+        ensure!(run(Some(&same), &[])?.stderr.is_empty(), "{same:?} is one store");
     }
     Ok(())
 }

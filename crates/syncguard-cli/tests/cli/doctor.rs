@@ -83,7 +83,7 @@ fn redis_cluster() -> Result<()> {
 #[test]
 fn postgres() -> Result<()> {
     let server = PostgresServer::builder().config("fsync = off").start()?;
-    let missing = ("red", "permissions", "setup_schema=true");
+    let missing = ("red", "tables", "setup_schema=true");
     finds(&server.url(), 78, &[("red", "fsync", "ALTER SYSTEM SET fsync = on"), missing])?;
 
     let server = PostgresServer::start()?;

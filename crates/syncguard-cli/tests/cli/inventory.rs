@@ -16,7 +16,7 @@ fn ls(bench: &Bench) -> Result<()> {
     let done = bench.done(&["ls", "ls:"])?.expect(0)?;
     let lines: Vec<&str> = done.stdout.lines().collect();
     ensure!(lines.len() == 3 && lines[0].ends_with(" KEY"), "{done:?}");
-    ensure!(lines[1].ends_with(" ls:a") && lines[2].ends_with(" ls:b\u{fffd}[2J"), "{done:?}");
+    ensure!(lines[1].ends_with(" ls:a") && lines[2].ends_with(r" ls:b\u{1b}[2J"), "{done:?}");
     ensure!(lines.iter().all(|line| line.chars().count() < 80), "{done:?}");
     let done = bench.done(&["ls", "--json"])?.expect(0)?;
     ensure!(done.stdout.lines().count() == 3 && !done.stdout.contains("lockId\""), "{done:?}");

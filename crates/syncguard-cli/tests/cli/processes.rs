@@ -4,10 +4,14 @@ use std::fs;
 
 /// Whether it is there and not only waits to be collected.
 pub(crate) fn is_running(pid: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    !matches!(state(pid), Some('Z' | 'X') | None)
+}
+
+/// The letter of its state, such as `T` for stopped.
+pub(crate) fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in brackets, and may have anything in it.
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, Some('Z' | 'X') | None)
+    stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next())
 }
 
 /// Arguments and environment of all processes whose parent this is, and of theirs.

@@ -90,7 +90,7 @@ fn contention(bench: &Bench) -> Result<()> {
     let holder = bench.holder("contention", &[])?;
     let done = bench.done(&["run", "-n", "contention", "--", "echo", "ran"])?.expect(75)?;
     ensure!(
-        done.stdout.is_empty() && done.stderr.contains("somebody else holds the lock"),
+        done.stdout.is_empty() && done.stderr.contains("another process holds the lock"),
         "{done:?}"
     );
     // Keys are in the journal of nobody.
@@ -171,7 +171,7 @@ fn stolen(bench: &Bench) -> Result<()> {
     let done = bench.done(&["release", "--force", "stolen"])?.expect(0)?;
     ensure!(done.stdout.contains("released"), "{done:?}");
     let done = running.ended()?.expect(76)?;
-    ensure!(done.stderr.contains("somebody has taken it away"), "{done:?}");
+    ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     until_gone(&pids)
 }
 

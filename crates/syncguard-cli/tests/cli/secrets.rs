@@ -81,7 +81,7 @@ fn secrets(bench: &Bench) -> Result<()> {
     check(&bench.done(&arguments)?.expect(0)?, lock_id, &arguments)?;
     // The holder learns of it, and says so.
     let done = holder.ended()?.expect(76)?;
-    ensure!(done.stderr.contains("taken it away"), "{done:?}");
+    ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     check(&done, lock_id, &["run"])?;
 
     let to = Bench::file()?;

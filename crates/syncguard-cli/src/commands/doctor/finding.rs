@@ -71,8 +71,9 @@ impl Finding {
     /// A pooler in transaction mode, as a failure that speaks of it shows. What fails first is a matter of chance.
     pub(super) fn of_pooler(failure: &Failure) -> Option<Self> {
         let says = failure.to_string();
-        says.contains("unprepared statements")
-            .then(|| Self { is_refusal: true, ..Self::pooler(says) })
+        let speaks_of_it =
+            ["unprepared statements", "unprepared_statements"].map(|words| says.contains(words));
+        speaks_of_it.contains(&true).then(|| Self { is_refusal: true, ..Self::pooler(says) })
     }
 
     /// Prepared statements are not where they were made.

@@ -67,9 +67,14 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         Ok(examined) => {
             report.backend = examined.backend.capabilities().backend;
             report.findings = examined.findings;
-            report.findings.extend(probe::permissions(&examined.backend).await);
+            let refuses =
+                |report: &Report| report.findings.iter().any(|finding| finding.is_refusal);
+            // One cause is said once.
+            if !refuses(&report) {
+                report.findings.extend(probe::permissions(&examined.backend).await);
+            }
             // Measuring what does not work says nothing.
-            if !report.findings.iter().any(|finding| finding.is_refusal) {
+            if !refuses(&report) {
                 let cost = cost::measure(&examined.backend, options.rounds, examined.round_trips);
                 report.cost = Some(cost.await?);
             }

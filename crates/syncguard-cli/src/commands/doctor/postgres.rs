@@ -1,79 +1,90 @@
 //! PostgreSQL.
 
+mod ask;
+mod names;
+
 use syncguard::authoring::backend_url::BackendUrl;
 use syncguard::postgres::{DurabilityRisk, PostgresBackend};
-use syncguard::{DynBackend, Key, LockBackend as _, LockError, SignalStatus, WatchRequest};
+use syncguard::{DynBackend, Key, LockBackend as _, SignalStatus, WatchRequest};
 
+use self::ask::Asked;
+use self::names::{Table, Tables, quoted};
 use super::Examined;
 use super::finding::Finding;
 use super::pooler;
-use super::probe::KEY;
+use super::probe::{KEY, SETUP};
 use crate::exit::Failure;
 
 pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
     let parsed = BackendUrl::parse(url)?;
-    let locks = table(&parsed, "lock_table", "syncguard_locks")?;
-    let fences = table(&parsed, "fence_table", "syncguard_fence_counters")?;
+    let tables = Tables::of(&parsed)?;
     let backend = PostgresBackend::connect(url).await?;
     // Signals are tried when somebody waits.
     let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
     let report = backend.durability_report().await?;
     let risks = report.risks.iter();
-    let mut findings: Vec<Finding> = risks.map(|risk| finding(*risk, &locks, &fences)).collect();
+    let mut findings: Vec<Finding> = risks.map(|risk| finding(*risk, &tables)).collect();
     if findings.is_empty() {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
-    if report.signals == SignalStatus::Failing {
-        let says = "those who wait do not hear of releases, and look from time to time";
-        let mend = "connect past the pooler, or add signals=false to the URL";
-        findings.push(Finding::yellow("signals", says, mend));
+    let asked = Asked { backend: &backend, tables: &tables };
+    match asked.missing().await {
+        // Neither signals nor anything else can work.
+        Some(missing) => findings.push(absent(&missing)),
+        None if report.signals == SignalStatus::Failing => {
+            let says = "those who wait do not hear of releases, and look from time to time";
+            let mend = "connect past the pooler, or add signals=false to the URL";
+            findings.push(Finding::yellow("signals", says, mend));
+        }
+        None => {}
     }
     if let Some(schema) = report.open_schema {
+        let others = asked.creators(&schema).await;
+        let schema = quoted(&schema);
         let says =
-            format!("others may create in schema {schema:?}, where the tables are looked for");
-        let mend = format!("REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC");
+            format!("others may create in the schema {schema}, where the tables are looked for");
+        let mend = format!("REVOKE CREATE ON SCHEMA {schema} FROM {others}");
         findings.push(Finding::yellow("schema", says, mend));
     }
-    findings.extend(index(&backend, &locks).await);
+    findings.extend(asked.encoding().await.and_then(|encoding| of_encoding(&encoding)));
+    if asked.lacks_index().await {
+        let says = "the lock table has no index on lock_id: each release reads all of it";
+        let mend = format!("CREATE UNIQUE INDEX ON {} (lock_id)", tables.locks);
+        findings.push(Finding::red("index", says, mend));
+    }
     if parsed.flag("unprepared_statements")? != Some(true) {
         findings.extend(pooler::examine(&backend).await);
     }
     Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
 }
 
-fn table(url: &BackendUrl<'_>, name: &str, default: &str) -> Result<String, LockError> {
-    Ok(url.text(name)?.unwrap_or_else(|| default.to_owned()))
+fn absent(missing: &[&Table]) -> Finding {
+    let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    let says = match missing.len() {
+        1 => format!("the table {} is missing", names.join("")),
+        _ => format!("the tables {} are missing", names.join(" and ")),
+    };
+    Finding { is_refusal: true, ..Finding::red("tables", says, SETUP) }
 }
 
-/// Whether a lock is found by its id without reading the whole table.
-async fn index(backend: &PostgresBackend, locks: &str) -> Option<Finding> {
-    let quoted = locks.replace('"', "\"\"").replace('\'', "''").replace('.', "\".\"");
-    let sql = format!(
-        "SELECT pg_catalog.to_regclass('\"{quoted}\"') IS NULL OR EXISTS (
-           SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a
-             ON a.attrelid OPERATOR(pg_catalog.=) i.indrelid
-             AND a.attnum OPERATOR(pg_catalog.=) i.indkey[0]
-           WHERE i.indrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass('\"{quoted}\"')
-             AND i.indisvalid AND a.attname OPERATOR(pg_catalog.=) 'lock_id')"
-    );
-    // What cannot be asked is not said: whether locks work at all is tried next.
-    let client = backend.pool().get().await.ok()?;
-    let rows = client.query_typed(&sql, &[]).await.ok()?;
-    if rows.first()?.try_get::<_, bool>(0).ok()? {
-        return None;
-    }
-    let says = "the lock table has no index on lock_id: each release reads all of it";
-    Some(Finding::red("index", says, format!("CREATE UNIQUE INDEX ON {locks} (lock_id)")))
+fn of_encoding(encoding: &str) -> Option<Finding> {
+    let what = match encoding {
+        "UTF8" => return None,
+        "SQL_ASCII" => "text is stored without being checked",
+        _ => "a key with a character that it does not know is refused",
+    };
+    let says = format!("the database has the encoding {encoding} and not UTF8: {what}");
+    let mend = "CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0, and its name in the URL";
+    Some(Finding::yellow("encoding", says, mend))
 }
 
-fn finding(risk: DurabilityRisk, locks: &str, fences: &str) -> Finding {
+fn finding(risk: DurabilityRisk, tables: &Tables) -> Finding {
+    let logged = |table: &Table| ("tables", format!("ALTER TABLE {table} SET LOGGED"));
     let (about, mend) = match risk {
         DurabilityRisk::Standby => ("role", "use the URL of the primary".to_owned()),
-        DurabilityRisk::UnloggedLockTable => ("tables", format!("ALTER TABLE {locks} SET LOGGED")),
-        DurabilityRisk::UnloggedFenceTable => {
-            ("tables", format!("ALTER TABLE {fences} SET LOGGED"))
-        }
+        DurabilityRisk::UnloggedLockTable => logged(&tables.locks),
+        DurabilityRisk::UnloggedFenceTable => logged(&tables.fences),
         DurabilityRisk::FsyncOff => ("fsync", reload("fsync")),
         DurabilityRisk::FullPageWritesOff => ("full_page_writes", reload("full_page_writes")),
         _ => ("durability", "see the documentation of syncguard-postgres".to_owned()),

@@ -14,6 +14,10 @@ use crate::exit::Failure;
 /// The one key that the doctor takes.
 pub(super) const KEY: &str = "syncguard-doctor";
 
+/// The mend where tables are missing.
+pub(super) const SETUP: &str =
+    "add setup_schema=true to the URL, once, as a user who may create tables";
+
 pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
     let mut findings = Vec::new();
     match each(backend).await {
@@ -93,9 +97,7 @@ fn mend(backend: &str, error: &LockError) -> Option<String> {
         ("firestore", ErrorCode::AuthFailed) => {
             "gcloud projects add-iam-policy-binding PROJECT --member=MEMBER --role=roles/datastore.user"
         }
-        ("postgres", _) if error.message().contains("setup_schema") => {
-            "add setup_schema=true to the URL, once, as a user who may create tables"
-        }
+        ("postgres", _) if error.message().contains("setup_schema") => SETUP,
         _ => return None,
     };
     Some(text.to_owned())

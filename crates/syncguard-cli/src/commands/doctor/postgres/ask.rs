@@ -1,0 +1,86 @@
+//! Questions to the server. An answer that does not come is not told: whether locks work at all is tried afterwards.
+
+use syncguard::postgres::PostgresBackend;
+use syncguard::postgres::tokio_postgres::SimpleQueryMessage;
+
+use super::names::{Table, Tables, literal, quoted};
+
+/// As PostgreSQL writes it.
+const TRUE: &str = "t";
+
+pub(super) struct Asked<'a> {
+    pub(super) backend: &'a PostgresBackend,
+    pub(super) tables: &'a Tables,
+}
+
+impl<'a> Asked<'a> {
+    /// The tables that are not there, if any.
+    pub(super) async fn missing(&self) -> Option<Vec<&'a Table>> {
+        let mut missing = Vec::new();
+        for table in [&self.tables.locks, &self.tables.fences] {
+            let sql = format!("SELECT ({}) IS NULL", oid(table));
+            if self.answers(&sql).await?.concat() == TRUE {
+                missing.push(table);
+            }
+        }
+        (!missing.is_empty()).then_some(missing)
+    }
+
+    /// Whether a lock is not found by its id without reading the whole table.
+    pub(super) async fn lacks_index(&self) -> bool {
+        let locks = oid(&self.tables.locks);
+        let sql = format!(
+            "SELECT {locks} IS NOT NULL AND NOT EXISTS (
+               SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a
+                 ON a.attrelid OPERATOR(pg_catalog.=) i.indrelid
+                 AND a.attnum OPERATOR(pg_catalog.=) i.indkey[0]
+               WHERE i.indrelid OPERATOR(pg_catalog.=) {locks}
+                 AND i.indisvalid AND a.attname OPERATOR(pg_catalog.=) 'lock_id')"
+        );
+        self.answers(&sql).await.is_some_and(|answers| answers.concat() == TRUE)
+    }
+
+    /// The encoding of the database.
+    pub(super) async fn encoding(&self) -> Option<String> {
+        let sql = "SELECT pg_catalog.getdatabaseencoding()::pg_catalog.text";
+        self.answers(sql).await?.pop()
+    }
+
+    /// The roles that may create in a schema besides its owner and this role, as they are typed.
+    pub(super) async fn creators(&self, schema: &str) -> String {
+        let schema = literal(schema);
+        let sql = format!(
+            "SELECT CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0 THEN '' ELSE r.rolname::pg_catalog.text END
+             FROM pg_catalog.pg_namespace n CROSS JOIN pg_catalog.aclexplode(n.nspacl) a
+             LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) a.grantee
+             WHERE n.nspname OPERATOR(pg_catalog.=) {schema}
+               AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
+               AND a.grantee OPERATOR(pg_catalog.<>) n.nspowner AND r.rolsuper IS NOT TRUE
+               AND (r.rolname OPERATOR(pg_catalog.=) current_user) IS NOT TRUE
+             GROUP BY 1 ORDER BY 1"
+        );
+        let roles = self.answers(&sql).await.unwrap_or_default();
+        let roles = roles.iter().map(|role| match role.as_str() {
+            "" => "PUBLIC".to_owned(),
+            role => quoted(role),
+        });
+        let roles: Vec<String> = roles.collect();
+        if roles.is_empty() { "PUBLIC".to_owned() } else { roles.join(", ") }
+    }
+
+    /// The first column of all rows.
+    async fn answers(&self, sql: &str) -> Option<Vec<String>> {
+        let client = self.backend.pool().get().await.ok()?;
+        // As text, which needs no statement to be prepared.
+        let messages = client.simple_query(sql).await.ok()?;
+        let rows = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        Some(rows.collect())
+    }
+}
+
+fn oid(table: &Table) -> String {
+    format!("pg_catalog.to_regclass({})", literal(&table.to_string()))
+}

@@ -1,0 +1,75 @@
+//! Names of tables, schemas and roles, as they are typed.
+
+use std::fmt;
+
+use syncguard::LockError;
+use syncguard::authoring::backend_url::BackendUrl;
+
+/// A table, perhaps with its schema. `Display` is how it is typed.
+pub(super) struct Table(Vec<String>);
+
+impl Table {
+    /// As the library reads it: in lower case.
+    fn of(name: &str) -> Self {
+        Self(name.split('.').map(str::to_ascii_lowercase).collect())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = self.0.iter().map(|part| quoted(part)).collect();
+        f.write_str(&parts.join("."))
+    }
+}
+
+/// The tables of a store.
+pub(super) struct Tables {
+    pub(super) locks: Table,
+    pub(super) fences: Table,
+}
+
+impl Tables {
+    pub(super) fn of(url: &BackendUrl<'_>) -> Result<Self, LockError> {
+        let table = |name, default: &str| {
+            let given = url.text(name)?;
+            Ok::<_, LockError>(Table::of(given.as_deref().unwrap_or(default)))
+        };
+        Ok(Self {
+            locks: table("lock_table", "syncguard_locks")?,
+            fences: table("fence_table", "syncguard_fence_counters")?,
+        })
+    }
+}
+
+/// A name as it is typed: in quotes, unless it is one that is known to need none. Whether another one is a word of
+/// SQL depends on the version of the server.
+pub(super) fn quoted(name: &str) -> String {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_".contains(&byte));
+    if is_plain && (name == "public" || name.starts_with("syncguard")) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text within a statement.
+pub(super) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_typed_with_quotes_where_they_need_them() {
+        for (name, typed) in [
+            ("syncguard_locks", "syncguard_locks"),
+            ("Ops.Order", r#""ops"."order""#),
+            ("public.syncguard_locks", "public.syncguard_locks"),
+        ] {
+            assert_eq!(Table::of(name).to_string(), typed);
+        }
+        assert_eq!(quoted("Odd \"Name"), r#""Odd ""Name""#);
+        assert_eq!(literal("it's"), "'it''s'");
+    }
+}

@@ -1,0 +1,63 @@
+//! The keeper's own life.
+
+use std::env::ArgsOs;
+use std::io::{BufRead as _, stdin};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::SigSet;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The time that is told counts while the machine sleeps, and the wait for an order does not.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// `__keeper [ORDER…]`, and more orders in its standard input.
+pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
+    // SIGTERM, SIGHUP and SIGINT are for the command. Ignored ones would be handed on; nothing is started here.
+    let _ = SigSet::all().thread_block();
+    let (order, orders) = channel();
+    for argument in arguments.filter_map(|argument| argument.into_string().ok()) {
+        let _ = order.send(argument);
+    }
+    thread::spawn(move || {
+        for line in stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if order.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    if let Some(group) = keep(&orders, super::now) {
+        // Nobody is left to tell if there is none any more.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Answers the group that is to be ended.
+pub(super) fn keep(orders: &Receiver<String>, now: impl Fn() -> Duration) -> Option<Pid> {
+    let mut group = None;
+    let mut allowed: Option<Duration> = None;
+    loop {
+        let order = match allowed.filter(|_| group.is_some()) {
+            None => orders.recv().map_err(RecvTimeoutError::from),
+            Some(until) => {
+                let left = until.saturating_sub(now());
+                match orders.recv_timeout(left.min(LOOK_AGAIN)) {
+                    Err(RecvTimeoutError::Timeout) if now() < until => continue,
+                    order => order,
+                }
+            }
+        };
+        let Ok(order) = order else { return group };
+        let (verb, number) = order.split_once(' ').unwrap_or((&order, ""));
+        match (verb, number.parse::<u64>()) {
+            ("group", Ok(number)) => group = i32::try_from(number).ok().and_then(Pid::from_raw),
+            ("until", Ok(millis)) => allowed = Some(Duration::from_millis(millis)),
+            // "end"
+            _ => return None,
+        }
+    }
+}

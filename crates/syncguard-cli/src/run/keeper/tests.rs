@@ -1,0 +1,74 @@
+use std::cell::Cell;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::life::keep;
+use super::*;
+
+fn kept(said: &[&str]) -> Option<i32> {
+    let (order, orders) = channel();
+    for line in said {
+        order.send((*line).to_owned()).unwrap();
+    }
+    if !said.contains(&"until 1") {
+        drop(order);
+        return keep(&orders, now).map(|group| group.as_raw_nonzero().get());
+    }
+    // The one who gives orders is there, and silent.
+    let group = keep(&orders, now).map(|group| group.as_raw_nonzero().get());
+    drop(order);
+    group
+}
+
+#[test]
+fn a_group_is_ended_when_its_holder_is_gone_or_silent_for_too_long() {
+    assert_eq!(kept(&["group 7"]), Some(7), "gone");
+    assert_eq!(kept(&["group 7", "until 1"]), Some(7), "silent");
+    assert_eq!(kept(&["until 1", "group 7"]), Some(7), "silent before there was a group");
+    assert_eq!(kept(&["until 1", "group 7", "end"]), None, "dismissed in time");
+    let later = format!("until {}", (now() + Duration::from_secs(9)).as_millis());
+    assert_eq!(kept(&["group 7", &later, "end"]), None, "dismissed");
+    assert_eq!(kept(&[]), None, "there is no group yet");
+}
+
+/// A machine that sleeps: its clock goes on, and the one of waiting does not.
+#[test]
+fn a_deadline_that_comes_while_the_machine_sleeps_is_seen() {
+    let (order, orders) = channel();
+    order.send("until 3600000".to_owned()).unwrap();
+    order.send("group 7".to_owned()).unwrap();
+    let (end, ended) = channel();
+    thread::spawn(move || {
+        let looks = Cell::new(0);
+        let group = keep(&orders, || {
+            looks.set(looks.get() + 1);
+            Duration::from_secs(if looks.get() == 1 { 0 } else { 7200 })
+        });
+        end.send(group.map(|group| group.as_raw_nonzero().get())).unwrap();
+    });
+    assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(Some(7)));
+    drop(order);
+}
+
+/// Its pipe is full after some thousand orders, and all else goes on nevertheless.
+#[tokio::test]
+async fn a_keeper_that_reads_nothing_is_replaced_in_bounded_time() {
+    let mut command = Command::new("sleep");
+    command.arg("1000").stdin(Stdio::piped()).kill_on_drop(true);
+    let mut process = command.spawn().unwrap();
+    let orders = process.stdin.take().unwrap();
+    let old = process.id().unwrap();
+    let (program, started) = (PathBuf::from("/bin/cat"), Instant::now());
+    let mut keeper =
+        Keeper { program, process, orders, started, is_gone: false, group: None, until: None };
+    let full = async {
+        while keeper.id() == Some(old) {
+            let began = Instant::now();
+            keeper.allow(Duration::from_secs(9)).await;
+            assert!(began.elapsed() < Duration::from_secs(10), "an order takes long");
+        }
+    };
+    timeout(Duration::from_secs(60), full).await.expect("it waits for one that does not read");
+    assert!(keeper.id().is_some(), "there is another one");
+    keeper.dismiss().await;
+}

@@ -1,0 +1,61 @@
+//! Characters that a reader does not see, and that change how the others are shown.
+
+use std::fmt::Write as _;
+
+/// Control characters (a terminal obeys them), those that turn the direction of a line around, those without any
+/// width, and line ends that are none to a program.
+fn is_unseen(char: char) -> bool {
+    char.is_control()
+        || matches!(char,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// For a line of a terminal: such a character becomes `\u{202e}`.
+pub(crate) fn for_people(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, char| {
+        if is_unseen(char) {
+            shown.extend(char.escape_unicode());
+        } else {
+            shown.push(char);
+        }
+        shown
+    })
+}
+
+/// For JSON that is written already: such a character, which is in a string there, becomes `\u202e`. Programs read
+/// the same as before.
+pub(crate) fn for_programs(json: &str) -> String {
+    json.chars().fold(String::with_capacity(json.len()), |mut shown, char| {
+        if is_unseen(char) {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                // Writing to a text never fails.
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(char);
+        }
+        shown
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unseen_characters_are_escaped_and_all_others_stay() {
+        for (text, people, programs) in [
+            ("nightly:日本 é\\", "nightly:日本 é\\", "nightly:日本 é\\"),
+            ("\u{1b}[2J\u{9b}", r"\u{1b}[2J\u{9b}", r"\u001b[2J\u009b"),
+            ("a\u{202e}b\u{2066}", r"a\u{202e}b\u{2066}", r"a\u202eb\u2066"),
+            ("\u{200b}\u{feff}\u{2028}", r"\u{200b}\u{feff}\u{2028}", r"\u200b\ufeff\u2028"),
+            ("\u{e0041}", r"\u{e0041}", r"\udb40\udc41"),
+        ] {
+            assert_eq!(for_people(text), people);
+            assert_eq!(for_programs(text), programs);
+        }
+    }
+}
