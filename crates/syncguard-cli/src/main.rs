@@ -64,6 +64,7 @@ fn main() -> ExitCode {
 }
 
 fn enter(cli: Cli, output: Output) -> Result<Status, Failure> {
+    expect_files().map_err(|error| Failure::system("too few files can be open", &error))?;
     // One thread: the command is started from the thread that lives as long as this process does, since its
     // end is what the command's parent-death signal follows.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -74,6 +75,12 @@ fn enter(cli: Cli, output: Output) -> Result<Status, Failure> {
     // What is still being looked up or read must not hold the end up.
     runtime.shutdown_background();
     ended
+}
+
+/// The runtime panics if it cannot open the few files that it needs, so they are tried first.
+fn expect_files() -> std::io::Result<()> {
+    const NEEDED: usize = 8;
+    (0..NEEDED).map(|_| std::fs::File::open("/dev/null")).collect::<Result<Vec<_>, _>>().map(drop)
 }
 
 async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {

@@ -66,14 +66,14 @@ async fn a_guard_dropped_outside_the_runtime_still_releases() {
 
 #[test]
 fn a_guard_that_outlives_its_runtime_drops_without_a_panic() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let line = Line::new();
     let plain = runtime.block_on(acquire(&line, "plain")).unwrap();
     let config = LockConfig::new("kept").with_auto_extend(AutoExtend::new());
     let mut kept = runtime.block_on(acquire(&line, config)).unwrap();
     drop(runtime);
     drop(plain);
-    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let other = Builder::new_current_thread().enable_all().build().unwrap();
     let error = other.block_on(kept.extend(ms(100))).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Internal);
     drop(kept);

@@ -88,6 +88,27 @@ async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
     }
 }
 
+/// A request that fails is one line that somebody reads.
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_fails_is_one_warning() {
+    let log = Log::default();
+    let store = Store::default();
+    let (backend, _subscriber) = logged(&log, store.clone());
+    for (code, level) in [
+        (ErrorCode::ServiceUnavailable, Level::WARN),
+        (ErrorCode::RateLimited, Level::WARN),
+        (ErrorCode::AuthFailed, Level::ERROR),
+        (ErrorCode::Internal, Level::ERROR),
+    ] {
+        store.fail(code, 1);
+        let error = acquire(&backend, LockConfig::new(KEY)).await.unwrap_err();
+        assert_eq!(error.code(), code);
+        let lines = log.lines(&backend).await;
+        let loud: Vec<_> = lines.iter().filter(|line| line.level <= Level::INFO).collect();
+        assert!(loud.len() == 1 && loud[0].level == level, "{lines:?}");
+    }
+}
+
 /// What telemetry logs, the guard does not log a second time.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_logged_once() {

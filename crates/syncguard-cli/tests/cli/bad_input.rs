@@ -155,3 +155,20 @@ fn a_store_can_be_in_a_file() -> Result<()> {
     ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     Ok(())
 }
+
+/// The runtime would panic.
+#[test]
+fn too_few_files_that_can_be_open_are_an_error() -> Result<()> {
+    for limit in 4..12 {
+        let command = format!("ulimit -n {limit}; exec \"$0\" --store sqlite:/no/such/folder ls");
+        let mut shell = std::process::Command::new("bash");
+        let output = shell.args(["-c", &command, env!("CARGO_BIN_EXE_syncguard")]).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(!said.contains("panicked") && said.starts_with("syncguard: "), "{limit}: {said}");
+        ensure!(
+            output.status.code().is_some_and(|code| (64..80).contains(&code)),
+            "{limit}: {said}"
+        );
+    }
+    Ok(())
+}

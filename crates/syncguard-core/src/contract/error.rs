@@ -23,7 +23,7 @@ pub enum ErrorCode {
     RateLimited,
     /// No answer within the configured time, or one that came when the TTL was over already.
     NetworkTimeout,
-    /// The lock was still held by someone else when the time limit or the retries ran out: the store
+    /// The lock was still held, maybe by this process itself, when the time limit or the retries ran out: the store
     /// has said so. A store that does not answer is [`NetworkTimeout`](Self::NetworkTimeout).
     ///
     /// Raised by [`lock`](crate::lock()), [`acquire`](crate::acquire()) and [`Locker`](crate::Locker), never by a

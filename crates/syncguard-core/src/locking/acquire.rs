@@ -260,15 +260,20 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         if answers.was_late {
             return self.late();
         }
-        let options = pauses.options;
-        LockError::new(
-            ErrorCode::AcquisitionTimeout,
-            format!(
-                "the lock was still held by someone else after {} attempts; the limits are {:?} and {} retries",
-                answers.attempts, options.timeout, options.max_retries
-            ),
-        )
-        .with_key(self.key)
+        let crate::AcquisitionOptions { timeout, max_retries, .. } = *pauses.options;
+        let attempts = match answers.attempts {
+            1 => "1 attempt".to_owned(),
+            attempts => format!("{attempts} attempts"),
+        };
+        // The most that there can be is no limit.
+        let retries = match max_retries {
+            u32::MAX => String::new(),
+            1 => " and 1 retry".to_owned(),
+            retries => format!(" and {retries} retries"),
+        };
+        let message =
+            format!("the lock was still held after {attempts}; the limit is {timeout:?}{retries}");
+        LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(self.key)
     }
 
     /// Why no attempt was made: others of this process were before it all the time.
@@ -276,7 +281,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let timeout = self.policy.acquisition.timeout;
         let (code, message) = if is_contended {
             let message = format!(
-                "the lock was still held by someone else, and others of this process were first in line; \
+                "the lock was still held, and other waiters of this process were first in line; \
                  the limit is {timeout:?}"
             );
             (ErrorCode::AcquisitionTimeout, message)

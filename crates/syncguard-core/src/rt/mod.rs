@@ -25,7 +25,8 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// # Errors
 ///
-/// `InvalidArgument` outside a tokio runtime, or in one without timers.
+/// `InvalidArgument` outside a tokio runtime, or in one without timers. With `panic = "abort"` a runtime without timers
+/// ends the process, with tokio's own message: nothing but a panic tells that it has none.
 pub(crate) fn check() -> Result<(), LockError> {
     if is_usable() {
         return Ok(());

@@ -56,7 +56,8 @@ pub(crate) fn is_usable() -> bool {
     }
     let Ok(current) = Handle::try_current() else { return false };
     let id = Some(current.id());
-    // tokio has no other way to ask for timers than to make one. The payload is a plain text.
+    // tokio has no other way to ask for timers than to make one, which panics where there are none; the panic hook
+    // sees that, and with `panic = "abort"` the process ends. The payload is a plain text.
     let is_usable =
         USABLE.get() == id || catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
     if is_usable {

@@ -13,7 +13,7 @@ impl TelemetryOptions {
     /// | `ERROR` | a lock was lost; an error that needs somebody to look, such as `AuthFailed` |
     /// | `WARN` | an error that a retry may get over; a release or an extend of a lock that was not held |
     /// | `INFO` | a wait for a lock ran out of time or retries |
-    /// | `DEBUG` | it worked; contention; the caller gave it up |
+    /// | `DEBUG` | it worked; contention; the caller gave it up; a wait that ended with an error of its last acquire, which has its own line |
     /// | `TRACE` | a question (`isLocked`, `lookup`) was answered |
     ///
     /// The fields are those of [`LockEvent`], in snake case; `duration_ms` is in milliseconds, with
@@ -65,6 +65,12 @@ fn level(event: &LockEvent) -> Level {
     match (event.kind(), event.error_code()) {
         (_, Some(ErrorCode::Aborted)) => Level::DEBUG,
         (_, Some(ErrorCode::AcquisitionTimeout)) => Level::INFO,
+        // Its acquire has said so. What no acquire has said is that nothing was answered, or asked.
+        (EventKind::Wait, Some(code))
+            if !matches!(code, ErrorCode::NetworkTimeout | ErrorCode::InvalidArgument) =>
+        {
+            Level::DEBUG
+        }
         (_, Some(code)) if code.is_retryable() => Level::WARN,
         (_, Some(_)) => Level::ERROR,
         (EventKind::Hold, None) if event.loss().is_some() => Level::ERROR,

@@ -73,9 +73,15 @@ async fn main() -> Result<()> {
             _ = terminate.recv() => {}
         }
     };
+    let locks = app.locks.clone();
     let router = Router::new().route("/webhook", post(receive)).with_state(app);
     // Deliveries under way are seen through, and their locks released.
     axum::serve(listener, router).with_graceful_shutdown(shutdown).await?;
+    // Of senders that hung up as well.
+    let left = locks.drained(Duration::from_secs(5)).await;
+    if left > 0 {
+        println!("{} leaves {left} locks to their TTL", process::id());
+    }
     println!("{} is done", process::id());
     Ok(())
 }
