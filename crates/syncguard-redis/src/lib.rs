@@ -70,8 +70,9 @@
 //! how it stands.
 //!
 //! The server remembers what a connection has asked for until it changes, in a table of its own
-//! (`tracking-table-max-keys`). A key that somebody has waited for stays there until it is locked or released
-//! the next time.
+//! (`tracking-table-max-keys`, a million by default). A key that somebody has waited for stays there until it is
+//! locked or released the next time. A server that has to forget keys says of them that they have changed; a key that
+//! has not is then polled for five seconds, before it is watched again.
 //!
 //! # What the server must be
 //!
