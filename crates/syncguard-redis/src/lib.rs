@@ -90,6 +90,11 @@
 //!
 //! [`RedisOptions::with_strict_durability`] turns the report's findings into errors.
 //!
+//! **The program has to trust the server**, and every proxy on the way to it. The driver decodes a reply within a reply
+//! by calling itself, without a limit: a hostile server that answers with some thousand arrays, one within the other,
+//! overflows the stack, which ends the process. Redis and Valkey send no such reply on their own. Where somebody could
+//! take the server's place on the network, use [TLS](#tls).
+//!
 //! # TLS
 //!
 //! `rediss://` URLs need the feature `tls`: rustls with aws-lc-rs. Certificate and name of the server are
