@@ -271,8 +271,9 @@ async fn a_server_that_remembers_too_little_is_not_asked_all_the_time() -> Resul
     tokio::time::sleep(WINDOW).await;
     let rate = (commands().await - before) / WINDOW.as_secs();
     println!("{rate} commands a second for {KEYS} who wait");
-    // A poll of each of them in a second would be three commands.
-    assert!(rate < 3 * KEYS, "{rate} commands a second");
+    // Each of them looks three times and asks once, of three commands each, and then rests for five seconds. As they
+    // began at once, the window may have all of that: 4 commands a second for each. Two polls a second are 6.
+    assert!(rate < 6 * KEYS, "{rate} commands a second");
 
     let released = Instant::now();
     for lock in held {
