@@ -4,6 +4,7 @@ mod clippy;
 mod deny;
 mod doc;
 mod figures;
+mod oldest_rust;
 mod package;
 mod tidy;
 mod tree;
@@ -36,6 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for rule in tree::RULES {
         report.check(&format!("tree {}", rule.name()), || rule.check());
     }
+    report.check("oldest rust", oldest_rust::check);
     report.check("deny", deny::check);
     for run in clippy::runs()? {
         report.check(&run.name(), || run.check());

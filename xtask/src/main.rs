@@ -14,6 +14,7 @@ mod dist;
 mod fresh;
 mod fuzz;
 mod metadata;
+mod mutants;
 mod release_check;
 mod services;
 mod soak;
@@ -50,6 +51,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Runs fleets on real stores, and on a simulated one, while all goes wrong that can
     Soak(soak::Options),
+    /// Changes the code in small ways, one at a time, and says which of them no test notices
+    Mutants(mutants::Options),
     /// Says what a release still lacks
     ReleaseCheck(release_check::Options),
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Fresh(options) => fresh::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Soak(options) => soak::run(&options),
+        Command::Mutants(options) => mutants::run(&options),
         Command::ReleaseCheck(options) => release_check::run(&options),
     };
     match done {

@@ -1,6 +1,7 @@
 //! `cargo xtask release-check`: what a release still lacks.
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -19,7 +20,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let packages = metadata::published()?;
     let version = packages.first().context("nothing is published")?.version();
-    let changelog = fs::read_to_string(root().join(".github/CHANGELOG.md"))?;
+    let changelog = read(&root().join(".github/CHANGELOG.md"))?;
 
     let mut missing = Vec::new();
     for package in &packages {
@@ -74,14 +75,21 @@ fn outdated_snippets(package: &Package, version: &str) -> Result<Vec<String>> {
     let folder = root().join("crates").join(&package.name);
     let current = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
     let mut outdated = Vec::new();
-    for file in ["README.md", "src/lib.rs"] {
-        for line in fs::read_to_string(folder.join(file))?.lines() {
+    // The front page of a crate that is no library is its README.
+    let files: &[_] =
+        if package.is_library { &["README.md", "src/lib.rs"] } else { &["README.md"] };
+    for file in files {
+        for line in read(&folder.join(file))?.lines() {
             if versions(line).any(|version| version != current) {
                 outdated.push(format!("{}/{file}: another version in {line:?}", package.name));
             }
         }
     }
     Ok(outdated)
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The versions in lines like `syncguard = "0.1"` and `syncguard-redis = { version = "0.1", … }`.
@@ -122,6 +130,19 @@ mod tests {
         assert!(said("# Changelog\n\n## 0.2.0 - unreleased\n\n- New.\n").contains("no date"));
         assert!(said("# Changelog\n\n## 0.2.0\n\n- New.\n").contains("no date"));
         assert!(said("\n## 0.2.0 - 2026-01-31\n\n## 0.1.0 - x\n\n- Old.\n").contains("is empty"));
+    }
+
+    #[test]
+    fn reads_the_front_pages_of_each_kind_of_crate() -> Result<()> {
+        let of = |name: &str, is_library| {
+            let package = Package { name: name.to_owned(), is_library, ..package(json!({})) };
+            outdated_snippets(&package, "0.1.0")
+        };
+        assert_eq!(of("syncguard-cli", false)?, [""; 0]);
+        assert_eq!(of("syncguard-core", true)?, [""; 0]);
+        let error = of("syncguard-none", true).expect_err("there is no such crate").to_string();
+        assert!(error.ends_with("crates/syncguard-none/README.md"), "{error}");
+        Ok(())
     }
 
     #[test]

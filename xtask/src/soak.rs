@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::cargo::{cargo, root, run as run_command, target};
@@ -12,18 +12,19 @@ use crate::fuzz;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// For how long each store is worked on, such as `30s`, `5min` or `1h`
-    #[arg(long = "for", default_value = "1h")]
-    lasts: String,
+    /// For how long each store is worked on, such as `30s`, `5min` or `1h`: an hour if it is not given.
+    /// The simulation begins no new run after it
+    #[arg(long = "for")]
+    lasts: Option<String>,
     /// Which store
     #[arg(long, value_enum, default_value_t = Store::All)]
     store: Store,
     /// What the faults and the work are drawn from; without one, it is told
     #[arg(long)]
     seed: Option<u64>,
-    /// How many operations the simulation has, which knows no time
-    #[arg(long, default_value_t = 1_000_000)]
-    operations: u64,
+    /// After how many operations the simulation ends: a million if neither this nor the time is given
+    #[arg(long)]
+    operations: Option<u64>,
     /// Where the reports go, as JSON; `tests/soak/reports` has those that the guide speaks of
     #[arg(long)]
     reports: Option<PathBuf>,
@@ -70,6 +71,7 @@ const SERVERS: [Store; 6] = [
 ];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    no_limit_in_vain(options)?;
     if matches!(options.store, Store::Fuzz | Store::All) {
         fuzz::run(&fuzz::Options::default())?;
     }
@@ -89,7 +91,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
         one => std::slice::from_ref(one),
     };
-    let mut arguments = vec!["run".to_owned(), "--for".to_owned(), options.lasts.clone()];
+    let lasts = options.lasts.clone().unwrap_or_else(|| "1h".to_owned());
+    let mut arguments = vec!["run".to_owned(), "--for".to_owned(), lasts];
     for store in stores {
         let name = store.to_possible_value().context("a store")?;
         arguments.extend(["--store".to_owned(), name.get_name().to_owned()]);
@@ -102,6 +105,24 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // In our place, so that it is the one that hears of Ctrl-C, and ends with a report.
     let error = program("syncguard-soak", "soak", &arguments)?.exec();
     Err(error).context("cannot run the soak program")
+}
+
+/// A limit that the store would not keep to is refused.
+fn no_limit_in_vain(options: &Options) -> Result<()> {
+    let store = options.store.to_possible_value().context("a store")?;
+    let simulated = matches!(options.store, Store::Simulation | Store::Memory | Store::All);
+    let timed = simulated || SERVERS.contains(&options.store);
+    ensure!(
+        timed || options.lasts.is_none(),
+        "--for has no effect with --store {}, which ends when all has been tried",
+        store.get_name()
+    );
+    ensure!(
+        simulated || options.operations.is_none(),
+        "--operations has no effect with --store {}: only the simulation counts them",
+        store.get_name()
+    );
+    Ok(())
 }
 
 /// Some three million schedules.
@@ -117,7 +138,12 @@ fn seed(options: &Options) -> Vec<String> {
 }
 
 fn simulation(options: &Options) -> Vec<String> {
-    let mut arguments = vec!["--operations".to_owned(), options.operations.to_string()];
+    let most = if options.lasts.is_some() { u64::MAX } else { 1_000_000 };
+    let operations = options.operations.unwrap_or(most);
+    let mut arguments = vec!["--operations".to_owned(), operations.to_string()];
+    if let Some(lasts) = &options.lasts {
+        arguments.extend(["--for".to_owned(), lasts.clone()]);
+    }
     if options.store == Store::Memory {
         arguments.extend(["--store".to_owned(), "memory".to_owned()]);
     }
@@ -144,4 +170,54 @@ fn program(package: &str, name: &str, arguments: &[String]) -> Result<Command> {
     let mut command = Command::new(target().join("release").join(name));
     command.current_dir(root()).args(arguments);
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Soak {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(words: &str) -> Options {
+        Soak::parse_from(["soak"].into_iter().chain(words.split(' '))).options
+    }
+
+    #[test]
+    fn the_simulation_hears_of_the_time() {
+        let told = |words: &str| simulation(&options(words)).join(" ");
+        assert_eq!(told("--store simulation"), "--operations 1000000");
+        assert_eq!(
+            told("--store memory --for 60s"),
+            format!("--operations {} --for 60s --store memory", u64::MAX)
+        );
+        assert_eq!(
+            told("--store simulation --for 2min --operations 5"),
+            "--operations 5 --for 2min"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_nothing_keeps_to_is_refused() {
+        let refused = |words: &str| {
+            no_limit_in_vain(&options(words))
+                .map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        for store in ["redis", "sqlite", "simulation", "memory", "all"] {
+            assert_eq!(refused(&format!("--store {store} --for 1h")), "");
+        }
+        for store in ["schedules", "models", "fuzz"] {
+            assert_eq!(refused(&format!("--store {store}")), "");
+            assert!(
+                refused(&format!("--store {store} --for 1h")).starts_with("--for has no effect")
+            );
+        }
+        assert_eq!(refused("--store all --operations 7"), "");
+        assert!(refused("--store redis --operations 7").contains("--store redis"));
+    }
 }

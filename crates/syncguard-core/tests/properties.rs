@@ -1,6 +1,9 @@
 //! The rules of the fuzz targets, on inputs that proptest makes up.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
+use syncguard_core::Ttl;
 use syncguard_core_fuzz::{check_fences, check_key, check_lock_id, check_storage_key};
 
 /// Texts that have something to normalise, and plain ones.
@@ -33,6 +36,15 @@ proptest! {
     #[test]
     fn fences(one in any::<u64>(), other in 0..2_000_000_000_000_000_u64, text in "[0-9]{14,16}") {
         check_fences(one % 2_000_000_000_000_000, other, &text);
+    }
+
+    #[test]
+    fn ttls(millis in 1..=Ttl::MAX.as_millis(), micros in 0..1_000_u64) {
+        let ttl = Ttl::from_millis(millis).unwrap();
+        prop_assert_eq!(Duration::from(ttl), Duration::from_millis(millis));
+        if ttl < Ttl::MAX {
+            prop_assert_eq!(Ttl::try_from(Duration::from(ttl) + Duration::from_micros(micros)).unwrap(), ttl);
+        }
     }
 
     #[test]

@@ -93,6 +93,8 @@ const DRIVER_TEXTS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("Failed to send command to router", ServiceUnavailable, Refused, NOT_CONNECTED),
     ("All keys must belong", InvalidArgument, Refused, NEEDS_TAG),
     ("Missing server for hash slot", ServiceUnavailable, Refused, "no node serves the slot"),
+    ("Failed to connect to all sentinel nodes", ServiceUnavailable, Refused, NO_SENTINEL),
+    ("Missing primary address", ServiceUnavailable, Refused, UNKNOWN_MASTER),
 ];
 
 /// Everything else, by fred's kind.
@@ -106,13 +108,9 @@ fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
         ErrorKind::Config | ErrorKind::Url => {
             (InvalidArgument, Refused, "the client's configuration or its URL is not valid")
         }
-        // fred does not say why it cannot talk to a sentinel.
-        ErrorKind::Sentinel => (
-            ServiceUnavailable,
-            Refused,
-            "the sentinels do not lead to a master; with rediss-sentinel, see whether their certificates \
-             can be trusted",
-        ),
+        ErrorKind::Sentinel => {
+            (ServiceUnavailable, Refused, "the Sentinels do not lead to a master that answers")
+        }
         ErrorKind::Routing => (ServiceUnavailable, Refused, "the cluster is moving the slot"),
         ErrorKind::Cluster => (ServiceUnavailable, Unknown, "the cluster is changing"),
         ErrorKind::Backpressure => (RateLimited, Refused, "the client's command queue is full"),
@@ -130,6 +128,10 @@ const NEEDS_TAG: &str = "the records of a lock are in several slots: use redis-c
      with a hash tag";
 const NEEDS_CLUSTER: &str =
     "the server is a node of a cluster; use redis-cluster:// or a cluster client";
+/// fred does not say why it cannot talk to a Sentinel.
+const NO_SENTINEL: &str = "no Sentinel answered at the given addresses; where they run, see whether they take sentinelPassword \
+     and, with rediss-sentinel, whether their certificates can be trusted";
+const UNKNOWN_MASTER: &str = "the Sentinels know no master of the name in sentinelServiceName";
 const LOST: &str = "the connection was lost";
 const LOST_OR_MOVED: &str = "the connection was lost; on a cluster, the slot may be moving";
 const NOT_CONNECTED: &str = "there is no connection to the server";

@@ -1,11 +1,9 @@
 //! Whether a key is locked.
 
-use fred::types::Value;
 use syncguard_core::authoring::CLEAN_UP_GUARD;
 use syncguard_core::{Key, LockError};
 
-use crate::client::Connections;
-use crate::driver::{At, Call};
+use crate::driver::Call;
 use crate::inner::Inner;
 use crate::words::Word;
 use crate::{reply, scripts};
@@ -24,13 +22,10 @@ pub(crate) async fn is_locked(inner: &Inner, key: &Key) -> Result<bool, LockErro
                 || Ok(Call { script, keys: keys(), arguments: [lead.into(), Word::Number(guard)] });
             connections.read(section.at(), call).await?
         }
-        _ => ask(connections, section.at(), &name).await?,
+        _ => {
+            let call = || Ok(Call { script, keys: keys(), arguments: [] });
+            connections.read(section.at(), call).await?
+        }
     };
     reply::locked(answer)
-}
-
-/// Asks for the lock with this name, and only reads.
-pub(crate) async fn ask(connections: &Connections, at: At, name: &str) -> Result<Value, LockError> {
-    let script = &scripts::IS_LOCKED;
-    connections.read(at, || Ok(Call { script, keys: [name.into()], arguments: [] })).await
 }

@@ -70,8 +70,9 @@
 //! how it stands.
 //!
 //! The server remembers what a connection has asked for until it changes, in a table of its own
-//! (`tracking-table-max-keys`). A key that somebody has waited for stays there until it is locked or released
-//! the next time.
+//! (`tracking-table-max-keys`, a million by default). A key that somebody has waited for stays there until it is
+//! locked or released the next time. A server that has to forget keys says of them that they have changed; a key that
+//! has not is then polled for five seconds, before it is watched again.
 //!
 //! # What the server must be
 //!
@@ -88,6 +89,11 @@
 //!   it. That lowers the risk; a replica that missed it may still be the one that is promoted.
 //!
 //! [`RedisOptions::with_strict_durability`] turns the report's findings into errors.
+//!
+//! **The program has to trust the server**, and every proxy on the way to it. The driver decodes a reply within a reply
+//! by calling itself, without a limit: a hostile server that answers with some thousand arrays, one within the other,
+//! overflows the stack, which ends the process. Redis and Valkey send no such reply on their own. Where somebody could
+//! take the server's place on the network, use [TLS](#tls).
 //!
 //! # TLS
 //!

@@ -1,8 +1,10 @@
 //! The details of a live lock.
 
+use fred::types::Value;
 use syncguard_core::{Key, LockError, LockId, LockInfo};
 
-use crate::driver::Call;
+use crate::client::Connections;
+use crate::driver::{At, Call};
 use crate::everywhere::{self, Found};
 use crate::inner::Inner;
 use crate::names::Section;
@@ -12,10 +14,13 @@ pub(crate) async fn by_key(inner: &Inner, key: &Key) -> Result<Option<LockInfo>,
     inner.refuse_node_of_cluster().await?;
     let section = inner.layout.section_of(key)?;
     let name = section.lock_name(key)?;
-    let call = || {
-        Ok(Call { script: &scripts::LOOKUP_BY_KEY, keys: [name.as_str().into()], arguments: [] })
-    };
-    reply::found(inner.connections.read(section.at(), call).await?, &name)
+    reply::found(at(&inner.connections, section.at(), &name).await?, &name)
+}
+
+/// Asks for the lock with this name.
+pub(crate) async fn at(connections: &Connections, at: At, name: &str) -> Result<Value, LockError> {
+    let script = &scripts::LOOKUP_BY_KEY;
+    connections.read(at, || Ok(Call { script, keys: [name.into()], arguments: [] })).await
 }
 
 pub(crate) async fn by_lock_id(

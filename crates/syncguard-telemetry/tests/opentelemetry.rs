@@ -4,8 +4,8 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{KEY, Store, TTL, take};
@@ -13,11 +13,11 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, HistogramDataPoint, Me
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, ErrorCode, IsLockedRequest, Jitter, LockBackend,
-    LockConfig, ReleaseRequest, acquire, lock,
+    LockConfig, LockGuard, ReleaseRequest, acquire, lock,
 };
 use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
 use syncguard_telemetry::opentelemetry::{KeyValue, global};
-use syncguard_telemetry::{TelemetryOptions, with_telemetry};
+use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tokio::time::sleep;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
@@ -31,30 +31,7 @@ async fn metrics_add_up() {
     let store = Store::slow(Duration::from_millis(20));
     let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("syncguard"));
     let backend = with_telemetry(store.clone(), options);
-
-    // One lock, waited for by a second one that gets it at its third attempt.
-    let other = take(&store.inner, KEY).await.lock_id;
-    let patient = AcquisitionOptions::new()
-        .with_backoff(Backoff::Fixed)
-        .with_jitter(Jitter::None)
-        .with_retry_delay(SECOND);
-    let (locked, ()) = tokio::join!(
-        lock(&backend, LockConfig::new(KEY).with_acquisition(patient), async |_| {
-            sleep(3 * SECOND).await;
-        }),
-        async {
-            sleep(Duration::from_millis(1500)).await;
-            let _ = store.inner.release(ReleaseRequest::new(other)).await.unwrap();
-        },
-    );
-    locked.unwrap();
-    // One that is lost, after some renewals that fail.
-    let kept = LockConfig::new(KEY).with_ttl(TTL).with_auto_extend(AutoExtend::new());
-    let guard = acquire(&backend, kept).await.unwrap();
-    store.fail(ErrorCode::ServiceUnavailable, 1000);
-    guard.lost().await;
-    backend.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap_err();
-
+    let _lost = wait_hold_and_lose(&store, &backend).await;
     backend.telemetry().flush().await;
     provider.force_flush().unwrap();
     let metrics = Metrics::of(&exporter);
@@ -91,6 +68,76 @@ async fn metrics_add_up() {
     assert!(count("extend", &[fail, error]) > 5, "{operations:?}");
     let all: u64 = operations.iter().map(|(_, count, _)| count).sum();
     assert_eq!(all, 6 + count("extend", &[fail, error]), "{operations:?}");
+}
+
+/// Something for every instrument. The guard's lock is lost, and the store is away.
+async fn wait_hold_and_lose(
+    store: &Store,
+    backend: &Telemetry<Store>,
+) -> LockGuard<Telemetry<Store>> {
+    // One lock, waited for by a second one that gets it at its third attempt.
+    let other = take(&store.inner, KEY).await.lock_id;
+    let patient = AcquisitionOptions::new()
+        .with_backoff(Backoff::Fixed)
+        .with_jitter(Jitter::None)
+        .with_retry_delay(SECOND);
+    let (locked, ()) = tokio::join!(
+        lock(backend, LockConfig::new(KEY).with_acquisition(patient), async |_| {
+            sleep(3 * SECOND).await;
+        }),
+        async {
+            sleep(Duration::from_millis(1500)).await;
+            let _ = store.inner.release(ReleaseRequest::new(other)).await.unwrap();
+        },
+    );
+    locked.unwrap();
+    // One that is lost, after some renewals that fail.
+    let kept = LockConfig::new(KEY).with_ttl(TTL).with_auto_extend(AutoExtend::new());
+    let guard = acquire(backend, kept).await.unwrap();
+    store.fail(ErrorCode::ServiceUnavailable, 1000);
+    guard.lost().await;
+    backend.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap_err();
+    guard
+}
+
+/// Not even for a program that wants them in its events.
+#[tokio::test(start_paused = true)]
+async fn no_key_and_no_lock_id_is_in_any_metric() {
+    const ATTRIBUTES: [&str; 6] = [
+        "error.type",
+        "syncguard.backend",
+        "syncguard.loss",
+        "syncguard.operation",
+        "syncguard.reason",
+        "syncguard.result",
+    ];
+    let (exporter, provider) = exported();
+    let store = Store::default();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&events);
+    let options = TelemetryOptions::new()
+        .with_include_raw(true)
+        .with_opentelemetry(&provider.meter("syncguard"))
+        .with_on_event(move |event| heard.lock().unwrap().push(event.clone()));
+    let backend = with_telemetry(store.clone(), options);
+    let _lost = wait_hold_and_lose(&store, &backend).await;
+    backend.telemetry().flush().await;
+    provider.force_flush().unwrap();
+
+    let events = std::mem::take(&mut *events.lock().unwrap());
+    let mut secrets = vec![KEY.to_owned()];
+    secrets.extend(events.iter().filter_map(|event| Some(event.key_hash()?.to_string())));
+    secrets.extend(events.iter().filter_map(|event| Some(event.lock_id()?.expose().to_owned())));
+    secrets.extend(events.iter().filter_map(|event| Some(event.lock_id_hash()?.to_string())));
+    assert!(events.iter().any(|event| event.key().is_some_and(|key| key.expose() == KEY)));
+    let metrics = Metrics::of(&exporter);
+    assert_eq!(metrics.0.len(), 10, "each instrument");
+    for (name, _, data) in &metrics.0 {
+        for (attribute, value) in data.attributes().into_iter().flatten() {
+            assert!(ATTRIBUTES.contains(&attribute.as_str()), "{name}: {attribute}");
+            assert!(!secrets.iter().any(|secret| value.contains(secret)), "{name}: {attribute}");
+        }
+    }
 }
 
 fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
@@ -259,6 +306,14 @@ impl Metrics {
 }
 
 impl Data {
+    fn attributes(&self) -> Vec<&Attributes> {
+        match self {
+            Self::Counter(points) => points.iter().map(|(attributes, _)| attributes).collect(),
+            Self::UpDown(points) => points.iter().map(|(attributes, _)| attributes).collect(),
+            Self::Histogram(points) => points.iter().map(|(attributes, ..)| attributes).collect(),
+        }
+    }
+
     fn of(metric: &AggregatedMetrics) -> Self {
         match metric {
             AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {

@@ -17,9 +17,9 @@ struct Arguments {
     /// How many operations, in all.
     #[arg(long, default_value_t = 1_000_000)]
     operations: u64,
-    /// After so many seconds no new run begins, however few operations there were.
-    #[arg(long = "for")]
-    seconds: Option<u64>,
+    /// After this time, such as `30s` or `5min`, no new run begins, however few operations there were.
+    #[arg(long = "for", value_parser = humantime::parse_duration)]
+    lasts: Option<Duration>,
     /// The store; all of them in turn if it is not given.
     #[arg(long)]
     store: Option<Store>,
@@ -177,7 +177,7 @@ fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan,
     let (mut outcomes, mut done) = (Vec::new(), 0);
     let started = Instant::now();
     for number in 0_u64.. {
-        let is_late = arguments.seconds.is_some_and(|most| started.elapsed().as_secs() >= most);
+        let is_late = arguments.lasts.is_some_and(|most| started.elapsed() >= most);
         if done >= share || is_late {
             break;
         }

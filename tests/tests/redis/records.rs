@@ -66,6 +66,39 @@ async fn a_lock_is_three_records_of_the_typescript_librarys_shape() -> Result<()
     Ok(())
 }
 
+/// The script of an extend, at a time at which its expiry is the one that the lock has already.
+#[tokio::test]
+async fn an_extend_to_the_same_expiry_changes_it_and_the_life_of_both_records() -> Result<()> {
+    const LIFE: i64 = 61_000;
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("same"));
+    let options = RedisOptions::new().with_key_prefix(&prefix);
+    let lock = take(&backend_with(shared(), options).await, "k", 60_000).await;
+    let (name, id) = (format!("{prefix}:k"), lock.lock_id.expose());
+    let index = format!("{prefix}:id:{id}");
+    let script = format!(
+        "local same = ARGV[6] - ARGV[2]\nlocal function extend()\n{}\nlocal function now() return same end\n{}\nend\n\
+         return {{ extend(), redis.call('PTTL', KEYS[1]), redis.call('PTTL', KEYS[2]) }}",
+        include_str!("../../../crates/syncguard-redis/src/lua/record.lua"),
+        include_str!("../../../crates/syncguard-redis/src/lua/extend.lua")
+    );
+    let mut expires_at = i64::try_from(lock.expires_at.as_millis())?;
+    let mut longest = [0, 0];
+    // Where a millisecond ends within the script, less is left.
+    for _ in 0..20 {
+        let (expiry, life) = (expires_at.to_string(), LIFE.to_string());
+        let arguments = [&script, "2", &index, &name, id, "60000", &life, &expiry, "", &expiry];
+        let answer: Vec<i64> = raw.send("EVAL", &arguments).await.convert()?;
+        let [extended, of_index, of_lock] = answer[..] else { panic!("{answer:?}") };
+        assert_eq!(extended, expires_at + 1);
+        let record: Json = serde_json::from_str(&raw.text("GET", &[&name]).await.unwrap())?;
+        assert_eq!(record["expiresAtMs"], extended);
+        longest = [longest[0].max(of_index), longest[1].max(of_lock)];
+        expires_at = extended;
+    }
+    assert_eq!(longest, [LIFE + 1; 2], "as much longer as the expiry is later");
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_operation_is_one_command_also_after_the_scripts_were_lost() -> Result<()> {
     let mut server = RedisServer::start()?;

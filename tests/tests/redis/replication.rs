@@ -7,6 +7,7 @@ use syncguard_redis::{
     ErrorCode, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend as _, LookupRequest,
     RedisBackend, RedisOptions, ReleaseRequest, WaitReplicas,
 };
+use syncguard_test_services::ports;
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{RedisServer, Sentinel};
 
@@ -107,6 +108,27 @@ async fn a_demoted_master_refuses_and_the_promoted_one_has_the_locks() -> Result
     assert!(!is_free(&new, "k").await);
     assert!(new.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     assert_eq!(take(&new, "k", 1000).await.fence.get(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_error_says_whether_a_sentinel_answered() -> Result<()> {
+    let message = async |url: &str| {
+        let options = RedisOptions::new().with_connect_timeout(Duration::from_secs(5));
+        let error = RedisBackend::connect_with(url, options).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
+        error.message().to_owned()
+    };
+    let (one, other) = (ports::free()?, ports::free()?);
+    let nobody =
+        format!("redis-sentinel://127.0.0.1:{one}?node=127.0.0.1:{other}&sentinelServiceName=m");
+    let said = message(&nobody).await;
+    assert!(said.starts_with("no Sentinel answered at the given addresses"), "{said}");
+
+    let master = RedisServer::start()?;
+    let sentinel = Sentinel::start(&master, 1)?;
+    let said = message(&(sentinel.url() + "-of-another-name")).await;
+    assert!(said.starts_with("the Sentinels know no master of the name"), "{said}");
     Ok(())
 }
 

@@ -32,17 +32,18 @@ end
 if ARGV[5] ~= '' and expires - ARGV[5] ~= 0 then
   return { 3, expires }
 end
-local before = expires
+local before, life = expires, ARGV[3]
 expires = time + ARGV[2]
 if expires == before then
   -- Each extend changes the expiry, so that an older one that knows the old expiry comes too late.
   expires = expires + 1
+  life = life + 1
 end
 -- In JSON a quote inside a text has a backslash before it, so this finds the field and nothing else.
 local record, count = string.gsub(text, '("expiresAtMs"%s*:%s*)[^,}%s]+', '%1' .. expires)
 if count ~= 1 then
   return { BAD_FIELD, name }
 end
-redis.call('SET', name, record, 'PX', ARGV[3])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('SET', name, record, 'PX', life)
+redis.call('PEXPIRE', KEYS[1], life)
 return expires

@@ -9,7 +9,7 @@ use fred::interfaces::{ClientLike, TrackingInterface};
 use fred::types::ConnectHandle;
 use fred::types::client::Invalidation;
 use syncguard_core::authoring::pause::random_part;
-use syncguard_core::{ErrorCode, KeyWatch, LockError};
+use syncguard_core::{ErrorCode, KeyWatch, LockError, LockInfo};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use super::source::{Ending, Limits, Shared};
 use crate::client::Connections;
 use crate::driver::At;
 use crate::error::{self, Stage};
-use crate::{is_locked, reply};
+use crate::{lookup, reply};
 
 /// One connection, from before it is opened until it is lost or closed.
 ///
@@ -115,22 +115,34 @@ impl Session {
     }
 
     /// Watches a record. It is read here, which tells the server that its changes are to be heard; a
-    /// record that cannot be read is not watched.
+    /// record that cannot be read is not watched, nor for a while one of which the server tells changes that are none.
     pub(super) async fn watch(self: &Arc<Self>, name: &str) -> Result<Option<KeyWatch>, Over> {
+        if self.with_board(|board, now| board.rests(name, now)) == Some(true) {
+            return Ok(None);
+        }
         let connections = self.connections().await?;
         let mut looks = 0;
         loop {
             // On the board before the server is asked: its next words may be that the record has changed.
             let watch = self.join(name)?;
-            let is_locked = tokio::select! {
+            let lock = tokio::select! {
                 biased;
                 () = self.over() => return Err(Over),
-                is_locked = self.look(&connections, name) => is_locked?,
+                lock = self.look(&connections, name) => lock?,
             };
-            match is_locked {
+            let seen = lock
+                .as_ref()
+                .and_then(|lock| lock.as_ref())
+                .map(|lock| (lock.fence, lock.expires_at));
+            if let Some(seen) = seen
+                && self.with_board(|board, now| board.saw(name, seen, now)) == Some(true)
+            {
+                return Ok(None);
+            }
+            match lock {
                 None => return Ok(None),
-                Some(true) if !watch.is_over() => return Ok(Some(watch.that_is_locked())),
-                Some(false) if !watch.is_over() => return Ok(Some(watch)),
+                Some(Some(_)) if !watch.is_over() => return Ok(Some(watch.that_is_locked())),
+                Some(None) if !watch.is_over() => return Ok(Some(watch)),
                 // It has changed since it was read.
                 Some(_) => looks += 1,
             }
@@ -148,9 +160,13 @@ impl Session {
         Ok(watch.keeping(Membership { session, name: name.into(), watcher }))
     }
 
-    /// Whether a lock is live; `None` if its record makes no sense.
-    async fn look(&self, connections: &Connections, name: &str) -> Result<Option<bool>, Over> {
-        match is_locked::ask(connections, At::default(), name).await {
+    /// The live lock, if there is one; `None` if the record makes no sense.
+    async fn look(
+        &self,
+        connections: &Connections,
+        name: &str,
+    ) -> Result<Option<Option<LockInfo>>, Over> {
+        match lookup::at(connections, At::default(), name).await {
             Ok(answer) => {
                 self.was_heard.store(true, Ordering::Relaxed);
                 if !self.has_worked.swap(true, Ordering::Relaxed)
@@ -158,7 +174,7 @@ impl Session {
                 {
                     shared.works();
                 }
-                Ok(reply::locked(answer).ok())
+                Ok(reply::found(answer, name).ok())
             }
             Err(error) => {
                 // Also where the server forbids it, or says that another node has the record.

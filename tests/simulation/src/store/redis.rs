@@ -105,7 +105,7 @@ impl Redis {
         // Each extend changes the expiry, so that an older one that knows the old expiry comes too late.
         let expires_at = now + ttl + u64::from(now + ttl == record.expires_at);
         record.expires_at = expires_at;
-        let until = now + ttl + TOLERANCE;
+        let until = expires_at + TOLERANCE;
         if let Some((_, lives)) = self.locks.get_mut(&key) {
             *lives = until;
         }
