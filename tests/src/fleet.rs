@@ -100,14 +100,14 @@ pub async fn connect_by(url: &str, clock: Option<Skew>) -> Result<Connected> {
 ///
 /// # Errors
 ///
-/// When it stays slow for a minute.
+/// When it stays slow for ten minutes.
 pub fn warm_up(url: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (started, mut quick) = (Instant::now(), 0);
         let backend = connect(url).await?.backend;
         while quick < 5 {
-            ensure!(started.elapsed() < Duration::from_secs(60), "the store stays slow");
+            ensure!(started.elapsed() < Duration::from_secs(600), "the store stays slow");
             let asked = Instant::now();
             let taken = acquire(&backend, "warm-up").await;
             if let Ok(guard) = taken

@@ -67,12 +67,16 @@ impl LockBackend for Shelf {
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
         let (mut shelf, now) = self.live(request.cancellation.as_ref())?;
-        let expires_at = now.plus(request.ttl)?;
+        let mut expires_at = now.plus(request.ttl)?;
         let held = shelf.1.iter_mut().find(|lock| lock.lock_id == request.lock_id);
         let Some(lock) = held else { return Ok(ExtendResult::NotHeld(NotHeld::NotFound)) };
         let stored = lock.info.expires_at;
         if request.expected_expiry.is_some_and(|expected| expected != stored) {
             return Ok(ExtendResult::Mismatch { expires_at: stored });
+        }
+        if expires_at == stored {
+            // Every extend changes the expiry.
+            expires_at = expires_at.plus(Ttl::MIN)?;
         }
         lock.info.expires_at = expires_at;
         Ok(ExtendResult::Extended { expires_at })

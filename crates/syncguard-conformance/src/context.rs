@@ -26,7 +26,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(5);
 pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
 
 /// How often a case whose steps came too late to prove anything is tried.
-pub(crate) const ATTEMPTS: usize = 5;
+pub(crate) const ATTEMPTS: usize = 30;
 
 /// One case's view of the harness.
 pub(crate) struct Context<'h, H> {

@@ -139,8 +139,11 @@ impl Model {
             },
             Step::Extend { id, ttl } => match self.live(|lock| lock.id == id) {
                 Some(held) => {
-                    self.history[held].expires_at = self.now + ttl;
-                    Answer::Extended { expires_at: self.now + ttl }
+                    // Every extend changes the expiry.
+                    let is_same = self.history[held].expires_at == self.now + ttl;
+                    let expires_at = self.now + ttl + u64::from(is_same);
+                    self.history[held].expires_at = expires_at;
+                    Answer::Extended { expires_at }
                 }
                 None => self.not_held(id),
             },

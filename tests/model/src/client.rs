@@ -61,7 +61,7 @@ impl<S: Store> Client<S> {
             *until = asked.min(*until);
         }
         // Earlier ones without an answer may still apply after this one, and shorten the lock.
-        if !rules.has(Flaw::TrustsLastExtend) {
+        if !trusts_last_extend::<S>(rules) {
             let late = self.late.iter().flatten().filter(|late| late.answer.is_none());
             let ttls = late.filter_map(|late| match late.asks {
                 Asks::Extend { ttl, .. } => Some(ttl),
@@ -128,7 +128,7 @@ impl<S: Store> Client<S> {
             (Asks::Acquire, _) => self.phase = Phase::Idle,
             (Asks::Extend { ttl, .. }, Answer::Extended(told)) => {
                 let may_be_overwritten =
-                    !rules.has(Flaw::TrustsLastExtend) && self.is_extended_late(told);
+                    !trusts_last_extend::<S>(rules) && self.is_extended_late(told);
                 if let Phase::Holds { until, known, .. } = &mut self.phase {
                     *known = told;
                     // Theirs relies on whatever answer comes.
@@ -219,6 +219,12 @@ impl<S: Store> Client<S> {
         self.phase = Phase::Ended { at: 0 };
         self.left = 0;
     }
+}
+
+/// Whether a holder forgets its earlier extends. A version tells it all. That every extend changes the expiry is for
+/// holders who forget them: those who ask the backend themselves.
+fn trusts_last_extend<S: Store>(rules: &Rules) -> bool {
+    !S::KNOWN_COMES_BACK || rules.has_any(&[Flaw::TrustsLastExtend, Flaw::SameExpiry])
 }
 
 impl<S: Store> Client<S> {

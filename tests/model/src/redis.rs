@@ -76,6 +76,7 @@ impl Store for Redis {
     type Cleaning = ();
     const SENDS_AGAIN: bool = false;
     const SENDS_EXTENDS_AGAIN: bool = false;
+    const KNOWN_COMES_BACK: bool = true;
     const AGAIN: Again = Again::Nothing;
 
     fn empty() -> Self {

@@ -29,6 +29,8 @@ pub trait Store: Plain {
     const SENDS_AGAIN: bool;
     /// Whether it does so with an extend.
     const SENDS_EXTENDS_AGAIN: bool;
+    /// Whether what a holder knows of its lock can come back: an expiry can, a version cannot.
+    const KNOWN_COMES_BACK: bool;
     /// What the answer to an acquire is worth that was sent twice.
     const AGAIN: Again;
 

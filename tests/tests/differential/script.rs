@@ -96,7 +96,7 @@ impl Script {
     /// Plays it to all four.
     pub(crate) async fn play(self) {
         // On a machine that is too busy a short lock may run out too early, and it proves nothing.
-        for _ in 0..10 {
+        for _ in 0..100 {
             if self.attempt(&Stores::fresh().await).await {
                 return;
             }

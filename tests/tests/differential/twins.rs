@@ -49,8 +49,13 @@ fn random_sequences_have_the_same_answers() {
 
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
-    let alike = count_alike(&mut TestRunner::deterministic(), &mix(2500), 12, compared).await;
-    assert!(alike > 0, "this machine is too busy");
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..20 {
+        if count_alike(&mut runner, &mix(2500), 12, compared).await > 0 {
+            return;
+        }
+    }
+    panic!("this machine is too busy: no sequence could be compared");
 }
 
 /// What an extend is told that expects another expiry than the lock has.

@@ -100,8 +100,11 @@ async fn a_page_goes_along_the_primary_key() -> Result<()> {
         ),
     ] {
         let lines: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
-        let sql = lines
-            .join(" ")
+        let sql =
+            ["<", "<>", "<=", ">", ">=", "="].iter().fold(lines.join(" "), |sql, operator| {
+                sql.replace(&format!("{{{operator}}}"), &format!("OPERATOR(pg_catalog.{operator})"))
+            });
+        let sql = sql
             .replace("{locks}", &tables.locks)
             .replace("{fences}", &tables.fences)
             .replace("{record}", "l.key, l.lock_id")

@@ -37,7 +37,7 @@ async fn ten_thousand_get_their_turn() -> Result<()> {
         .with_retry_delay(Duration::from_secs(2))
         .with_jitter(Jitter::Full)
         .with_backoff(Backoff::Fixed)
-        .with_timeout(Duration::from_secs(300));
+        .with_timeout(Duration::from_secs(1200));
     let started = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..10_000 {
@@ -58,7 +58,7 @@ async fn ten_thousand_get_their_turn() -> Result<()> {
     }
     println!("10000 turns in {:?}", started.elapsed());
     assert_eq!(last.load(Ordering::SeqCst), 10_000, "one fence each");
-    assert!(started.elapsed() < Duration::from_secs(300));
+    assert!(started.elapsed() < Duration::from_secs(1200));
     Ok(())
 }
 

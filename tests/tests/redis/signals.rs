@@ -18,18 +18,17 @@ use tokio::time::timeout;
 use crate::support::{Raw, alone, backend, take};
 
 const MINUTE: u64 = 60_000;
-/// Far more than a signal takes on a busy machine, and far less than [`unpolled`] waits without one.
-const SOON: Duration = Duration::from_secs(10);
+/// Far more than a signal takes on the busiest machine, and far less than [`unpolled`] waits without one.
+const SOON: Duration = Duration::from_secs(120);
 
-/// Waits that no look of its own ends: the next one is three quarters of a minute away.
+/// Waits that no look of its own ends: the next one is three quarters of an hour away.
 fn unpolled(key: &str) -> LockConfig {
     const HOUR: Duration = Duration::from_secs(3600);
-    let minute = Duration::from_millis(MINUTE);
     let options = AcquisitionOptions::new()
         .with_retry_delay(HOUR)
         .with_max_retry_delay(HOUR)
-        .with_timeout(minute);
-    LockConfig::new(key).with_ttl(minute).with_acquisition(options)
+        .with_timeout(HOUR);
+    LockConfig::new(key).with_ttl(HOUR).with_acquisition(options)
 }
 
 pub(crate) async fn watch(backend: &RedisBackend, key: &str) -> Option<KeyWatch> {
@@ -89,7 +88,7 @@ async fn a_release_by_another_backend_is_heard_at_once() -> Result<()> {
     }
     times.sort_unstable();
     println!("from release to grant: p50 {:?}, longest {:?}", times[25], times[49]);
-    assert!(times[25] < Duration::from_millis(50) && times[49] < SOON, "{times:?}");
+    assert!(times[25] < Duration::from_secs(1) && times[49] < SOON, "{times:?}");
     assert_eq!(waiting.signals(), SignalStatus::Working);
     assert_eq!(holder.signals(), SignalStatus::Unused);
     Ok(())

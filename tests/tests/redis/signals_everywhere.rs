@@ -15,9 +15,9 @@ use crate::signals::{listeners, until, watch};
 use crate::support::{Raw, request, shared, take};
 
 const MINUTE: u64 = 60_000;
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 /// Longer than the longest pause between two tries.
-const BACK: Duration = Duration::from_secs(30);
+const BACK: Duration = Duration::from_secs(90);
 
 async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
     let held = take(holder, key, MINUTE).await;

@@ -20,9 +20,9 @@ use crate::support::{Raw, backend, take};
 use crate::warnings::Warnings;
 
 const MINUTE: u64 = 60_000;
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 /// Longer than the longest pause between two tries.
-const BACK: Duration = Duration::from_secs(15);
+const BACK: Duration = Duration::from_secs(90);
 
 /// A waiter that looks from time to time, as all do.
 async fn waits_in_vain_for(backend: &RedisBackend, key: &str, time: Duration) {

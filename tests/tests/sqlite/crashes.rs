@@ -28,7 +28,14 @@ async fn killing_a_tree_of_processes_repeats_no_fence() -> Result<()> {
     let mut random = Random::new(seed);
     let file = File::new();
     let mut seen = Seen::default();
-    for round in 0..rounds {
+    let has_enough =
+        |seen: &Seen| seen.fences.len() as u64 > 5 * rounds && seen.cut_short * 10 > rounds;
+    // On a busy machine a process may be killed before it has done much: then there are more rounds.
+    for round in 0.. {
+        if round >= rounds && has_enough(&seen) {
+            break;
+        }
+        ensure!(round < 40 * rounds, "too little happens, or nobody is killed with a lock in hand");
         let tree = Tree::start(&file, random.number())?;
         tokio::time::sleep(Duration::from_micros(random.number() % 120_000)).await;
         tree.kill()?;
@@ -40,12 +47,6 @@ async fn killing_a_tree_of_processes_repeats_no_fence() -> Result<()> {
     let check: String = file.raw().query_row("PRAGMA integrity_check", (), |row| row.get(0))?;
     ensure!(check == "ok", "{check}");
     println!("{} grants, {} of them at a kill", seen.fences.len(), seen.cut_short);
-    ensure!(
-        seen.fences.len() as u64 > 5 * rounds,
-        "too little has happened: {}",
-        seen.fences.len()
-    );
-    ensure!(seen.cut_short * 10 > rounds, "nobody was killed with a lock in hand");
     Ok(())
 }
 

@@ -248,6 +248,7 @@ impl Store for Firestore {
     type Cleaning = Cleaning;
     const SENDS_AGAIN: bool = true;
     const SENDS_EXTENDS_AGAIN: bool = true;
+    const KNOWN_COMES_BACK: bool = false;
     const AGAIN: Again = Again::Everything;
 
     fn empty() -> Self {

@@ -159,6 +159,7 @@ impl Store for Postgres {
     type Cleaning = Cleaning;
     const SENDS_AGAIN: bool = true;
     const SENDS_EXTENDS_AGAIN: bool = false;
+    const KNOWN_COMES_BACK: bool = true;
     const AGAIN: Again = Again::Grant;
 
     fn empty() -> Self {

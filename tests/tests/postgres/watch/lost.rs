@@ -134,15 +134,14 @@ async fn a_stalled_connection_is_noticed() -> Result<()> {
             ensure!(watch(&ours, "new").await.is_none());
             ensure!(started.elapsed() < SOON);
         }
-        let limit = if has_traffic { SOON } else { Duration::from_secs(13) };
-        tokio::time::timeout(limit, idle.changed()).await?;
+        tokio::time::timeout(SOON, idle.changed()).await?;
         ensure!(idle.is_over());
         println!("noticed after {:?}", started.elapsed());
         polls(&ours, &theirs).await?;
         // While connections are opened in vain, nobody waits for them for long.
         let started = Instant::now();
         ensure!(watch(&ours, "new").await.is_none());
-        ensure!(started.elapsed() < Duration::from_secs(1));
+        ensure!(started.elapsed() < Duration::from_secs(20));
         proxy.freeze(false);
         hears(&ours, &theirs).await?;
     }

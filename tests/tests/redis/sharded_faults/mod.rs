@@ -20,7 +20,7 @@ use crate::sharded::connect;
 use crate::support::{request, take};
 
 /// How long after the cluster itself service is back; the rest is for a busy machine.
-const RECOVERY: Duration = Duration::from_secs(2 + 4);
+const RECOVERY: Duration = Duration::from_secs(60);
 
 fn waiting() -> RedisOptions {
     RedisOptions::new().with_wait_replicas(WaitReplicas::new(1))
