@@ -204,6 +204,24 @@ async fn a_future_that_nobody_polls_does_not_stop_tries() {
     assert_eq!(line.client_state().keys_in_use(), 0);
 }
 
+/// As with a store that hands the key on more quickly than one can listen: when nobody has it, that is heard.
+#[tokio::test(start_paused = true)]
+async fn a_free_key_is_found_although_no_watch_lasts() {
+    let line = Line::new();
+    *line.behaviour.listens_after.lock().unwrap() = Some(Duration::ZERO);
+    line.behaviour.watches_end_at_once.store(true, Ordering::Relaxed);
+    let release = held_elsewhere(&line.store, LONG).await;
+    let config = LockConfig::new(KEY).with_ttl(LONG).with_acquisition(hardly_polling());
+    let waiter = waiter(&line, config).await;
+    sleep(ms(20_000)).await;
+    let asked = line.behaviour.acquires.load(Ordering::Relaxed);
+    assert!(asked < 5, "{asked} acquires of a held lock");
+    assert!(line.store.release(release).await.unwrap().is_released());
+    let guard =
+        tokio::time::timeout(ms(2_000), waiter).await.expect("heard within two seconds").unwrap();
+    assert!(guard.release().await.unwrap().is_released());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_crashed_holder_is_followed_when_its_time_is_over() {
     let line = Line::new();

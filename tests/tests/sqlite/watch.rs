@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::support::{File, HOUR, take};
 
 /// Much longer than a signal takes on any machine, much shorter than a poll.
-const HEARD: Duration = Duration::from_secs(300);
+const HEARD: Duration = Duration::from_secs(60);
 
 fn patient(key: &str) -> LockConfig {
     let options = AcquisitionOptions::patient(HOUR).with_retry_delay(HOUR);

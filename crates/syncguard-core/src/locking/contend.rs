@@ -32,6 +32,8 @@ pub(super) struct Contender<'a, B> {
     has_no_signals: bool,
     /// How many of the last watches, one after the other, were over as soon as they began.
     over_at_once: u32,
+    /// Whether the last watch did not find the lock held.
+    was_free: bool,
     /// What it was woken by the last time.
     woken: Option<Woken>,
 }
@@ -100,6 +102,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
             poll_at: None,
             has_no_signals: false,
             over_at_once: 0,
+            was_free: false,
             woken: came.rang.unwrap_or(false).then_some(Woken::Bell),
         };
         // The future has room for it once.
@@ -237,7 +240,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                         break;
                     }
                     Woken::Deaf => {
-                        if !Box::pin(self.listens_to_a_held_lock()).await? {
+                        let waits = Box::pin(self.listens_to_a_held_lock()).await?;
+                        // Its watches are over at once, but this one says that the lock is free: no signal and
+                        // maybe no poll follows for long.
+                        if !waits || self.was_free {
                             break;
                         }
                         Next::Wait(free_at)
@@ -363,6 +369,7 @@ impl<'a, B: LockBackend> Contender<'a, B> {
         let limit = self.deadline.min(rt::after(longest));
         let watch = unless_cancelled(self.token(), rt::until(limit, watch)).await?.flatten();
         self.has_no_signals = watch.is_none();
+        self.was_free = watch.as_ref().is_some_and(|watch| !watch.is_locked());
         let Some(watch) = watch else {
             self.is_deaf = true;
             self.over_at_once = 0;

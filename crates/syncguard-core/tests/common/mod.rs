@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(crate) struct Behaviour {
     pub(crate) releasing: AtomicU32,
     /// How long it takes to listen for releases; without it the store has no signals.
     pub(crate) listens_after: Mutex<Option<Duration>>,
+    /// Each watch is over when it begins, and says truly whether the lock was held.
+    pub(crate) watches_end_at_once: AtomicBool,
 }
 
 /// What goes wrong with one kind of operation.
@@ -151,6 +153,11 @@ impl LockBackend for Line {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let listens_after = *self.behaviour.listens_after.lock().unwrap();
         sleep(listens_after?).await;
+        if self.behaviour.watches_end_at_once.load(Ordering::Relaxed) {
+            let is_locked = is_locked(&self.store, request.key.expose()).await;
+            let (_, watch) = KeyWatch::new();
+            return Some(if is_locked { watch.that_is_locked() } else { watch });
+        }
         self.store.watch(request).await
     }
 
