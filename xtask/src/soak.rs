@@ -128,7 +128,7 @@ fn no_limit_in_vain(options: &Options) -> Result<()> {
 /// Some three million schedules.
 fn schedules() -> Command {
     let mut command = cargo(["test", "--release", "-p", "syncguard-core", "--all-features"]);
-    command.args(["--lib", "shuttle_tests"]).env("SYNCGUARD_SHUTTLE_TIMES", "50");
+    command.args(["--lib", "shuttle_tests"]).env("SYNCGUARD_SHUTTLE_TIMES", "400");
     command
 }
 

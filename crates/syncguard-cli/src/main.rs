@@ -3,6 +3,8 @@
 //! `syncguard --help` says what it does; the page "From the shell" of the guide in the `syncguard` crate says
 //! how to use it.
 
+// The other crates build with an older Rust, which has no such units; all are to read alike.
+#![allow(clippy::duration_suboptimal_units, reason = "as in the other crates")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[cfg(not(unix))]

@@ -73,7 +73,6 @@ where
 }
 
 /// A test that proves nothing says so, on standard error itself: runners of tests show that also for tests that pass.
-
 fn say(name: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "{name}: does not apply: {why}");
 }

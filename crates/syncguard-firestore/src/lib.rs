@@ -159,6 +159,8 @@
 //! write for Firestore, the checklist for production, and alerts.
 
 #![doc(html_root_url = "https://docs.rs/syncguard-firestore/latest")]
+// The other crates build with an older Rust, which has no such units; all are to read alike.
+#![allow(clippy::duration_suboptimal_units, reason = "as in the other crates")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acquire;

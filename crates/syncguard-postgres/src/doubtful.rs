@@ -88,7 +88,7 @@ mod tests {
         let (early, late) = (acquire(), acquire());
         doubtful.note_at(early.clone(), BOUND, start);
         let before = start + BOUND + Doubtful::CLOCKS;
-        doubtful.note_at(late.clone(), BOUND, before - Duration::from_millis(1));
+        doubtful.note_at(late.clone(), BOUND, start + BOUND);
         assert_eq!(doubtful.doubts().len(), 2);
         doubtful.note_at(acquire(), BOUND, before);
         assert_eq!(doubtful.doubts().len(), 2);

@@ -9,6 +9,7 @@ use crate::settings::{Sessions, Settings};
 
 /// One statement and the types of its parameters.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says one thing of a statement")]
 pub(crate) struct Statement {
     pub(crate) sql: String,
     pub(crate) types: &'static [Type],

@@ -91,7 +91,8 @@ pub(crate) async fn every_extend_changes_the_expiry<H: Harness>(
     let (started, mut known) = (Instant::now(), lock.expires_at);
     for _ in 0..EXTENDS {
         // As much less as time has gone by, so that many of them come to the same millisecond.
-        let ttl = 2 * LONG - Duration::from_millis(millis(started.elapsed()));
+        let elapsed = Duration::from_millis(millis(started.elapsed()));
+        let ttl = (2 * LONG).saturating_sub(elapsed).max(LONG);
         let expires_at = client.extended(lock.lock_id, ttl).await?;
         ensure!(expires_at != known, "an extend has left the expiry as it was");
         known = expires_at;

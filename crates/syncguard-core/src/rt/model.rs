@@ -132,12 +132,6 @@ fn schedules(usual: usize) -> usize {
     schedules
 }
 
-/// An eighth of the schedules in a quick run. A planted flaw is looked for in all of them, as its test ends with the
-/// first that shows it.
-pub(crate) fn often(schedules: usize) -> usize {
-    syncguard_test_effort::either(schedules / 8, schedules)
-}
-
 /// Explores this many random orders of events of a scenario, with a clock.
 pub(crate) fn explore<F>(executions: usize, scenario: fn() -> F)
 where

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::validity::Validity;
 use super::{Lease, LockGuard};
-use crate::rt::model::{self, Instant, Spawner, often, sleep_until};
+use crate::rt::model::{self, Instant, Spawner, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, Acquired, AutoExtend, BackendCapabilities, ClientState,
     Contention, ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend,
@@ -27,27 +27,27 @@ const TTL: Duration = Duration::from_millis(900);
 
 #[test]
 fn auto_extended_guard_with_late_requests_under_random_schedules() {
-    model::explore(often(6_000), auto_extended);
+    model::explore(750, auto_extended);
 }
 
 #[test]
 fn auto_extended_guard_with_late_requests_under_priority_schedules() {
-    model::explore_priorities(often(3_000), auto_extended);
+    model::explore_priorities(375, auto_extended);
 }
 
 #[test]
 fn plain_guard_with_late_requests_under_random_schedules() {
-    model::explore(often(4_000), plain);
+    model::explore(500, plain);
 }
 
 #[test]
 fn a_capped_hold_ends_at_the_cap() {
-    model::explore(often(2_000), capped);
+    model::explore(250, capped);
 }
 
 #[test]
 fn late_extends_do_not_overwrite_newer_ones() {
-    model::explore(often(4_000), || overtaken(Store::new()));
+    model::explore(500, || overtaken(Store::new()));
 }
 
 /// The planted flaw: a store that extends whatever it finds, as an older request overwrites a newer one.

@@ -12,7 +12,6 @@ use shuttle::future::{spawn, yield_now};
 use shuttle::rand::Rng;
 
 use super::flaws::{self, Flaw};
-use crate::rt::model::often;
 use crate::rt::{self, model, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, Contention,
@@ -23,17 +22,17 @@ use crate::{
 
 #[test]
 fn every_turn_is_passed_on() {
-    model::explore_without_time(often(4_000), || crowd(Flaw::None));
+    model::explore_without_time(500, || crowd(Flaw::None));
 }
 
 #[test]
 fn turns_come_in_the_order_of_arrival() {
-    model::explore_without_time(often(2_000), || in_order(Flaw::None));
+    model::explore_without_time(250, || in_order(Flaw::None));
 }
 
 #[test]
 fn a_store_that_fails_and_other_processes_stop_nobody() {
-    model::explore(often(2_000), rough);
+    model::explore(250, rough);
 }
 
 #[test]
