@@ -51,7 +51,7 @@ enum Store {
     Simulation,
     /// The same with the embedded backend, which lives in one process and has no server to break
     Memory,
-    /// No store: orders of events in guards and lines of waiters, 50 times as many as in a test run
+    /// No store: orders of events in guards and lines of waiters, 50 times as many as `cargo xtask test --full`
     Schedules,
     /// The protocols as models, and every order of events
     Models,

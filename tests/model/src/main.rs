@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         Which::All => vec![
             (Which::Redis, Size { extends: 2, ..WHOLE }),
             (Which::Redis, Size { copies: 1, ..WHOLE }),
-            (Which::Postgres, WHOLE),
+            (Which::Postgres, Size { extends: 2, ..WHOLE }),
             (Which::Postgres, Size { typescript: 1, ..WHOLE }),
             (Which::Firestore, Size { extends: 2, ..WHOLE }),
             (Which::Firestore, Size { drift: 1, cleanings: 0, ..WHOLE }),

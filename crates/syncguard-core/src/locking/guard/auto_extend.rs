@@ -187,7 +187,7 @@ impl<B: LockBackend> Renewer<B> {
             () = self.link.wants_release() => return None,
             result = lease.extend(capped, &self.validity) => result,
             // An extend that is on its way can bring the end nearer.
-            () = self.validity.ended() => {
+            () = self.validity.time_is_over() => {
                 let reason = self.validity.check().err().unwrap_or(LossReason::Expired);
                 Ok(ExtendResult::NotHeld(as_not_held(reason)))
             }

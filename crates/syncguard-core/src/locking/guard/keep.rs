@@ -32,7 +32,7 @@ impl Keep {
     /// Lets the lock go when its time comes. `None` if that is now, and it is to be released.
     ///
     /// The expiry that is known goes along, so that a renewal that was given up and arrives later changes
-    /// nothing. Where it came first, the store says so, and its expiry is replaced.
+    /// nothing: every extend changes the expiry. Where it came first, the store says so, and its expiry is replaced.
     pub(crate) async fn instead_of_release<B: LockBackend>(
         &self,
         backend: &B,
@@ -40,9 +40,9 @@ impl Keep {
         lock_id: LockId,
     ) -> Result<Option<ReleaseResult>, LockError> {
         const TRIES: u32 = 4;
-        let (mut expected, mut later) = (self.expires_at, Duration::ZERO);
+        let mut expected = self.expires_at;
         for _ in 0..TRIES {
-            let Some(ttl) = self.ttl(later) else { return Ok(None) };
+            let Some(ttl) = self.ttl() else { return Ok(None) };
             let request = ExtendRequest {
                 lock_id,
                 key_hint: Some(key.clone()),
@@ -51,10 +51,6 @@ impl Keep {
                 cancellation: None,
             };
             match backend.extend(request).await? {
-                // By chance it is the same as before: an older renewal would still find what it expects.
-                ExtendResult::Extended { expires_at } if expires_at == expected => {
-                    later += Duration::from_millis(1);
-                }
                 ExtendResult::Extended { expires_at } => {
                     let until = free_at(expires_at);
                     return Ok(Some(ReleaseResult::Kept { until }));
@@ -69,16 +65,16 @@ impl Keep {
         ))
     }
 
-    /// What the lock lives for from now on, for so much longer than asked for; `None` if its time is over.
+    /// What the lock lives for from now on; `None` if its time is over.
     ///
     /// A store frees a lock some time after its expiry. That time is part of the hold.
-    fn ttl(&self, later: Duration) -> Option<Ttl> {
+    fn ttl(&self) -> Option<Ttl> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return None;
         }
         // Rounded up: it is a minimum.
-        let left = left.saturating_sub(TIME_TOLERANCE) + later + Duration::from_nanos(999_999);
+        let left = left.saturating_sub(TIME_TOLERANCE) + Duration::from_nanos(999_999);
         Some(Ttl::new(left).unwrap_or(Ttl::MIN))
     }
 }

@@ -252,14 +252,22 @@ impl Validity {
     }
 
     /// Waits until the lock is over, in a runtime, and lets everyone know.
-    pub(crate) async fn ended(&self) {
+    async fn ended(&self) {
+        tokio::select! {
+            biased;
+            () = self.over().cancelled() => {}
+            () = self.time_is_over() => {}
+        }
+    }
+
+    /// Waits until the holder's time is over, also where it becomes shorter meanwhile, and lets everyone know.
+    pub(crate) async fn time_is_over(&self) {
         loop {
             let mut sooner = pin!(self.sooner.notified());
             sooner.as_mut().enable();
             let Ok(until) = self.check() else { return };
             tokio::select! {
                 biased;
-                () = self.over().cancelled() => {}
                 () = sooner => {}
                 () = rt::sleep_until(until) => {}
             }
