@@ -21,6 +21,8 @@ struct State {
     took: Option<Duration>,
     totals: Totals,
     failures: Vec<String>,
+    /// The tests that go on for over a minute.
+    slow: Vec<String>,
     /// What the program printed, but for the tests that passed.
     output: String,
 }
@@ -34,6 +36,7 @@ impl Progress {
             took: None,
             totals: Totals::default(),
             failures: Vec::new(),
+            slow: Vec::new(),
             output: String::new(),
         });
         Self { started: Instant::now(), programs: programs.collect() }
@@ -89,6 +92,11 @@ impl State {
         if let Some(failed) = self.totals.add_line(line) {
             self.failures.push(failed.to_owned());
         }
+        if let Some((test, _)) = line.split_once(" has been running for over ") {
+            self.slow.extend(test.strip_prefix("test ").map(str::to_owned));
+        } else if let Some((test, _)) = line.split_once(" ... ") {
+            self.slow.retain(|slow| test.strip_prefix("test ") != Some(slow));
+        }
         let is_fine = line.starts_with("test ") && line.ends_with(" ... ok");
         if !is_fine {
             self.output.push_str(line);
@@ -113,6 +121,7 @@ impl State {
             // A program that crashes, or that was killed, has no line with its result.
             self.totals.failed = 1;
             self.failures.push(problem.clone());
+            self.failures.extend(self.slow.iter().map(|test| format!("{test} did not end")));
         }
         let Totals { passed, failed, .. } = self.totals;
         let (at, took) = (at.as_secs(), took.as_secs_f64());
@@ -183,6 +192,17 @@ mod tests {
         line(&mut progress, "running 2 tests");
         assert!(ended(&mut progress, 6).contains("1 FAILED"));
         assert_eq!(progress.into_ended()[0].totals.failed, 1);
+    }
+
+    #[test]
+    fn names_the_tests_that_did_not_end() {
+        let mut progress = progress(false);
+        for test in ["a", "b"] {
+            line(&mut progress, &format!("test {test} has been running for over 60 seconds"));
+        }
+        line(&mut progress, "test a ... ok");
+        ended(&mut progress, 9);
+        assert_eq!(progress.into_ended()[0].failures[1..], ["b did not end"]);
     }
 
     #[test]
