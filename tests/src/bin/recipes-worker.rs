@@ -9,8 +9,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use syncguard::CancellationToken;
+use anyhow::{Context as _, Result, bail, ensure};
+use syncguard::{CancellationToken, LockBackend as _};
 use syncguard_history::Recording;
 use syncguard_history::{Entry, Recorder};
 use syncguard_tests::fleet::recipes::Recipe;
@@ -61,7 +61,9 @@ async fn main() -> Result<()> {
         }
         other => bail!("no recipe {other}"),
     }
-    // What callers did not wait for goes on for a while.
+    // What callers did not wait for goes on for a while: an acquire that was cancelled may still be granted.
+    let left = connected.backend.client_state().drained(Duration::from_secs(30)).await;
+    ensure!(left == 0, "{left} locks are not given back");
     let borrowed = settled(|| connected.borrowed()).await;
     recorder.note(Entry::Quiet { live: 0, tasks: 0, borrowed });
     Ok(())
