@@ -247,7 +247,7 @@ fn a_drain_outside_a_runtime_answers_at_once() {
     let mut drained = Box::pin(state.drained(LONG));
     let polled = drained.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(polled, Poll::Ready(1));
-    // What goes on without its caller ends with its runtime, and its lock is left to the queue.
+    // An operation that goes on without its caller ends with its runtime, and its lock is left to the queue.
     drop(runtime);
     assert_eq!(state.clean_up().waiting(), 1);
 }

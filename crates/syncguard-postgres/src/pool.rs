@@ -91,8 +91,8 @@ impl StatementPool {
     }
 
     /// Carries out a statement: again after a conflict with other sessions, which left nothing
-    /// behind, again on another connection if one is lost (but for an extend), and once more if the server finds it too
-    /// late, because its clock was set since it was last heard of.
+    /// behind, again on another connection if one is lost (but for an extend), and once more if the server
+    /// finds it too late, because its clock was set since it was last heard of.
     ///
     /// Connections die unnoticed while they wait in the pool, all of them at once if a firewall
     /// forgets them or the server moves; so each of them may fail, and then a new one once.

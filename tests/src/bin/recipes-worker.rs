@@ -61,7 +61,7 @@ async fn main() -> Result<()> {
         }
         other => bail!("no recipe {other}"),
     }
-    // What callers did not wait for goes on for a while: an acquire that was cancelled may still be granted.
+    // Operations that their callers did not wait for go on for a while: a cancelled acquire may still be granted.
     let left = connected.backend.client_state().drained(Duration::from_secs(30)).await;
     ensure!(left == 0, "{left} locks are not given back");
     let borrowed = settled(|| connected.borrowed()).await;

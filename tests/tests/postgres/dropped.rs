@@ -76,7 +76,7 @@ async fn what_was_not_sent_when_it_was_dropped_is_never_sent() -> Result<()> {
     let busy = backend.pool().get().await?;
     ensure!(poll_times(backend.acquire(request("key", MINUTE)), 1).await.is_none());
     drop(busy);
-    // What was sent would have been carried out before the connection is free again.
+    // A statement that was sent is carried out before the connection is free again.
     let free = tokio::time::timeout(MINUTE, backend.pool().get()).await??;
     drop(free);
     ensure!(tables.counter(&admin, "key").await == 0, "it was sent");

@@ -17,7 +17,7 @@ use syncguard_tests::polling::poll_times;
 
 use crate::support::{MINUTE, connect, pool, request, take};
 
-/// What the sources of the backend call.
+/// The functions that the sources of the backend call.
 fn names() -> Result<BTreeSet<String>> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/syncguard-postgres/src");
     let mut text = String::new();

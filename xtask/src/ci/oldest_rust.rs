@@ -49,7 +49,7 @@ fn stated() -> Result<HashMap<Id, String>> {
     Ok(ids.collect())
 }
 
-/// What builds with the package for its users, on any system, with all features: the default ones are
+/// The packages that build with this one for its users, on any system, with all features: the default ones are
 /// among them.
 fn tree(package: &Package) -> Result<String> {
     let newer = NEWER.iter().find(|(name, _)| *name == package.name).map_or(&[][..], |(_, f)| f);

@@ -11,8 +11,8 @@ use super::retry::{Answers, Pauses};
 use crate::authoring::cancel;
 use crate::rt::{self, Instant, Spawner};
 use crate::{
-    AcquireRequest, AcquireResult, ClientState, Contention, ErrorCode, Key, LockBackend,
-    LockConfig, LockError, LockGuard, LockId, TIME_TOLERANCE,
+    AcquireRequest, AcquireResult, AcquisitionOptions, ClientState, Contention, ErrorCode, Key,
+    LockBackend, LockConfig, LockError, LockGuard, LockId, TIME_TOLERANCE,
 };
 
 /// Takes a lock, waiting for its turn while someone else holds it.
@@ -260,7 +260,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         if answers.was_late {
             return self.late();
         }
-        let crate::AcquisitionOptions { timeout, max_retries, .. } = *pauses.options;
+        let AcquisitionOptions { timeout, max_retries, .. } = *pauses.options;
         let attempts = match answers.attempts {
             1 => "1 attempt".to_owned(),
             attempts => format!("{attempts} attempts"),

@@ -189,10 +189,11 @@ impl<B: LockBackend> Semaphore<B> {
             let tried = self.within(deadline, self.try_acquire()).await?;
             return tried.ok_or_else(|| self.all_held());
         }
-        if self.slots.waiting() == 0 {
+        let is_first = self.slots.waiting() == 0;
+        if is_first {
             self.turns.begin();
         }
-        if (self.slots.waiting() == 0 || self.turns.is_stuck())
+        if (is_first || self.turns.is_stuck())
             && let Some(permit) = self.within(deadline, self.sweep(Worth::News)).await?
         {
             return Ok(permit);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub(super) struct Board {
     records: HashMap<Box<str>, Record>,
     last_watcher: Watcher,
-    /// What the server said of late to have changed.
+    /// The records that the server said of late to have changed.
     changed: HashMap<Box<str>, Change>,
     /// How many of these there may be before the old ones are thrown away.
     most_changed: usize,
@@ -27,18 +27,18 @@ type Watches = Vec<(Watcher, KeySignal)>;
 #[derive(Default)]
 struct Record {
     watches: Watches,
-    /// What is there, and how often in a row it was there after it was said to have changed.
+    /// The state that was read, and how often in a row it was the same after the server had said that it changed.
     seen: Option<(Seen, u32)>,
 }
 
-/// What tells one state of a locked record from all others: each acquisition has a fence of its own, and each
+/// The marks of one state of a locked record: each acquisition has a fence of its own, and each
 /// extend changes the expiry.
 pub(super) type Seen = (Fence, Timestamp);
 
 /// A change that the server told of.
 struct Change {
     at: Instant,
-    /// What was there before.
+    /// The state before it.
     seen: Seen,
     /// How often in a row the same was there afterwards.
     in_vain: u32,

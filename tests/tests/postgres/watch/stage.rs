@@ -127,5 +127,5 @@ pub(super) fn deaf_without_signals(key: &str) -> LockConfig {
 
 pub(super) const POLL: Duration = Duration::from_secs(600);
 
-/// What the busiest machine takes at the most, and far less than a poll.
+/// More than the busiest machine takes, and far less than a poll.
 pub(super) const SOON: Duration = Duration::from_secs(120);

@@ -46,8 +46,8 @@ pub struct Unsettled {
 }
 
 impl Unsettled {
-    /// An acquire that was sent more than once, whose last sending the store refuses after `deadline`, and whose answer was waited for
-    /// `bound` at the most.
+    /// An acquire that was sent more than once, whose last sending the store refuses after `deadline`, and whose
+    /// answer was waited for `bound` at the most.
     #[must_use]
     pub fn new(request: &AcquireRequest, deadline: Timestamp, bound: Duration) -> Self {
         Self {

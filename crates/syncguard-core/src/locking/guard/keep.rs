@@ -65,7 +65,7 @@ impl Keep {
         ))
     }
 
-    /// What the lock lives for from now on; `None` if its time is over.
+    /// How long the lock lives from now on; `None` if its time is over.
     ///
     /// A store frees a lock some time after its expiry. That time is part of the hold.
     fn ttl(&self) -> Option<Ttl> {
