@@ -63,29 +63,28 @@ impl Name {
                 "*",
                 "--",
             ])],
-            // Workspaces of their own: what they compare with is no part of the library's tree.
-            Self::Recipes => vec![in_workspace("tests/bench-recipes/Cargo.toml")],
-            Self::Redis => vec![in_workspace("tests/bench-redis/Cargo.toml")],
-            Self::Postgres => vec![in_workspace("tests/bench-postgres/Cargo.toml")],
-            Self::Firestore => vec![in_workspace("tests/bench-firestore/Cargo.toml")],
-            Self::Waiting => vec![waiting()],
-            Self::Sqlite => vec![in_workspace("tests/bench-sqlite/Cargo.toml")],
+            Self::Recipes => vec![program("recipes")],
+            Self::Redis => vec![program("redis")],
+            Self::Postgres => vec![program("postgres")],
+            Self::Firestore => vec![program("firestore")],
+            Self::Waiting => vec![program("waiting")],
+            Self::Sqlite => vec![program("sqlite")],
         }
     }
 }
 
-fn in_workspace(manifest: &str) -> Command {
-    cargo(["run", "--release", "--manifest-path", manifest, "--"])
-}
+/// A workspace of their own: what these benchmarks compare with is no part of the library's tree.
+pub(crate) const WORKSPACE: &str = "tests/bench/Cargo.toml";
 
 /// etcd's client is built where both etcd and protoc, which it needs for that, are installed.
-fn waiting() -> Command {
-    let manifest = "tests/bench-waiting/Cargo.toml";
+fn program(name: &str) -> Command {
+    let mut command = cargo(["run", "--release", "--manifest-path", WORKSPACE, "--bin", name]);
     let is_installed = |program| Command::new(program).arg("--version").output().is_ok();
-    if !is_installed("etcd") || !is_installed("protoc") {
-        return in_workspace(manifest);
+    if name == "waiting" && is_installed("etcd") && is_installed("protoc") {
+        command.args(["--features", "etcd"]);
     }
-    cargo(["run", "--release", "--manifest-path", manifest, "--features", "etcd", "--"])
+    command.arg("--");
+    command
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {

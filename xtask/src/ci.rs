@@ -1,9 +1,11 @@
 //! `cargo xtask ci`: everything that `cargo xtask test` does not do.
 
+mod benches;
 mod clippy;
 mod deny;
 mod doc;
 mod figures;
+mod mirrors;
 mod oldest_rust;
 mod package;
 mod tidy;
@@ -34,6 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     report.check("tidy", tidy::check);
     report.check("workflows", workflows::check);
     report.check("figures", figures::check);
+    report.check("mirrors", mirrors::check);
     for rule in tree::RULES {
         report.check(&format!("tree {}", rule.name()), || rule.check());
     }
@@ -42,6 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for run in clippy::runs()? {
         report.check(&run.name(), || run.check());
     }
+    report.check("benches", benches::check);
     report.check("doc", doc::check);
     report.check("api", api::check);
     report.check("dist", dist::check);

@@ -76,7 +76,7 @@ fn unfinished(path: &Path, text: &str) -> Vec<String> {
     broken
 }
 
-fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = ["crates", "tests", "xtask"].map(|name| root.join(name)).to_vec();
     while let Some(folder) = folders.pop() {

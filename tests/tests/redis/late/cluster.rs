@@ -8,6 +8,7 @@ use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
+use syncguard_test_services::wait;
 
 use super::{HOUR, soon};
 use crate::support::{Raw, request, take};
@@ -18,12 +19,16 @@ const PREFIX: &str = "{b}";
 /// Gives slots to a node, as far as this node knows.
 fn give(node: &RedisServer, slots: [u16; 2], to: &RedisServer) -> Result<()> {
     let [first, last] = slots.map(|slot| slot.to_string());
-    node.cli(&["CLUSTER", "DELSLOTSRANGE", &first, &last])?;
-    if node.port() == to.port() {
-        node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
-        node.cli(&["CLUSTER", "BUMPEPOCH"])?;
+    let range = |command| node.cli(&["CLUSTER", command, &first, &last]);
+    if node.port() != to.port() {
+        return range("DELSLOTSRANGE").map(drop);
     }
-    Ok(())
+    // The other nodes may tell this node of the former owner between the two commands.
+    wait::until("the slots", Duration::from_secs(30), || {
+        let _ = range("DELSLOTSRANGE");
+        Ok(range("ADDSLOTSRANGE").is_ok())
+    })?;
+    node.cli(&["CLUSTER", "BUMPEPOCH"]).map(drop)
 }
 
 /// The first of three nodes has the slot of the prefix.

@@ -1,0 +1,91 @@
+//! The statements of the backend, run by pgbench.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::tokio_postgres::Client;
+use syncguard_test_services::postgres::PostgresServer;
+use tempfile::TempDir;
+
+use crate::figures::Figures;
+
+/// In the year 2255.
+const NO_DEADLINE: &str = "9000000000000::bigint";
+
+/// One cycle, as a script.
+pub(crate) struct Script {
+    port: u16,
+    folder: TempDir,
+}
+
+impl Script {
+    /// Takes the statements from a session that has them prepared.
+    pub(crate) async fn new(port: u16, session: &Client) -> Result<Self> {
+        let statement = async |contains: &str| -> Result<String> {
+            let sql = "SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%' || $1::text || '%'";
+            let row = session.query_one(sql, &[&contains]).await;
+            Ok(row.with_context(|| format!("no statement with {contains}"))?.get(0))
+        };
+        // Keys and lock ids are numbers: pgbench has no texts.
+        let key = "('bench ' || (:client_id)::int)";
+        let id = "lpad((:id)::bigint::text, 22, 'A')";
+        let acquire = statement("taken AS")
+            .await?
+            .replace("$1", key)
+            .replace("$2", "('fence' || chr(58) || 'bench ' || (:client_id)::int)")
+            .replace("$3", key)
+            .replace("$4", id)
+            .replace("$5", "60000::bigint")
+            .replace("$6", NO_DEADLINE);
+        let release = statement("released AS").await?.replace("$1", id).replace("$2", NO_DEADLINE);
+        let folder = TempDir::new()?;
+        let script = format!("\\set id random(1, 9000000000000000000)\n{acquire};\n{release};\n");
+        std::fs::write(folder.path().join("cycle.sql"), script)?;
+        Ok(Self { port, folder })
+    }
+
+    pub(crate) fn run(&self, clients: usize, time: Duration) -> Result<Figures> {
+        // It runs for whole seconds.
+        let seconds = time.as_secs().max(1);
+        let log = self.folder.path().join("log");
+        let output = Command::new(program()?)
+            .args(["-n", "-M", "prepared", "-f", "cycle.sql", "-h", "127.0.0.1", "-U", "postgres"])
+            .args(["-p", &self.port.to_string(), "-c", &clients.to_string()])
+            .args(["-j", &clients.min(2).to_string(), "-T", &seconds.to_string(), "-l"])
+            .args(["--log-prefix", &log.to_string_lossy(), "postgres"])
+            .current_dir(self.folder.path())
+            .env("PGPASSWORD", PostgresServer::PASSWORD)
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "pgbench: {}", String::from_utf8_lossy(&output.stderr));
+        let mut micros = Vec::new();
+        for file in std::fs::read_dir(self.folder.path())? {
+            let path = file?.path();
+            if path.extension().is_some_and(|extension| extension == "sql") {
+                continue;
+            }
+            // client transaction time script …
+            for line in std::fs::read_to_string(&path)?.lines() {
+                let time = line.split(' ').nth(2).context("a log of pgbench")?;
+                micros.push(time.parse::<f64>()?);
+            }
+            std::fs::remove_file(path)?;
+        }
+        // Without the time it takes to connect.
+        let tps = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next());
+        let mut figures = Figures::new(micros, time);
+        figures.per_second = tps.context("no rate")?.parse()?;
+        Ok(figures)
+    }
+}
+
+fn program() -> Result<PathBuf> {
+    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|folder| folder.flatten().map(|entry| entry.path().join("bin/pgbench")).collect())
+        .unwrap_or_default();
+    versions.retain(|path| path.exists());
+    versions.sort();
+    Ok(versions.pop().unwrap_or_else(|| "pgbench".into()))
+}

@@ -1,0 +1,38 @@
+//! What is measured on each store.
+
+pub(crate) mod etcd;
+pub(crate) mod firestore;
+pub(crate) mod memory;
+pub(crate) mod postgres;
+pub(crate) mod redis;
+pub(crate) mod sqlite;
+
+use anyhow::Result;
+
+use crate::commands::Counter;
+use crate::job::Store;
+use crate::options::Options;
+use crate::report::Report;
+use crate::row::Row;
+
+/// A store, and what counts the commands that it is sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Measured<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) counter: &'a Counter,
+}
+
+/// Measures rows and prints them. `floor` is the median, in ms, that a row is compared with.
+async fn rows(
+    report: &mut Report,
+    options: &Options,
+    on: Measured<'_>,
+    rows: &[Row],
+    floor: impl Fn(&Row) -> Option<f64>,
+) -> Result<()> {
+    for row in rows.iter().filter(|row| options.wants_row(row.name)) {
+        let (figures, commands) = row.measure(on, options.time).await?;
+        report.row(row, &figures, commands, floor(row));
+    }
+    Ok(())
+}
