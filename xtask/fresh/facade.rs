@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard::{CancellationToken, DynBackend, LockConfig, LockError, Locker, lock, try_lock};
+use syncguard::{CancellationToken, DynBackend, LockConfig, LockError, Locker, lock, try_acquire};
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
@@ -23,7 +23,7 @@ async fn main() -> Result<(), LockError> {
         async move { locker.lock(key.as_str(), async |held| held.fence()).await }
     });
     println!("then under fence {}", task.await.expect("no panic")?);
-    if let Some(guard) = try_lock(locker.backend(), key.as_str()).await? {
+    if let Some(guard) = try_acquire(locker.backend(), key.as_str()).await?.acquired() {
         println!("at last under fence {}", guard.fence());
         println!("still ours: {}", guard.release().await?.is_released());
     }

@@ -1,7 +1,7 @@
 //! The Redis backend over a client that the program has already.
 
 use syncguard_redis::fred::prelude::{Builder, ClientLike as _, Config, ReconnectPolicy};
-use syncguard_redis::{RedisBackend, RedisOptions, try_lock};
+use syncguard_redis::{RedisBackend, RedisOptions, try_acquire};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     client.init().await?;
     let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
-    let guard = try_lock(&backend, key.as_str()).await?.ok_or("somebody else has it")?;
+    let guard = try_acquire(&backend, key.as_str()).await?.acquired().ok_or("somebody else has it")?;
     println!("locked under fence {}", guard.fence());
     println!("still ours: {}", guard.release().await?.is_released());
     client.quit().await?;

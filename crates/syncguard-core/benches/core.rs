@@ -13,7 +13,7 @@ use divan::{AllocProfiler, Bencher, counter::ItemsCount};
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
 use syncguard_core::{
     AcquireRequest, AutoExtend, DynBackend, Key, LockBackend, LockConfig, LockId, ReleaseRequest,
-    Ttl, hash_key, lock, try_lock,
+    Ttl, hash_key, lock, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::runtime::Runtime;
@@ -89,7 +89,7 @@ mod cycle {
     fn d_guard(bencher: Bencher<'_, '_>) {
         let backend = MemoryBackend::new();
         cycles(bencher, async || {
-            let guard = try_lock(&backend, KEY).await.unwrap().unwrap();
+            let guard = try_acquire(&backend, KEY).await.unwrap().acquired().unwrap();
             let _ = black_box(guard.release().await.unwrap());
         });
     }

@@ -54,8 +54,8 @@ pub use self::contract::{
 };
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,
-    LossReason, acquire, get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, lock, lock_flat,
-    lock_send, owns, try_lock, try_lock_or,
+    LossReason, TryAcquired, acquire, get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, lock,
+    lock_flat, lock_send, owns, try_acquire,
 };
 pub use self::value::{
     Fence, FenceToken, HashId, Key, KeyPrefix, LockId, NoFence, Timestamp, Ttl, hash_key,

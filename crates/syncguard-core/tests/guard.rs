@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Heard, Line, Trouble, is_locked, ms, settle};
 use syncguard_core::{
     AutoExtend, ClientState, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason, NotHeld,
-    ReleaseRequest, ReleaseResult, ReleaseSource, acquire, try_lock,
+    ReleaseRequest, ReleaseResult, ReleaseSource, acquire, try_acquire,
 };
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance, sleep};
@@ -239,7 +239,7 @@ async fn auto_extend_keeps_a_lock_far_beyond_its_ttl() {
     for _ in 0..100 {
         sleep(ms(250)).await;
         assert!(guard.valid_for() >= ms(150), "{:?}", guard.valid_for());
-        assert!(try_lock(&line, KEY).await.unwrap().is_none());
+        assert!(try_acquire(&line, KEY).await.unwrap().is_held());
     }
     let extends = line.behaviour.extends.load(Ordering::Relaxed);
     assert!((240..=260).contains(&extends), "a third of the TTL each: {extends}");

@@ -5,7 +5,7 @@ mod common;
 use common::Line;
 use syncguard_core::{
     CounterRequest, Cursor, DynBackend, ErrorCode, Fence, ListRequest, LockBackend, LockError,
-    LockInventory, RaiseRequest, try_lock,
+    LockInventory, RaiseRequest, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -33,7 +33,7 @@ async fn a_backend_need_not_write_anything_for_it_and_says_so() {
 #[tokio::test]
 async fn a_backend_chosen_at_run_time_carries_it_however_it_is_wrapped() {
     let store = MemoryBackend::new();
-    let _held = try_lock(&store, "job:1").await.unwrap().expect("free");
+    let _held = try_acquire(&store, "job:1").await.unwrap().acquired().expect("free");
     let wrapped = DynBackend::new(std::sync::Arc::new(DynBackend::new(store)));
     let page = wrapped.list_locks(ListRequest::new().with_prefix("job:").unwrap()).await.unwrap();
     assert_eq!(page.locks.len(), 1);

@@ -13,7 +13,7 @@ use syncguard_core::authoring::cancel;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ClientState, ErrorCode, ExtendRequest, ExtendResult,
     IsLockedRequest, LockBackend, LockConfig, LookupRequest, LossReason, NotHeld, ReleaseRequest,
-    acquire, get_by_id, lock, try_lock,
+    acquire, get_by_id, lock, try_acquire,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{advance, sleep, timeout};
@@ -200,7 +200,7 @@ async fn a_grant_that_comes_too_late_is_given_back_and_tried_again() {
 async fn grants_that_are_always_too_late_end_as_what_they_are() {
     let line = Line::new();
     *line.behaviour.acquire.lock().unwrap() = Trouble { after: ms(150), ..Trouble::default() };
-    let error = try_lock(&line, config(100)).await.unwrap_err();
+    let error = try_acquire(&line, config(100)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
     assert!(!error.is_outcome_unknown(), "it is known, and given back");
     settle().await;
@@ -214,7 +214,7 @@ async fn grants_that_are_always_too_late_end_as_what_they_are() {
     assert!(!is_locked(&line, KEY).await, "{ids}");
     // A cap on the hold counts as well.
     let capped = AutoExtend::new().with_max_hold(ms(100));
-    let error = try_lock(&line, config(60_000).with_auto_extend(capped)).await.unwrap_err();
+    let error = try_acquire(&line, config(60_000).with_auto_extend(capped)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
 }
 
@@ -448,7 +448,7 @@ async fn a_burst_of_dropped_locks_leaves_the_store_to_those_who_wait() {
     line.behaviour.release.lock().unwrap().before = ms(1);
     let mut guards = Vec::with_capacity(LOCKS);
     for key in 0..LOCKS {
-        guards.push(try_lock(&line, format!("burst:{key}")).await.unwrap().unwrap());
+        guards.push(try_acquire(&line, format!("burst:{key}")).await.unwrap().acquired().unwrap());
     }
     drop(guards);
     let waiting = || line.client_state().clean_up().waiting();
@@ -468,7 +468,7 @@ async fn what_is_beyond_the_bound_is_left_to_its_ttl_and_counted() {
     let line = Line::new();
     line.behaviour.release.lock().unwrap().before = Duration::from_secs(3_600);
     for key in 0..BOUND + 10 {
-        drop(try_lock(&line, format!("{key}")).await.unwrap());
+        drop(try_acquire(&line, format!("{key}")).await.unwrap().acquired());
     }
     let clean_up = line.client_state().clean_up();
     assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (BOUND, 10));

@@ -1,4 +1,4 @@
-//! `lock`, `acquire`, `try_lock` and `Locker`: waiting, giving up, and what becomes of the work.
+//! `lock`, `acquire`, `try_acquire` and `Locker`: waiting, giving up, and what becomes of the work.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{Heard, Line, Trouble, is_locked, ms, settle};
 use syncguard_core::{
     AcquireRequest, AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend,
     ErrorCode, Held, Jitter, LockBackend, LockConfig, LockError, Locker, ReleaseSource, acquire,
-    lock, lock_send, try_lock,
+    lock, lock_send, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::{Instant, sleep};
@@ -63,6 +63,66 @@ async fn a_release_that_fails_goes_to_the_handler_and_not_into_the_result() {
         assert_eq!(heard.len(), 1);
         assert_eq!(heard[0].1.source, ReleaseSource::Lock);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absent_store_is_ridden_out_for_as_long_as_one_says() {
+    let line = Line::new();
+    let trouble = |fails| line.behaviour.acquire.lock().unwrap().fails = fails;
+    let config = || LockConfig::new(KEY).ride_out(ms(5_000));
+    trouble(Some(ErrorCode::ServiceUnavailable));
+    let started = Instant::now();
+    let error = acquire(&line, config()).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
+    assert_eq!(started.elapsed(), ms(5_000), "the last attempt is made at the end");
+    let asked = line.behaviour.acquires.swap(0, Ordering::SeqCst);
+    assert!((7..=16).contains(&asked), "{asked} attempts");
+
+    let waiter = line.clone();
+    let waiter = tokio::spawn(async move { acquire(&waiter, config()).await });
+    sleep(ms(3_000)).await;
+    trouble(None);
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+
+    // Without it, or where it cannot help, the first failure is reported.
+    for (code, config) in
+        [(ErrorCode::ServiceUnavailable, LockConfig::new(KEY)), (ErrorCode::AuthFailed, config())]
+    {
+        trouble(Some(code));
+        line.behaviour.acquires.store(0, Ordering::SeqCst);
+        assert_eq!(acquire(&line, config).await.unwrap_err().code(), code);
+        assert_eq!(line.behaviour.acquires.load(Ordering::SeqCst), 1);
+    }
+    let token = CancellationToken::new();
+    trouble(Some(ErrorCode::RateLimited));
+    let cancelled = config().with_cancellation(token.clone());
+    let (result, ()) = tokio::join!(acquire(&line, cancelled), async {
+        sleep(ms(700)).await;
+        token.cancel();
+    });
+    assert_eq!(result.unwrap_err().code(), ErrorCode::Aborted);
+    let error = acquire(&line, LockConfig::new(KEY).ride_out(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_hears_when_the_lock_is_free_and_what_to_set() {
+    let line = Line::new();
+    let request = AcquireRequest::new(KEY, ms(20_000)).unwrap();
+    assert!(line.store.acquire(request).await.unwrap().is_acquired());
+    let started = Instant::now();
+    let error = acquire(&line, LockConfig::new(KEY).wait_up_to(ms(8_000))).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
+    assert!(started.elapsed() <= ms(8_000));
+    let told = error.message();
+    assert!(told.contains("the limit is 8s (wait_up_to)"), "{told}");
+    // 20 s and the tolerance of 1 s, less what was waited.
+    assert!(
+        told.contains("without an extend it is free in 13") || told.contains("in 14"),
+        "{told}"
+    );
+    let error = acquire(&line, LockConfig::new(KEY).wait_up_to(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +264,7 @@ async fn the_token_ends_the_waiting_at_once_but_not_the_release() {
     assert_eq!(waiting.unwrap_err().code(), ErrorCode::Aborted);
     assert!(started.elapsed() <= ms(72));
     let acquires = line.behaviour.acquires.load(Ordering::Relaxed);
-    assert_eq!(try_lock(&line, config).await.unwrap_err().code(), ErrorCode::Aborted);
+    assert_eq!(try_acquire(&line, config).await.unwrap_err().code(), ErrorCode::Aborted);
     assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), acquires, "nothing is sent");
     let _ = holder.release().await.unwrap();
 
@@ -218,9 +278,9 @@ async fn the_token_ends_the_waiting_at_once_but_not_the_release() {
 #[tokio::test(start_paused = true)]
 async fn try_lock_tries_once() {
     let line = Line::new();
-    let guard = try_lock(&line, KEY).await.unwrap().unwrap();
+    let guard = try_acquire(&line, KEY).await.unwrap().acquired().unwrap();
     let started = Instant::now();
-    assert!(try_lock(&line, KEY).await.unwrap().is_none());
+    assert!(try_acquire(&line, KEY).await.unwrap().is_held());
     assert_eq!(started.elapsed(), Duration::ZERO);
     drop(guard);
 }
@@ -231,7 +291,7 @@ async fn a_locker_is_configured_once_and_varied_by_its_clones() {
     let locker = Locker::new(line.clone()).with_ttl(ms(700)).with_acquisition(fixed(0, 1, 1_000));
     let guard = locker.acquire("one").await.unwrap();
     assert_eq!(guard.valid_for(), ms(700));
-    assert!(locker.try_lock("one").await.unwrap().is_none());
+    assert!(locker.try_acquire("one").await.unwrap().is_held());
     assert!(locker.lock("one", async |_| ()).await.is_err());
     let longer = locker.clone().with_ttl(ms(900));
     longer.lock("two", async |held| assert_eq!(held.valid_for(), ms(900))).await.unwrap();

@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use syncguard_core::authoring::StorageLimits;
 use syncguard_core::authoring::make_storage_key;
 use syncguard_core::{
-    AutoExtend, Key, LockBackend, LockConfig, LockGuard, Locker, acquire, hash_key, try_lock,
+    AutoExtend, Key, LockBackend, LockConfig, LockGuard, Locker, acquire, hash_key, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -57,7 +57,7 @@ async fn bytes_per_guard<C: Into<LockConfig>>(config: impl Fn(String) -> C) -> u
     let mut guards: Vec<LockGuard<MemoryBackend>> = Vec::with_capacity(GUARDS);
     let region = Region::new(ALLOCATOR);
     for n in 0..GUARDS {
-        guards.push(try_lock(&backend, config(key(n))).await.unwrap().unwrap());
+        guards.push(try_acquire(&backend, config(key(n))).await.unwrap().acquired().unwrap());
     }
     // Tasks that have run once have their timers.
     tokio::task::yield_now().await;
@@ -73,7 +73,7 @@ async fn bytes_per_waiter<F: Future>(
 ) -> usize {
     const KEY: &str = "waited for";
     const WAITERS: usize = 1_000;
-    let held = try_lock(backend, KEY).await.unwrap().unwrap();
+    let held = try_acquire(backend, KEY).await.unwrap().acquired().unwrap();
     let mut waiters: Vec<Pin<Box<F>>> = (0..=WAITERS).map(|_| Box::pin(wait(KEY))).collect();
     let mut context = Context::from_waker(Waker::noop());
     // The first one listens in the store.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Line, Trouble, is_locked, ms, settle};
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult,
-    TIME_TOLERANCE, acquire, get_by_key, lock, try_lock,
+    TIME_TOLERANCE, acquire, get_by_key, lock, try_acquire,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -131,7 +131,7 @@ async fn a_lost_lock_is_not_kept() {
     let line = Line::new();
     let guard = acquire(&line, config(60_000).with_ttl(ms(100))).await.unwrap();
     sleep(ms(1_200)).await;
-    let other = try_lock(&line, KEY).await.unwrap().unwrap();
+    let other = try_acquire(&line, KEY).await.unwrap().acquired().unwrap();
     let answer = guard.release().await.unwrap();
     assert!(matches!(answer, ReleaseResult::NotHeld(_)), "{answer:?}");
     assert!(!other.is_lost() && is_locked(&line, KEY).await);
@@ -230,7 +230,7 @@ async fn who_waits_in_this_process_gets_the_lock_as_soon_as_it_is_free() {
     let waiting = tokio::spawn({
         let line = line.clone();
         async move {
-            let patient = AcquisitionOptions::patient(ms(60_000));
+            let patient = AcquisitionOptions::new().with_timeout(ms(60_000));
             let next = LockConfig::new(KEY).with_acquisition(patient);
             acquire(&line, next).await.map(|guard| (guard, Instant::now()))
         }
@@ -277,7 +277,9 @@ async fn runs_in_50_periods(min_hold: Option<Duration>) -> [u32; 50] {
                 if let Some(min_hold) = min_hold {
                     job = job.with_min_hold(min_hold);
                 }
-                let Some(guard) = try_lock(&line, job).await.unwrap() else { continue };
+                let Some(guard) = try_acquire(&line, job).await.unwrap().acquired() else {
+                    continue;
+                };
                 runs[period as usize].fetch_add(1, Ordering::Relaxed);
                 sleep(ms(200)).await;
                 // Half of them by a drop.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use syncguard_core::{
     AcquisitionEnd, ClientState, Fence, LockBackend, LockObserver, LossReason, Observation,
-    acquire, forward, lock, try_lock,
+    acquire, forward, lock, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -41,7 +41,7 @@ async fn a_panic_in_an_observer_breaks_neither_the_lock_nor_the_other_observer()
     let broken = LockObserver::new(|_| panic!("as the test wants it"));
     for observer in [broken.clone().and(heard.observer()), heard.observer().and(broken)] {
         let backend = Observed::new(observer);
-        let guard = try_lock(&backend, "key").await.unwrap().unwrap();
+        let guard = try_acquire(&backend, "key").await.unwrap().acquired().unwrap();
         assert!(guard.release().await.unwrap().is_released());
         assert_eq!(heard.take().len(), 4);
     }
@@ -54,7 +54,7 @@ async fn a_panic_whose_payload_panics_breaks_nothing_either() {
     let broken = LockObserver::new(|_| panic_any(PanicsAgain::new()));
     for observer in [broken.clone().and(heard.observer()), heard.observer().and(broken)] {
         let backend = Observed::new(observer);
-        let guard = try_lock(&backend, "key").await.unwrap().unwrap();
+        let guard = try_acquire(&backend, "key").await.unwrap().acquired().unwrap();
         assert!(guard.release().await.unwrap().is_released());
         let worked = lock(&backend, "key", async |_| 7).await.unwrap();
         assert_eq!((worked, heard.take().len()), (7, 8));
@@ -77,7 +77,7 @@ async fn every_beginning_has_its_end() {
     let heard = Heard::default();
     let backend = Observed::new(heard.observer());
     let guard = acquire(&backend, "key").await.unwrap();
-    assert!(try_lock(&backend, "key").await.unwrap().is_none());
+    assert!(try_acquire(&backend, "key").await.unwrap().is_held());
     let waiting = tokio::time::timeout(SECOND, acquire(&backend, "key"));
     assert!(waiting.await.is_err());
     acquire(&backend, "").await.unwrap_err();

@@ -10,7 +10,8 @@ use std::time::Duration;
 use common::{Line, is_locked, ms, settle};
 use syncguard_core::{
     AcquireRequest, AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend,
-    ErrorCode, Jitter, LockBackend, LockConfig, LockGuard, ReleaseRequest, acquire, lock, try_lock,
+    ErrorCode, Jitter, LockBackend, LockConfig, LockGuard, ReleaseRequest, acquire, lock,
+    try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::task::JoinHandle;
@@ -20,12 +21,15 @@ const KEY: &str = "waited-for";
 const LONG: Duration = Duration::from_secs(600);
 
 fn patient() -> LockConfig {
-    LockConfig::new(KEY).with_ttl(LONG).with_acquisition(AcquisitionOptions::patient(LONG))
+    LockConfig::new(KEY)
+        .with_ttl(LONG)
+        .with_acquisition(AcquisitionOptions::new().with_timeout(LONG))
 }
 
 /// Polls that would come too late to explain anything.
 fn hardly_polling() -> AcquisitionOptions {
-    AcquisitionOptions::patient(LONG)
+    AcquisitionOptions::new()
+        .with_timeout(LONG)
         .with_retry_delay(Duration::from_secs(300))
         .with_jitter(Jitter::None)
 }
@@ -103,7 +107,7 @@ async fn whoever_leaves_passes_its_turn_on() {
     let _ = line.store.release(release).await.unwrap();
     // The one that is first now asked when it became the first, and polls. A newcomer does not overtake.
     let started = Instant::now();
-    assert!(try_lock(&line, KEY).await.unwrap().is_none());
+    assert!(try_acquire(&line, KEY).await.unwrap().is_held());
     let guard = third.await.unwrap();
     assert!(started.elapsed() <= Duration::from_secs(1), "{:?}", started.elapsed());
     assert!(guard.release().await.unwrap().is_released());
@@ -116,7 +120,8 @@ async fn each_keeps_its_own_limits() {
     let held = acquire(&line, patient()).await.unwrap();
     let started = Instant::now();
     let limited = |timeout| {
-        let config = patient().with_acquisition(AcquisitionOptions::patient(ms(timeout)));
+        let config =
+            patient().with_acquisition(AcquisitionOptions::new().with_timeout(ms(timeout)));
         let line = line.clone();
         tokio::spawn(async move { acquire(&line, config).await.map(drop) })
     };
@@ -136,7 +141,7 @@ async fn each_keeps_its_own_limits() {
 async fn a_store_that_does_not_answer_is_not_contention_for_those_behind_either() {
     let line = Line::new();
     line.behaviour.acquire.lock().unwrap().before = LONG;
-    let options = AcquisitionOptions::patient(ms(2_000));
+    let options = AcquisitionOptions::new().with_timeout(ms(2_000));
     let config = patient().with_acquisition(options);
     let (first, second) = tokio::join!(acquire(&line, config.clone()), acquire(&line, config));
     let first = first.unwrap_err();
@@ -192,9 +197,9 @@ async fn a_future_that_nobody_polls_does_not_stop_tries() {
     let mut stuck = Box::pin(acquire(&line, patient()));
     assert!(stuck.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let _ = line.store.release(release).await.unwrap();
-    assert!(try_lock(&line, KEY).await.unwrap().is_none(), "the waiter is before it");
+    assert!(try_acquire(&line, KEY).await.unwrap().is_held(), "the waiter is before it");
     sleep(Duration::from_secs(600)).await;
-    let guard = try_lock(&line, KEY).await.unwrap().expect("the key is free");
+    let guard = try_acquire(&line, KEY).await.unwrap().acquired().expect("the key is free");
     assert!(guard.release().await.unwrap().is_released());
     let at_once = AcquisitionOptions::new().with_max_retries(0);
     let guard = acquire(&line, LockConfig::new(KEY).with_acquisition(at_once)).await.unwrap();
@@ -304,7 +309,7 @@ async fn without_retries_nothing_is_waited_for() {
     let impatient = patient().with_acquisition(AcquisitionOptions::new().with_max_retries(0));
     let error = acquire(&line, impatient.clone()).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
-    assert!(try_lock(&line, impatient).await.unwrap().is_none());
+    assert!(try_acquire(&line, impatient).await.unwrap().is_held());
     assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0, "others are before it");
     let _ = line.store.release(release).await.unwrap();
     drop(behind.await.unwrap());
@@ -371,7 +376,7 @@ async fn polls_do_not_wait_until_the_store_listens() {
     let line = Line::new();
     *line.behaviour.listens_after.lock().unwrap() = Some(LONG);
     let release = held_elsewhere(&line.store, LONG).await;
-    let often = AcquisitionOptions::patient(LONG).with_retry_delay(ms(50));
+    let often = AcquisitionOptions::new().with_timeout(LONG).with_retry_delay(ms(50));
     let waiting = waiter(&line, patient().with_acquisition(often)).await;
     sleep(ms(1_500)).await;
     let released = Instant::now();

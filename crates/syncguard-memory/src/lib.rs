@@ -31,17 +31,17 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use syncguard_memory::{MemoryBackend, try_lock};
+//! use syncguard_memory::{MemoryBackend, try_acquire};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), syncguard_memory::LockError> {
 //! let backend = MemoryBackend::new();
-//! let crashed = try_lock(&backend, "payment:7").await?.expect("free");
+//! let crashed = try_acquire(&backend, "payment:7").await?.acquired().expect("free");
 //! std::mem::forget(crashed); // nobody releases it
 //!
-//! assert!(try_lock(&backend, "payment:7").await?.is_none());
+//! assert!(try_acquire(&backend, "payment:7").await?.is_held());
 //! tokio::time::advance(Duration::from_secs(31)).await; // the TTL of 30 s and the tolerance of 1 s
-//! assert!(try_lock(&backend, "payment:7").await?.is_some());
+//! assert!(try_acquire(&backend, "payment:7").await?.is_acquired());
 //! # Ok(())
 //! # }
 //! ```

@@ -12,7 +12,7 @@ use common::{Line, is_locked, ms};
 use proptest::prelude::*;
 use syncguard_core::{
     AcquisitionOptions, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason, ReleaseRequest,
-    ReleaseResult, try_lock,
+    ReleaseResult, try_acquire,
 };
 use syncguard_recipes::lock_all;
 use tokio::time::{Instant, sleep, timeout};
@@ -22,7 +22,7 @@ const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 #[tokio::test(start_paused = true)]
 async fn all_of_them_are_held_each_with_its_fence_and_released_in_one_go() {
     let line = Line::new();
-    let b = try_lock(&line, "b").await.unwrap().unwrap();
+    let b = try_acquire(&line, "b").await.unwrap().acquired().unwrap();
     b.release().await.unwrap();
     let started = Instant::now();
     let set = lock_all(&line, ["c", "a", "b"]).await.unwrap();
@@ -84,7 +84,7 @@ async fn all_are_kept_alive_and_the_first_loss_is_heard() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_gives_back_what_was_taken() {
     let line = Line::new();
-    let other = try_lock(&line, "c").await.unwrap().unwrap();
+    let other = try_acquire(&line, "c").await.unwrap().acquired().unwrap();
     let limit = AcquisitionOptions::new().with_timeout(ms(2_000));
     let keys = KEYS.map(|key| LockConfig::new(key).with_acquisition(limit));
     let started = Instant::now();
@@ -105,7 +105,7 @@ async fn one_limit_is_for_all() {
     let held = lock_all(&line, KEYS).await.unwrap();
     let next = line.clone();
     let waiting = tokio::spawn(async move {
-        let limit = AcquisitionOptions::patient(ms(3_000));
+        let limit = AcquisitionOptions::new().with_timeout(ms(3_000));
         let keys = KEYS.map(|key| LockConfig::new(key).with_acquisition(limit));
         let started = Instant::now();
         (lock_all(&next, keys).await.unwrap_err().code(), started.elapsed())
@@ -142,7 +142,7 @@ async fn dropped_at_any_await_it_leaves_no_lock() {
     for polls in 1..200 {
         let line = Line::new();
         // Something to wait for as well.
-        let other = try_lock(&line, "c").await.unwrap().unwrap();
+        let other = try_acquire(&line, "c").await.unwrap().acquired().unwrap();
         tokio::spawn(async move {
             sleep(ms(5)).await;
             drop(other);
@@ -188,7 +188,7 @@ proptest! {
                 let rounds = Arc::clone(&rounds);
                 tokio::spawn(async move {
                     for _ in 0..10 {
-                        let patient = AcquisitionOptions::patient(ms(60_000));
+                        let patient = AcquisitionOptions::new().with_timeout(ms(60_000));
                         let keys = keys.iter().take(size);
                         let keys = keys.map(|key| LockConfig::new(*key).with_acquisition(patient));
                         let set = lock_all(&line, keys).await.unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{Line, is_locked, ms};
 use syncguard_core::{
-    AcquisitionOptions, DynBackend, ErrorCode, ReleaseResult, TIME_TOLERANCE, try_lock,
+    AcquisitionOptions, DynBackend, ErrorCode, ReleaseResult, TIME_TOLERANCE, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Permit, Semaphore};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 const KEY: &str = "downloads";
 
 fn semaphore(line: &Line, permits: u32) -> Semaphore<Line> {
-    let patient = AcquisitionOptions::patient(ms(600_000));
+    let patient = AcquisitionOptions::new().with_timeout(ms(600_000));
     Semaphore::new(line.clone(), KEY, permits).unwrap().with_acquisition(patient)
 }
 
@@ -201,7 +201,7 @@ async fn no_permit_is_lost_after_a_crash() {
     // It does not renew: its process is gone.
     for slot in 0..3 {
         let config = syncguard_core::LockConfig::new(format!("{KEY}:permit:{slot}")).with_ttl(ttl);
-        std::mem::forget(try_lock(&line, config).await.unwrap().unwrap());
+        std::mem::forget(try_acquire(&line, config).await.unwrap().acquired().unwrap());
     }
     let crashed = Instant::now();
     let next = semaphore(&Line::of(&line.store), 3).with_ttl(ttl);

@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
 use syncguard_memory::{
-    AcquireRequest, Key, LockBackend, MemoryBackend, ReleaseRequest, Ttl, try_lock,
+    AcquireRequest, Key, LockBackend, MemoryBackend, ReleaseRequest, Ttl, try_acquire,
 };
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tokio::runtime::Runtime;
@@ -127,7 +127,7 @@ mod guards {
         bencher.counter(ItemsCount::new(CYCLES)).bench_local(|| {
             runtime.block_on(async {
                 for _ in 0..CYCLES {
-                    let guard = try_lock(backend, KEY).await.unwrap().unwrap();
+                    let guard = try_acquire(backend, KEY).await.unwrap().acquired().unwrap();
                     let _ = black_box(guard.release().await.unwrap());
                 }
             });

@@ -205,7 +205,7 @@ pub enum EventKind {
     IsLocked,
     /// Somebody asked for the details of a lock.
     Lookup,
-    /// A call of `lock`, `acquire` or `try_lock` stopped trying.
+    /// A call of `lock`, `acquire` or `try_acquire` stopped trying.
     Wait,
     /// A lock that a guard held is over.
     Hold,

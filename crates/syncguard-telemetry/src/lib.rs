@@ -38,7 +38,7 @@
 //! | `extend` | extend, renewals too | extended | reason `expired` or `not-found` |
 //! | `isLocked` | question | locked | not locked |
 //! | `lookup` | question | found | nothing found |
-//! | `wait` | call of `lock`, `acquire`, `try_lock` | granted, after so many [`attempts`](LockEvent::attempts) | reason `locked` |
+//! | `wait` | call of `lock`, `acquire`, `try_acquire` | granted, after so many [`attempts`](LockEvent::attempts) | reason `locked` |
 //! | `hold` | guard | given back by its holder | lost, and [why](LockEvent::loss) |
 //!
 //! An operation that answers with an error is a `fail` with an [`error_code`](LockEvent::error_code)

@@ -8,7 +8,7 @@ use common::{KEY, Seen, Store, TTL, observed, take};
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Jitter,
     LockBackend, LockConfig, LossReason, MemoryBackend, ReleaseRequest, acquire, hash_key, lock,
-    try_lock,
+    try_acquire,
 };
 use syncguard_telemetry::{EventKind, LockEvent, TelemetryHandle, with_telemetry};
 use tokio::time::{advance, sleep, timeout};
@@ -88,7 +88,7 @@ async fn a_wait_in_vain_says_how_it_ended() {
     acquire(&backend, config.clone()).await.unwrap_err();
     assert_eq!(last(&seen, &handle).await, "wait fail locked !AcquisitionTimeout attempts=3 200ms");
 
-    assert!(try_lock(&backend, KEY).await.unwrap().is_none());
+    assert!(try_acquire(&backend, KEY).await.unwrap().is_held());
     assert_eq!(last(&seen, &handle).await, "wait fail locked attempts=1");
 
     store.fail(ErrorCode::AuthFailed, 1);

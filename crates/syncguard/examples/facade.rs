@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use syncguard::{LockConfig, LockError, Locker, get_by_key, lock, try_lock};
+use syncguard::{LockConfig, LockError, Locker, TryAcquired, get_by_key, lock, try_acquire};
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
@@ -22,13 +22,13 @@ async fn main() -> Result<(), LockError> {
     .await?;
     println!("{sent} invoice sent");
 
-    // Only if nobody else is at it: skip the work instead of waiting.
-    match try_lock(&backend, "cleanup").await? {
-        Some(guard) => {
+    // Only if no other process is at it: skip the work instead of waiting.
+    match try_acquire(&backend, "cleanup").await? {
+        TryAcquired::Acquired(guard) => {
             println!("cleaning up; nobody else will for {:.0?}", guard.valid_for());
             guard.release().await.map(drop)?;
         }
-        None => println!("someone else is cleaning up"),
+        TryAcquired::Held(_) => println!("another process is cleaning up"),
     }
 
     // Configured once, used everywhere.

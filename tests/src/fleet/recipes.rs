@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use syncguard::recipes::{Election, ElectionHandle, Semaphore, lock_all};
-use syncguard::{AcquisitionOptions, CancellationToken, DynBackend, LockConfig, try_lock};
+use syncguard::{
+    AcquisitionOptions, CancellationToken, DynBackend, LockConfig, TryAcquired, try_acquire,
+};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -108,7 +110,7 @@ impl Recipe {
 
     fn permits(&self, permits: u32) -> Result<Semaphore<Backend>> {
         self.recorder.note(Entry::Semaphore { key: self.key.clone(), permits: u64::from(permits) });
-        let patient = AcquisitionOptions::patient(Duration::from_secs(20));
+        let patient = AcquisitionOptions::new().with_timeout(Duration::from_secs(20));
         let semaphore = Semaphore::new(self.backend.clone(), self.key.as_str(), permits)?;
         Ok(semaphore.with_ttl(self.ttl).with_acquisition(patient))
     }
@@ -131,7 +133,8 @@ impl Recipe {
             let job = LockConfig::new(self.key.as_str()).with_ttl(self.ttl).with_min_hold(min_hold);
             // Errors are on the record; as in any cron, the next period is another chance. An emulator's
             // first answer can take longer than the time limit.
-            if let Ok(Some(guard)) = try_lock(&self.backend, job).await {
+            let tried = try_acquire(&self.backend, job).await;
+            if let Ok(TryAcquired::Acquired(guard)) = tried {
                 sleep(Duration::from_millis(10)).await;
                 let _ = guard.release().await;
             }
@@ -215,7 +218,7 @@ impl All {
     }
 
     async fn set(&self, names: [String; 2], pause: Duration) -> Result<()> {
-        let patient = AcquisitionOptions::patient(Duration::from_secs(5));
+        let patient = AcquisitionOptions::new().with_timeout(Duration::from_secs(5));
         let locks = names
             .clone()
             .map(|name| LockConfig::new(name).with_ttl(self.ttl).with_acquisition(patient));

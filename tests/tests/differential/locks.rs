@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncguard::{
     AcquireRequest, AcquisitionOptions, CancellationToken, DynBackend, ErrorCode, ExtendRequest,
     IsLockedRequest, LockBackend as _, LockConfig, LockError, LockId, LookupRequest,
-    ReleaseRequest, acquire, lock, try_lock,
+    ReleaseRequest, acquire, lock, try_acquire,
 };
 
 use crate::stores::Stores;
@@ -32,7 +32,7 @@ async fn work_under_a_lock_has_its_result_and_leaves_no_lock() {
         assert!(!backend.is_locked(IsLockedRequest::new("work").unwrap()).await.unwrap());
         let guard = acquire(backend, "work").await.unwrap();
         assert_eq!(guard.fence().get(), 2);
-        assert!(try_lock(backend, "work").await.unwrap().is_none());
+        assert!(try_acquire(backend, "work").await.unwrap().is_held());
         let impatient = AcquisitionOptions::new()
             .with_max_retries(2)
             .with_retry_delay(Duration::from_millis(5));
@@ -40,7 +40,10 @@ async fn work_under_a_lock_has_its_result_and_leaves_no_lock() {
         let result = lock(backend, config(), async |_| ()).await;
         assert_eq!(code(result), Some(ErrorCode::AcquisitionTimeout));
         assert!(guard.release().await.unwrap().is_released());
-        assert_eq!(try_lock(backend, "work").await.unwrap().unwrap().fence().get(), 3);
+        assert_eq!(
+            try_acquire(backend, "work").await.unwrap().acquired().unwrap().fence().get(),
+            3
+        );
     })
     .await;
 }
@@ -89,7 +92,7 @@ async fn a_token_that_fires_later_ends_the_waiting() {
         });
         assert_eq!(code(waited), Some(ErrorCode::Aborted));
         assert!(guard.release().await.unwrap().is_released());
-        assert!(try_lock(backend, "held").await.unwrap().is_some());
+        assert!(try_acquire(backend, "held").await.unwrap().is_acquired());
     })
     .await;
 }
@@ -122,7 +125,7 @@ async fn bad_arguments_reach_no_store() {
         }
         // The longest of all is fine.
         let config = LockConfig::new("key").with_ttl(century);
-        assert!(try_lock(backend, config).await.unwrap().is_some());
+        assert!(try_acquire(backend, config).await.unwrap().is_acquired());
     })
     .await;
 }

@@ -47,7 +47,7 @@ async fn warm_up(emulator: &FirestoreEmulator) -> Result<()> {
         .with_operation_timeout(LONG);
     let backend = FirestoreBackend::connect_with("firestore://demo-syncguard", options).await?;
     for _ in 0..10 {
-        let patient = AcquisitionOptions::patient(LONG);
+        let patient = AcquisitionOptions::new().with_timeout(LONG);
         let config = LockConfig::new("warm").with_ttl(10 * LONG).with_acquisition(patient);
         let guard = acquire(&backend, config).await?;
         guard.release().await?;

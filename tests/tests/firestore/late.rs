@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use syncguard_firestore::{
     AcquisitionOptions, AutoExtend, ErrorCode, ExtendRequest, ExtendResult, FirestoreBackend,
     FirestoreOptions, IsLockedRequest, LockBackend as _, LockConfig, LockError, LockId,
-    LookupRequest, ReleaseRequest, Timestamp, acquire, lock, try_lock,
+    LookupRequest, ReleaseRequest, Timestamp, TryAcquired, acquire, lock, try_acquire,
 };
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
@@ -214,7 +214,7 @@ async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     eventually("left", async || way.ours.client_state().clean_up().waiting() == 1).await;
     assert_eq!(way.proxy.deliver(), 1);
     // In a runtime that lives, something is to be given back as well.
-    drop(try_lock(&way.ours, "other").await?.context("a free key")?);
+    drop(try_acquire(&way.ours, "other").await?.acquired().context("a free key")?);
     way.is_settled().await;
     assert_eq!(way.fence().await, None);
     Ok(())
@@ -383,7 +383,7 @@ async fn a_lock_that_is_granted_too_late_starts_no_work() -> Result<()> {
     let error = lock(&way.ours, config("k"), async |_| started = true).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
     assert!(!started);
-    let error = try_lock(&way.ours, config("other")).await.unwrap_err();
+    let error = try_acquire(&way.ours, config("other")).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
     // One that has expired would still be stored.
     eventually("given back", async || way.raw.ids("locks").await == ["marker"]).await;
@@ -444,7 +444,8 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
     while guards.len() < 4 {
         let key = format!("held{}", guards.len());
         // On a busy machine half a second may be too short to connect.
-        guards.extend(try_lock(&ours, config(key)).await.ok().flatten());
+        let tried = try_acquire(&ours, config(key)).await;
+        guards.extend(tried.ok().and_then(TryAcquired::acquired));
     }
 
     let mut workers = JoinSet::new();
@@ -453,7 +454,7 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
         let (ours, config) = (ours.clone(), config(format!("k{number}")));
         let (cycles, stopped) = (Arc::clone(&cycles), Arc::clone(&stopped));
         workers.spawn(async move {
-            let cycle = async || match try_lock(&ours, config.clone()).await? {
+            let cycle = async || match try_acquire(&ours, config.clone()).await?.acquired() {
                 Some(guard) => guard.release().await.map(drop),
                 // The one before, which is still being given back.
                 None => Ok(()),

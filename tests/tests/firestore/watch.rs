@@ -20,7 +20,7 @@ use crate::support::{
 const MINUTES: Duration = Duration::from_secs(600);
 
 fn patient(key: &str) -> LockConfig {
-    let options = AcquisitionOptions::patient(MINUTES).with_retry_delay(MINUTES);
+    let options = AcquisitionOptions::new().with_timeout(MINUTES).with_retry_delay(MINUTES);
     LockConfig::new(key).with_ttl(MINUTES).with_acquisition(options)
 }
 
@@ -131,7 +131,7 @@ async fn a_severed_stream_comes_back_by_itself() -> Result<()> {
     let (here, there) = (backend_with(&url, options_at(proxy.port())).await, backend(&url).await);
     for _ in 0..3 {
         let lock = take(&there, "k", 600_000).await;
-        let options = AcquisitionOptions::patient(MINUTES);
+        let options = AcquisitionOptions::new().with_timeout(MINUTES);
         let waiting = tokio::spawn({
             let (here, config) = (here.clone(), patient("k").with_acquisition(options));
             async move { acquire(&here, config).await }
@@ -170,7 +170,7 @@ async fn a_refused_stream_is_asked_for_now_and_then_and_polls_go_on() -> Result<
     assert!(asked < 15, "not a busy loop: {asked} in two seconds");
     gateway.set("Listen", Code::PermissionDenied, u32::MAX);
     let waiting = tokio::spawn({
-        let config = patient("k").with_acquisition(AcquisitionOptions::patient(MINUTES));
+        let config = patient("k").with_acquisition(AcquisitionOptions::new().with_timeout(MINUTES));
         let here = here.clone();
         async move { acquire(&here, config).await }
     });

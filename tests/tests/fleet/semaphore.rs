@@ -60,7 +60,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let took = runtime.block_on(async {
         let backend = connect(&url).await?.backend;
-        let patient = AcquisitionOptions::patient(Duration::from_secs(30));
+        let patient = AcquisitionOptions::new().with_timeout(Duration::from_secs(30));
         let semaphore = Semaphore::new(backend, KEY, PERMITS)?.with_acquisition(patient);
         let mut permits = Vec::new();
         for _ in 0..PERMITS {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
     AutoExtend, ErrorCode, ExtendRequest, ExtendResult, LockBackend as _, LockConfig,
-    LookupRequest, PostgresBackend, ReleaseRequest, acquire, lock, try_lock,
+    LookupRequest, PostgresBackend, ReleaseRequest, acquire, lock, try_acquire,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::{FaultProxy, Hold};
@@ -343,7 +343,8 @@ async fn a_wait_for_the_table_leaves_no_late_orphans() -> Result<()> {
 async fn a_late_grant_is_no_grant() -> Result<()> {
     let Stage { tables, proxy, backend, admin } = stage(2, ms(5_000)).await?;
     proxy.set_latency(Duration::ZERO, ms(700));
-    let error = try_lock(&backend, LockConfig::new("reply").with_ttl(ms(500))).await.unwrap_err();
+    let error =
+        try_acquire(&backend, LockConfig::new("reply").with_ttl(ms(500))).await.unwrap_err();
     ensure!(error.code() == ErrorCode::NetworkTimeout && !error.is_outcome_unknown(), "{error}");
     let config = LockConfig::new("reply").with_ttl(ms(500));
     let worked = lock(&backend, config, async |held| {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_postgres::{LockBackend as _, LockConfig, LockError, ReleaseRequest, try_lock};
+use syncguard_postgres::{LockBackend as _, LockConfig, LockError, ReleaseRequest, try_acquire};
 use syncguard_test_effort::either;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -23,7 +23,7 @@ async fn a_burst_of_dropped_guards_leaves_the_store_to_those_who_wait_for_it() -
             for number in 0..count / 50 {
                 let config = LockConfig::new(format!("{taker}-{number}"));
                 let config = config.with_ttl(Duration::from_secs(3600));
-                guards.push(try_lock(&backend, config).await?.expect("free"));
+                guards.push(try_acquire(&backend, config).await?.acquired().expect("free"));
             }
             Ok::<_, LockError>(guards)
         });

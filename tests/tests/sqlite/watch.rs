@@ -19,7 +19,7 @@ use crate::support::{File, HOUR, take};
 const HEARD: Duration = Duration::from_secs(60);
 
 fn patient(key: &str) -> LockConfig {
-    let options = AcquisitionOptions::patient(HOUR).with_retry_delay(HOUR);
+    let options = AcquisitionOptions::new().with_timeout(HOUR).with_retry_delay(HOUR);
     LockConfig::new(key).with_ttl(HOUR).with_acquisition(options)
 }
 
@@ -118,7 +118,7 @@ async fn a_waiter_fails_when_the_file_is_deleted() -> Result<()> {
     let file = File::new();
     let (here, there) = (file.open().await, file.open().await);
     let _ = take(&there, "k").await;
-    let options = AcquisitionOptions::patient(HOUR);
+    let options = AcquisitionOptions::new().with_timeout(HOUR);
     let config = patient("k").with_acquisition(options);
     let waiting = tokio::spawn({
         let here = here.clone();

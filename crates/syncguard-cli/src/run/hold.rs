@@ -106,7 +106,7 @@ async fn take_lock(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
         let acquired = acquire(backend, wish.config.clone()).await;
         return Ok(Hold::Lock(acquired.map_err(|error| waited(error, wish))?));
     }
-    match syncguard::try_lock(backend, wish.config.clone()).await? {
+    match syncguard::try_acquire(backend, wish.config.clone()).await?.acquired() {
         Some(guard) => Ok(Hold::Lock(guard)),
         None if wish.is_own => Err(conflict(nested::OWN)),
         None => Err(conflict("another process holds the lock; --wait DURATION waits for it")),

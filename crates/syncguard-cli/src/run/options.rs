@@ -111,7 +111,7 @@ impl Options {
     pub(super) fn wish(&self) -> Result<Wish, Failure> {
         let wait = match (self.no_wait, self.wait) {
             (true, _) | (_, Some(Duration::ZERO)) => AcquisitionOptions::new().with_max_retries(0),
-            (_, wait) => AcquisitionOptions::patient(wait.unwrap_or(Self::FOR_EVER)),
+            (_, wait) => AcquisitionOptions::new().with_timeout(wait.unwrap_or(Self::FOR_EVER)),
         };
         let mut plan = AutoExtend::new();
         if let Some(max_hold) = self.max_hold {

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, ErrorCode, ExtendRequest, Key, LockBackend, LockConfig,
-    LockError, LockId, ReleaseRequest, try_lock,
+    LockError, LockId, ReleaseRequest, try_acquire,
 };
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -147,7 +147,7 @@ pub(crate) async fn a_grant_that_comes_too_late_is_given_back<H: Harness>(
     let key = fresh_key()?;
     let (backend, config) = (client.backend().clone(), LockConfig::new(&key).with_ttl(SHORT));
     let attempt = held_back(&*late.line, async move {
-        Ok(try_lock(&backend, config).await?.map(|guard| guard.valid_for()))
+        Ok(try_acquire(&backend, config).await?.acquired().map(|guard| guard.valid_for()))
     });
     let attempt = attempt.await?;
     context.pass(2 * SHORT).await;

@@ -102,8 +102,10 @@ pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait<H: Harness
     let key = fresh_key()?;
     drop(watch(&client, &key).await?);
     // Polls come too late to explain anything.
-    let options =
-        AcquisitionOptions::patient(LONG).with_retry_delay(LONG).with_jitter(Jitter::None);
+    let options = AcquisitionOptions::new()
+        .with_timeout(LONG)
+        .with_retry_delay(LONG)
+        .with_jitter(Jitter::None);
     let config = LockConfig::new(&key).with_ttl(LONG).with_acquisition(options);
     let process = OtherProcess::new(client.backend().clone());
     for round in 0..ROUNDS {

@@ -62,7 +62,7 @@ pub struct Began {
     pub recipe: Option<&'static str>,
 }
 
-/// The end of one call of [`acquire`](crate::acquire()), [`try_lock`](crate::try_lock()) or
+/// The end of one call of [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) or
 /// [`lock`](crate::lock()). A call refused for its arguments, or cancelled before it began, is not observed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -91,7 +91,7 @@ pub struct AcquisitionObserved {
 pub enum AcquisitionEnd {
     /// With a guard.
     Acquired,
-    /// With `None`: [`try_lock`](crate::try_lock()) found the lock held by someone else.
+    /// With `None`: [`try_acquire`](crate::try_acquire()) found the lock held by someone else.
     Locked,
     /// With an error; for a lock that stayed held, `AcquisitionTimeout`.
     Failed(ErrorCode),

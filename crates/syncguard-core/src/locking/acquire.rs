@@ -1,15 +1,19 @@
 //! Trying for a lock until it is free.
 
+use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use super::config::Policy;
 use super::contend;
 use super::guard::{Keep, Lease};
 use super::lines::{Lines, Place, Tenure};
 use super::observed::Waiting;
+use super::outage::Outage;
 use super::retry::{Answers, Pauses};
+use super::stand::unless_cancelled;
 use crate::authoring::cancel;
-use crate::rt::{self, Instant, Spawner};
+use crate::rt::{self, Instant, Spawner, sleep_until};
 use crate::{
     AcquireRequest, AcquireResult, AcquisitionOptions, ClientState, Contention, ErrorCode, Key,
     LockBackend, LockConfig, LockError, LockGuard, LockId, TIME_TOLERANCE,
@@ -20,7 +24,7 @@ use crate::{
 /// The callers of one process wait in line: the first one asks the store, and each gets the lock in the
 /// order in which they came, with an acquire of its own. Between processes no order is promised; a
 /// process lets others go first now and then. Only contention is waited for; a failing store is reported
-/// at once. An acquire with no retries does not wait in line, and neither does [`try_lock`].
+/// at once, unless [`ride_out`](LockConfig::ride_out) says for how long to ask it again. An acquire with no retries does not wait in line, and neither does [`try_acquire`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +46,7 @@ use crate::{
 ///   the TTL was over. What the store may still grant is given back in the background.
 /// - `Aborted` as soon as the configuration's token fires.
 /// - `InvalidArgument` for a bad key or setting, before anything is sent.
-/// - The store's failures, at once.
+/// - The store's failures, at once or after the time of [`ride_out`](LockConfig::ride_out).
 ///
 /// # Cancel safety
 ///
@@ -61,19 +65,47 @@ where
     async move {
         let attempt = Attempt::new(backend, &config)?;
         let mut waiting = attempt.waiting(LockId::generate()?);
-        let result = if attempt.policy().acquisition.max_retries == 0 {
-            Box::pin(attempt.without_waiting(&mut waiting)).await
-        } else {
-            contend::wait(&attempt, &mut waiting).await
-        };
-        waiting.end(result, |_| true)
+        let mut outage = Outage::default();
+        loop {
+            let before = waiting.attempts();
+            let result = if attempt.policy().acquisition.max_retries == 0 {
+                Box::pin(attempt.without_waiting(&mut waiting)).await
+            } else {
+                contend::wait(&attempt, &mut waiting).await
+            };
+            // The attempt that failed is one of them.
+            let answered = waiting.attempts() > before + 1;
+            let Some(pause) = attempt.pause_in_outage(&result, answered, &mut outage) else {
+                return waiting.end(result, |_| true);
+            };
+            drop(result);
+            if let Err(aborted) = Box::pin(attempt.rest(pause)).await {
+                return waiting.end(Err(aborted), |_| true);
+            }
+            // The store may still carry out what was sent with the old id, and gives that back.
+            waiting.go_on_with(LockId::generate()?);
+        }
     }
 }
 
-/// Takes a lock if it is free right now; `None` if someone else holds it.
+/// Takes a lock if it is free right now, and says so if another holder has it.
 ///
 /// One attempt: the retry settings of the configuration are not used. It does not wait in line and does
-/// not overtake: while others of this process wait for the lock, it is `None` without asking the store.
+/// not overtake: while others of this process wait for the lock, the answer is [`TryAcquired::Held`] without a
+/// request to the store.
+///
+/// ```
+/// use syncguard_core::{LockBackend, LockError, try_acquire};
+///
+/// async fn clean_up_unless_it_runs<B: LockBackend>(backend: &B) -> Result<(), LockError> {
+///     let Some(guard) = try_acquire(backend, "cleanup").await?.acquired() else {
+///         return Ok(()); // it runs on another machine
+///     };
+///     // … the lock is ours …
+///     guard.release().await?;
+///     Ok(())
+/// }
+/// ```
 ///
 /// # Errors
 ///
@@ -84,29 +116,7 @@ where
 /// # Cancel safety
 ///
 /// Safe: dropping the future leaves no lock behind.
-pub async fn try_lock<B, C>(backend: &B, config: C) -> Result<Option<LockGuard<B>>, LockError>
-where
-    B: LockBackend,
-    C: Into<LockConfig>,
-{
-    Ok(try_lock_or(backend, config).await?.ok())
-}
-
-/// [`try_lock`], which says of a held lock how long it takes at most until it is free.
-///
-/// For recipes, which choose among several locks: see [`Contention`].
-///
-/// # Errors
-///
-/// As [`try_lock`].
-///
-/// # Cancel safety
-///
-/// As [`try_lock`].
-pub async fn try_lock_or<B, C>(
-    backend: &B,
-    config: C,
-) -> Result<Result<LockGuard<B>, Contention>, LockError>
+pub async fn try_acquire<B, C>(backend: &B, config: C) -> Result<TryAcquired<B>, LockError>
 where
     B: LockBackend,
     C: Into<LockConfig>,
@@ -115,11 +125,52 @@ where
     let attempt = Attempt::new(backend, &config)?;
     let mut waiting = attempt.waiting(LockId::generate()?);
     let result = attempt.now_or_never(&mut waiting).await.and_then(|tried| match tried {
-        Tried::Granted(guard) => Ok(Ok(guard)),
-        Tried::Locked(contention) => Ok(Err(contention)),
+        Tried::Granted(guard) => Ok(TryAcquired::Acquired(guard)),
+        Tried::Locked(contention) => Ok(TryAcquired::Held(contention)),
         Tried::Late => Err(attempt.late()),
     });
-    waiting.end(result, Result::is_ok)
+    waiting.end(result, TryAcquired::is_acquired)
+}
+
+/// The answer of [`try_acquire`].
+#[must_use = "an acquired lock is given back as soon as its guard is dropped"]
+pub enum TryAcquired<B: LockBackend> {
+    /// The lock is ours for as long as the guard lives and is valid.
+    Acquired(LockGuard<B>),
+    /// Another holder has the lock, or other callers of this process wait for it.
+    Held(Contention),
+}
+
+impl<B: LockBackend> TryAcquired<B> {
+    /// The guard, if the lock was free.
+    #[must_use = "an acquired lock is given back as soon as its guard is dropped"]
+    pub fn acquired(self) -> Option<LockGuard<B>> {
+        match self {
+            Self::Acquired(guard) => Some(guard),
+            Self::Held(_) => None,
+        }
+    }
+
+    /// Whether the lock was free, and is ours.
+    #[must_use]
+    pub const fn is_acquired(&self) -> bool {
+        matches!(self, Self::Acquired(_))
+    }
+
+    /// Whether another holder has the lock.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Held(_))
+    }
+}
+
+impl<B: LockBackend> fmt::Debug for TryAcquired<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Acquired(guard) => f.debug_tuple("Acquired").field(guard).finish(),
+            Self::Held(contention) => f.debug_tuple("Held").field(contention).finish(),
+        }
+    }
 }
 
 /// Everything that one attempt shares with the next.
@@ -170,6 +221,21 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Waiting::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
     }
 
+    /// How long to wait before the store is asked again, if this result is a failure that is ridden out.
+    fn pause_in_outage(
+        &self,
+        result: &Result<LockGuard<B>, LockError>,
+        answered: bool,
+        outage: &mut Outage,
+    ) -> Option<Duration> {
+        outage.pause(result.as_ref().err()?, answered, self.policy.ride_out)
+    }
+
+    /// Waits, unless the token fires.
+    async fn rest(&self, pause: Duration) -> Result<(), LockError> {
+        unless_cancelled(self.policy.cancellation.as_ref(), sleep_until(rt::after(pause))).await
+    }
+
     /// One attempt, unless others of this process are before it.
     async fn now_or_never(&self, waiting: &mut Waiting<'_>) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
@@ -187,7 +253,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let tried = rt::within(options.timeout, self.now_or_never(waiting));
         match tried.await.transpose()? {
             Some(Tried::Granted(guard)) => return Ok(guard),
-            Some(Tried::Locked(_)) => {}
+            Some(Tried::Locked(contention)) => answers.holder_has(contention, Instant::now()),
             Some(Tried::Late) => answers.was_late = true,
             None => answers.missing(options.timeout),
         }
@@ -271,8 +337,13 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             1 => " and 1 retry".to_owned(),
             retries => format!(" and {retries} retries"),
         };
-        let message =
-            format!("the lock was still held after {attempts}; the limit is {timeout:?}{retries}");
+        let free = match answers.left_to_holder(Instant::now()) {
+            Some(left) => format!("; without an extend it is free in {left:?}"),
+            None => String::new(),
+        };
+        let message = format!(
+            "the lock was still held after {attempts}; the limit is {timeout:?}{retries} (wait_up_to){free}"
+        );
         LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(self.key)
     }
 
@@ -282,7 +353,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let (code, message) = if is_contended {
             let message = format!(
                 "the lock was still held, and other waiters of this process were first in line; \
-                 the limit is {timeout:?}"
+                 the limit is {timeout:?} (wait_up_to)"
             );
             (ErrorCode::AcquisitionTimeout, message)
         } else {

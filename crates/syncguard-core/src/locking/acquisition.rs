@@ -37,7 +37,7 @@ pub enum Jitter {
 /// use std::time::Duration;
 /// use syncguard_core::AcquisitionOptions;
 ///
-/// let patient = AcquisitionOptions::patient(Duration::from_secs(60));
+/// let patient = AcquisitionOptions::new().with_timeout(Duration::from_secs(60));
 /// let impatient = AcquisitionOptions::new().with_max_retries(0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub enum Jitter {
 pub struct AcquisitionOptions {
     /// Attempts after the first one that are made because a pause is over: an attempt after a signal, or
     /// when it is one's turn in the line of the process, does not count, and neither does one that is made
-    /// early since others stand behind. Default: 25, which is more than the default time limit leaves room
-    /// for. With 0, nothing is waited for.
+    /// early since others stand behind. Default: [`u32::MAX`], which is no limit: the time limit decides. With
+    /// 0, nothing is waited for.
     pub max_retries: u32,
     /// The first pause, at least 1 ms. Default: 100 ms.
     pub retry_delay: Duration,
@@ -84,7 +84,7 @@ pub struct AcquisitionOptions {
 impl AcquisitionOptions {
     /// The defaults. TypeScript: `LOCK_DEFAULTS`.
     pub const DEFAULT: Self = Self {
-        max_retries: 25,
+        max_retries: u32::MAX,
         retry_delay: Duration::from_millis(100),
         max_retry_delay: Duration::from_millis(500),
         backoff: Backoff::Exponential,
@@ -94,12 +94,6 @@ impl AcquisitionOptions {
     };
 
     const LONGEST_POLL_GAP: Duration = Duration::from_secs(1);
-
-    /// Waits for its turn until the time limit, however many attempts that takes.
-    #[must_use]
-    pub const fn patient(timeout: Duration) -> Self {
-        Self::DEFAULT.with_max_retries(u32::MAX).with_timeout(timeout)
-    }
 
     /// The defaults.
     #[must_use]

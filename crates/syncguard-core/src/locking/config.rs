@@ -44,6 +44,8 @@ pub(crate) struct Policy {
     pub(crate) on_release_error: Option<ReleaseErrorHandler>,
     pub(crate) dispose_timeout: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    /// For how long a store that fails is asked again; zero is not at all.
+    pub(crate) ride_out: Duration,
     /// What the lock is part of, for observers.
     pub(crate) recipe: Option<&'static str>,
     pub(crate) cancellation: Option<CancellationToken>,
@@ -81,6 +83,12 @@ impl Policy {
         }
     }
 
+    pub(crate) fn set_ride_out(&mut self, time: Duration) {
+        if let Some(time) = self.note(checked_timeout("time to ride out", time)) {
+            self.ride_out = time;
+        }
+    }
+
     pub(crate) fn set_min_hold(&mut self, min_hold: Duration) {
         if let Some(min_hold) = self.note(checked_timeout("minimum hold", min_hold)) {
             self.min_hold = Some(min_hold);
@@ -102,7 +110,31 @@ macro_rules! policy_methods {
             self
         }
 
-        /// How long and how often to try. Default: 5 s.
+        /// How long to wait at most while another holder has the lock, 1 ms to 100 years. Default: 5 s.
+        ///
+        /// It is the timeout of [`with_acquisition`](Self::with_acquisition), which has the rest: how often to
+        /// try, and the pauses in between. Of the two calls, the later one decides.
+        #[must_use]
+        pub fn wait_up_to(mut self, timeout: std::time::Duration) -> Self {
+            let acquisition = self.policy.acquisition.with_timeout(timeout);
+            self.policy.set_acquisition(acquisition);
+            self
+        }
+
+        /// Rides out an absent store, 1 ms to 100 years: an acquisition that fails with an error that is
+        /// [retryable](crate::LockError::is_retryable) is made again, after pauses of 100 ms to 1 s, until this time
+        /// after the first failure. Default: off, and the first failure is reported.
+        ///
+        /// It is apart from the time to wait for a holder: each acquisition that is made again has all of that.
+        /// It is for [`acquire`](crate::acquire()) and [`lock`](crate::lock());
+        /// [`try_acquire`](crate::try_acquire()) makes one attempt.
+        #[must_use]
+        pub fn ride_out(mut self, time: std::time::Duration) -> Self {
+            self.policy.set_ride_out(time);
+            self
+        }
+
+        /// How long and how often to try, and the pauses in between.
         #[must_use]
         pub fn with_acquisition(mut self, acquisition: crate::AcquisitionOptions) -> Self {
             self.policy.set_acquisition(acquisition);

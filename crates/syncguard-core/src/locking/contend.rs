@@ -181,7 +181,10 @@ impl<'a, B: LockBackend> Contender<'a, B> {
                 self.answers.missing(took());
                 return Err(self.gave_up());
             }
-            Some(Ok(Tried::Locked(_))) => self.answers.locked(took()),
+            Some(Ok(Tried::Locked(contention))) => {
+                self.answers.locked(took());
+                self.answers.holder_has(*contention, Instant::now());
+            }
             Some(Ok(Tried::Late)) => self.answers.was_late = true,
             Some(_) => {}
         }

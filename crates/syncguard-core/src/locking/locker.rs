@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::config::{Policy, policy_methods};
 use crate::{
-    Held, Key, LockBackend, LockConfig, LockError, LockGuard, acquire, lock, lock_flat, lock_send,
-    try_lock,
+    Held, Key, LockBackend, LockConfig, LockError, LockGuard, TryAcquired, acquire, lock,
+    lock_flat, lock_send, try_acquire,
 };
 
 /// A backend together with how to lock on it: configure once, use everywhere. TypeScript: `createLock`.
@@ -116,20 +116,20 @@ impl<B: LockBackend> Locker<B> {
         acquire(&self.backend, self.config(key))
     }
 
-    /// Takes the lock of this key if it is free right now: see [`try_lock`](crate::try_lock()).
+    /// Takes the lock of this key if it is free right now: see [`try_acquire`](crate::try_acquire()).
     ///
     /// # Errors
     ///
-    /// As [`try_lock`](crate::try_lock()).
+    /// As [`try_acquire`](crate::try_acquire()).
     ///
     /// # Cancel safety
     ///
-    /// As [`try_lock`](crate::try_lock()).
-    pub async fn try_lock<K>(&self, key: K) -> Result<Option<LockGuard<B>>, LockError>
+    /// As [`try_acquire`](crate::try_acquire()).
+    pub async fn try_acquire<K>(&self, key: K) -> Result<TryAcquired<B>, LockError>
     where
         K: TryInto<Key, Error: Into<LockError>>,
     {
-        try_lock(&self.backend, self.config(key)).await
+        try_acquire(&self.backend, self.config(key)).await
     }
 
     /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how

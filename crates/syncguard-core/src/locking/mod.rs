@@ -11,10 +11,11 @@ mod lines;
 mod lock;
 mod locker;
 mod observed;
+mod outage;
 mod retry;
 mod stand;
 
-pub use self::acquire::{acquire, try_lock, try_lock_or};
+pub use self::acquire::{TryAcquired, acquire, try_acquire};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};
 pub use self::config::{AutoExtend, LockConfig};
 pub use self::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};

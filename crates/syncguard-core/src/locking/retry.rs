@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::authoring::pause::{jittered, random_part};
-use crate::{AcquisitionOptions, Backoff, Jitter};
+use crate::rt::Instant;
+use crate::{AcquisitionOptions, Backoff, Contention, Jitter};
 
 /// What the store has said so far: contention and a store that hangs are different things.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(super) struct Answers {
     pub(super) is_open: bool,
     /// Whether a lock was granted, and over when the answer came.
     pub(super) was_late: bool,
+    /// When the lock is free unless its holder extends it, as the store said last.
+    free_at: Option<Instant>,
 }
 
 impl Answers {
@@ -28,6 +31,17 @@ impl Answers {
     pub(super) fn locked(&mut self, took: Duration) {
         self.longest = self.longest.max(took);
         self.last_is_contention = true;
+    }
+
+    /// What the store says of the holder.
+    pub(super) fn holder_has(&mut self, contention: Contention, now: Instant) {
+        self.free_at = contention.free_within.map(|time| now + time);
+    }
+
+    /// How long it takes until the lock is free unless its holder extends it, in whole milliseconds.
+    pub(super) fn left_to_holder(&self, now: Instant) -> Option<Duration> {
+        let left = self.free_at?.saturating_duration_since(now).as_millis();
+        Some(Duration::from_millis(u64::try_from(left).ok()?)).filter(|left| !left.is_zero())
     }
 
     /// The time limit came after this time, and no answer.

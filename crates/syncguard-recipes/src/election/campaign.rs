@@ -24,7 +24,7 @@ pub(super) async fn win<B: LockBackend>(
 ) -> Result<Option<Box<LockGuard<B>>>, LockError> {
     let config = config
         .clone()
-        .with_acquisition(AcquisitionOptions::patient(PATIENCE))
+        .with_acquisition(AcquisitionOptions::new().with_timeout(PATIENCE))
         .with_cancellation(shutdown.clone());
     let mut pause = FIRST_PAUSE;
     loop {

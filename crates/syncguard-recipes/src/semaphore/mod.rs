@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, ErrorCode, Key, LockBackend, LockConfig, LockError, Ttl,
-    try_lock_or,
+    AcquisitionOptions, AutoExtend, ErrorCode, Key, LockBackend, LockConfig, LockError,
+    TryAcquired, Ttl, try_acquire,
 };
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
@@ -104,6 +104,13 @@ impl<B: LockBackend> Semaphore<B> {
         self
     }
 
+    /// How long [`acquire`](Self::acquire) waits at most while all permits are held, 1 ms to 100 years. Default: 5 s.
+    #[must_use]
+    pub fn wait_up_to(mut self, timeout: Duration) -> Self {
+        self.config = self.config.wait_up_to(timeout);
+        self
+    }
+
     /// How long [`acquire`](Self::acquire) waits, and the pauses between looks where no signal comes. Default: 5 s,
     /// and pauses of 100 to 500 ms. Retries are not counted, but with none at all nothing is waited for.
     /// A [poll gap](AcquisitionOptions::poll_gap) changes nothing.
@@ -152,7 +159,7 @@ impl<B: LockBackend> Semaphore<B> {
     ///
     /// # Errors
     ///
-    /// As [`try_lock`](syncguard_core::try_lock).
+    /// As [`try_acquire`](syncguard_core::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -225,9 +232,12 @@ impl<B: LockBackend> Semaphore<B> {
         let (backend, slots) = (self.backend.clone(), Arc::clone(&claim.slots));
         let slot = Freed { backend, slots, number: claim.number };
         // Boxed: a driver's future would be part of every caller's.
-        match Box::pin(try_lock_or(&slot, self.config.clone().with_key(claim.key.clone()))).await? {
-            Ok(guard) => Ok(Some(Permit::new(guard, claim.granted(), self.config.ttl()))),
-            Err(contention) => {
+        let config = self.config.clone().with_key(claim.key.clone());
+        match Box::pin(try_acquire(&slot, config)).await? {
+            TryAcquired::Acquired(guard) => {
+                Ok(Some(Permit::new(guard, claim.granted(), self.config.ttl())))
+            }
+            TryAcquired::Held(contention) => {
                 claim.refused(contention);
                 Ok(None)
             }

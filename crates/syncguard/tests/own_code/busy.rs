@@ -1,13 +1,13 @@
-use syncguard::{DynBackend, LockError, acquire, memory::MemoryBackend, try_lock};
+use syncguard::{DynBackend, LockError, TryAcquired, acquire, memory::MemoryBackend, try_acquire};
 
 /// The code under test.
 async fn clean_up_unless_busy(locks: &DynBackend) -> Result<bool, LockError> {
-    match try_lock(locks, "cleanup").await? {
-        Some(guard) => {
+    match try_acquire(locks, "cleanup").await? {
+        TryAcquired::Acquired(guard) => {
             // … clean up …
             guard.release().await.map(|_| true)
         }
-        None => Ok(false),
+        TryAcquired::Held(_) => Ok(false),
     }
 }
 

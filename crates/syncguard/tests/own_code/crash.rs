@@ -1,17 +1,17 @@
 use std::time::Duration;
-use syncguard::{LockError, memory::MemoryBackend, try_lock};
+use syncguard::{LockError, memory::MemoryBackend, try_acquire};
 
 #[tokio::test(start_paused = true)]
 async fn a_crashed_worker_blocks_nobody_for_long() -> Result<(), LockError> {
     let backend = MemoryBackend::new();
-    let crashed = try_lock(&backend, "job").await?.expect("nobody has it");
+    let crashed = try_acquire(&backend, "job").await?.acquired().expect("nobody has it");
     std::mem::forget(crashed); // nobody releases it
 
     // The TTL of 30 s is over, the tolerance of 1 s is not.
     tokio::time::advance(Duration::from_millis(30_900)).await;
-    assert!(try_lock(&backend, "job").await?.is_none());
+    assert!(try_acquire(&backend, "job").await?.is_held());
 
     tokio::time::advance(Duration::from_millis(100)).await;
-    assert!(try_lock(&backend, "job").await?.is_some());
+    assert!(try_acquire(&backend, "job").await?.is_acquired());
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard_core::{
     AcquireRequest, AcquireResult, LockBackend as _, LockConfig, LockError, ReleaseRequest,
-    try_lock,
+    try_acquire,
 };
 use syncguard_history::Entry;
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ impl Worker {
     /// The flawed copy of an election: nobody renews, and nobody looks at the time.
     pub(super) async fn lead_deaf(&mut self) -> Result<(), LockError> {
         let config = LockConfig::new("leader-deaf").with_ttl(TTL);
-        if let Some(guard) = try_lock(&self.backend, config).await? {
+        if let Some(guard) = try_acquire(&self.backend, config).await?.acquired() {
             guard.lost().await;
             let left = u64::try_from(guard.valid_for().as_micros()).unwrap_or(u64::MAX);
             self.recorder.note(Entry::Told { left });

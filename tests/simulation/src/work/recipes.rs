@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::{AcquisitionOptions, LockConfig, LockError, try_lock};
+use syncguard_core::{AcquisitionOptions, LockConfig, LockError, try_acquire};
 use syncguard_history::Entry;
 use syncguard_recipes::{Election, Semaphore, lock_all};
 use tokio::time::sleep;
@@ -14,7 +14,7 @@ impl Worker {
     pub(super) async fn permit(&mut self) -> Result<(), LockError> {
         let is_wrong = self.member == 0 && self.flaw == Some(Flaw::OnePermitMore);
         let permits = PERMITS + u32::from(is_wrong);
-        let options = AcquisitionOptions::patient(Duration::from_secs(2));
+        let options = AcquisitionOptions::new().with_timeout(Duration::from_secs(2));
         let semaphore = Semaphore::new(self.backend.clone(), SEMAPHORE, permits)?
             .with_ttl(TTL)
             .with_acquisition(options);
@@ -77,7 +77,7 @@ impl Worker {
     /// A job that keeps its lock for a minimum time.
     pub(super) async fn once_a_period(&mut self) -> Result<(), LockError> {
         let job = LockConfig::new("job").with_ttl(TTL).with_min_hold(Duration::from_millis(100));
-        if let Some(guard) = try_lock(&self.backend, job).await? {
+        if let Some(guard) = try_acquire(&self.backend, job).await?.acquired() {
             sleep(Duration::from_millis(10)).await;
             let _ = guard.release().await?;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::{AcquisitionOptions, LockConfig, LockError, acquire, try_lock};
+use syncguard_core::{AcquisitionOptions, LockConfig, LockError, acquire, try_acquire};
 use tokio::time::{sleep, timeout};
 
 use super::{TTL, Worker, increment};
@@ -13,7 +13,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 impl Worker {
     /// Waits for its turn, however long it takes, and may go away meanwhile.
     pub(super) async fn patient(&mut self, number: usize, key: String) -> Result<(), LockError> {
-        let options = AcquisitionOptions::patient(Duration::from_secs(10));
+        let options = AcquisitionOptions::new().with_timeout(Duration::from_secs(10));
         let config = LockConfig::new(key).with_ttl(TTL).with_acquisition(options);
         let leaves = if self.random.percent(30) { self.random.millis(1, 100) } else { TTL * 20 };
         tokio::select! {
@@ -38,7 +38,7 @@ impl Worker {
         let config = LockConfig::new(key).with_ttl(TTL);
         tokio::select! {
             biased;
-            guard = try_lock(&self.backend, config) => drop(guard?),
+            guard = try_acquire(&self.backend, config) => drop(guard?),
             () = sleep(waits) => {}
         }
         Ok(())
@@ -51,8 +51,8 @@ impl Worker {
         let leaves = self.random.millis(0, 400);
         tokio::select! {
             biased;
-            guard = try_lock(&self.backend, config) => {
-                let Some(mut guard) = guard? else { return Ok(()) };
+            guard = try_acquire(&self.backend, config) => {
+                let Some(mut guard) = guard?.acquired() else { return Ok(()) };
                 if self.random.percent(30) {
                     let waits = self.random.millis(0, 20);
                     let _ = timeout(waits, guard.extend(HOUR)).await;

@@ -26,7 +26,7 @@ async fn hears(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
 
 /// One that polls gets the lock although it hears nothing.
 async fn polls(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
-    let patient = AcquisitionOptions::patient(MINUTE);
+    let patient = AcquisitionOptions::new().with_timeout(MINUTE);
     let held = acquire(theirs, deaf_without_signals("polled")).await?;
     let waiting = tokio::spawn({
         let ours = ours.clone();
@@ -157,7 +157,7 @@ async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
     let held = take(&theirs, "held").await;
     let waiting = tokio::spawn({
         let ours = ours.clone();
-        let patient = AcquisitionOptions::patient(MINUTE);
+        let patient = AcquisitionOptions::new().with_timeout(MINUTE);
         async move { acquire(&ours, LockConfig::new("held").with_acquisition(patient)).await }
     });
     stage.watches(2).await?;

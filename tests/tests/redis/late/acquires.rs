@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use syncguard_redis::{
     AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, RedisBackend, RedisOptions,
-    ReleaseRequest, lock, try_lock,
+    ReleaseRequest, lock, try_acquire,
 };
 use tokio::task::JoinSet;
 
@@ -121,7 +121,7 @@ async fn no_work_starts_under_a_lock_that_is_over_when_the_answer_comes() -> Res
     let started = AtomicBool::new(false);
     let (waited, tried) = tokio::join!(
         lock(&backend, config("waited"), async |_| started.store(true, Ordering::Relaxed)),
-        try_lock(&backend, config("tried")),
+        try_acquire(&backend, config("tried")),
     );
     for error in [waited.unwrap_err(), tried.map(drop).unwrap_err()] {
         assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");

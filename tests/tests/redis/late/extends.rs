@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use syncguard_redis::{
     AutoExtend, ExtendRequest, ExtendResult, LockBackend as _, LockConfig, LockGuard, RedisBackend,
-    ReleaseRequest, Timestamp, try_lock,
+    ReleaseRequest, Timestamp, try_acquire,
 };
 use tokio::time::timeout;
 
@@ -39,7 +39,7 @@ async fn overtaken_renewal(connections: usize) -> Result<()> {
     let backend = line.backend(connections, PATIENT).await?;
     let config = LockConfig::new("k").with_ttl(Duration::from_secs(3));
     let config = config.with_auto_extend(AutoExtend::default());
-    let mut guard = try_lock(&backend, config).await?.expect("free");
+    let mut guard = try_acquire(&backend, config).await?.acquired().expect("free");
     line.hold_next();
     line.caught().await;
     if connections == 1 {
@@ -59,7 +59,7 @@ async fn an_extend_that_was_given_up_shortens_no_lock() -> Result<()> {
     for connections in [1, 2] {
         let line = Line::start().await?;
         let backend = line.backend(connections, PATIENT).await?;
-        let mut guard = try_lock(&backend, "k").await?.expect("free");
+        let mut guard = try_acquire(&backend, "k").await?.acquired().expect("free");
         line.hold_next();
         let short = guard.extend(Duration::from_secs(10));
         timeout(Duration::from_millis(100), short).await.expect_err("held");
@@ -82,7 +82,7 @@ async fn an_extend_that_was_given_up_shortens_no_lock() -> Result<()> {
 async fn an_extend_whose_answer_was_lost_is_followed_by_the_next() -> Result<()> {
     let line = Line::start().await?;
     let backend = line.backend(1, PATIENT).await?;
-    let mut guard = try_lock(&backend, "k").await?.expect("free");
+    let mut guard = try_acquire(&backend, "k").await?.acquired().expect("free");
     line.proxy.set_latency(Duration::ZERO, Duration::from_millis(300));
     let short = guard.extend(Duration::from_secs(10));
     timeout(Duration::from_millis(100), short).await.expect_err("late");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_redis::{
-    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, acquire, try_lock,
+    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, acquire, try_acquire,
 };
 use syncguard_test_effort::either;
 use tokio::task::JoinSet;
@@ -18,8 +18,8 @@ async fn what_was_released_while_the_store_was_away_is_free_soon_after() -> Resu
     let line = Line::start().await?;
     let backend = line.backend(1, 300).await?;
     let config = |key: &str| LockConfig::new(key.to_owned()).with_ttl(Duration::from_secs(20));
-    let dropped = try_lock(&backend, config("dropped")).await?.expect("free");
-    let released = try_lock(&backend, config("released")).await?.expect("free");
+    let dropped = try_acquire(&backend, config("dropped")).await?.acquired().expect("free");
+    let released = try_acquire(&backend, config("released")).await?.acquired().expect("free");
     line.proxy.refuse();
     line.proxy.sever();
     let left = Instant::now();
@@ -79,7 +79,7 @@ async fn a_burst_of_dropped_guards_leaves_the_store_to_those_who_wait_for_it() -
             for number in 0..count / 100 {
                 let config = LockConfig::new(format!("{taker}-{number}"));
                 let config = config.with_ttl(Duration::from_secs(3600));
-                guards.push(try_lock(&backend, config).await?.expect("free"));
+                guards.push(try_acquire(&backend, config).await?.acquired().expect("free"));
             }
             Ok::<_, syncguard_redis::LockError>(guards)
         });

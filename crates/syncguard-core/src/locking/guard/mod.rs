@@ -39,7 +39,7 @@ use crate::{
 
 /// A held lock. Dropping it releases the lock in the background.
 ///
-/// [`acquire`](crate::acquire()), [`try_lock`](crate::try_lock()) and [`Locker`](crate::Locker) give guards out.
+/// [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) and [`Locker`](crate::Locker) give guards out.
 /// [`release`](Self::release) reports what became of the lock; `Drop` never blocks and never
 /// panics, and sends errors to the [`ReleaseErrorHandler`](crate::ReleaseErrorHandler). At most one release goes out.
 ///

@@ -17,7 +17,7 @@ use crate::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, Contention,
     ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, LockBackend, LockConfig,
     LockError, LockId, LockInfo, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult,
-    TimeAuthority, Timestamp, acquire, try_lock,
+    TimeAuthority, Timestamp, acquire, try_acquire,
 };
 
 #[test]
@@ -94,7 +94,7 @@ async fn one_of_many(store: Store) {
         }
         2 => {
             let beside = LockConfig::new("key").with_ttl(BESIDE_THE_LINE);
-            if let Some(guard) = try_lock(&store, beside).await.unwrap() {
+            if let Some(guard) = try_acquire(&store, beside).await.unwrap().acquired() {
                 end(guard).await;
             }
         }

@@ -5,7 +5,7 @@ use stats_alloc::Region;
 use syncguard_bench::Targets;
 use syncguard_memory::{
     AcquireRequest, AutoExtend, CancellationToken, LockBackend as _, LockConfig, MemoryBackend,
-    Ttl, try_lock,
+    Ttl, try_acquire,
 };
 use syncguard_recipes::{Election, Semaphore};
 use tokio::task::JoinSet;
@@ -56,7 +56,7 @@ async fn guards() -> Result<usize> {
     for number in 0..LOCKS {
         let config =
             LockConfig::new(format!("bench:{number:06}")).with_auto_extend(AutoExtend::new());
-        guards.extend(try_lock(&backend, config).await?);
+        guards.extend(try_acquire(&backend, config).await?.acquired());
     }
     tokio::task::yield_now().await;
     let heap = bytes(&region);

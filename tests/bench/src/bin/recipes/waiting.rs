@@ -36,7 +36,7 @@ pub(crate) async fn measure(server: &RedisServer) -> Result<()> {
 
 async fn row(server: &RedisServer, processes: usize, waiters: usize) -> Result<()> {
     let tasks = waiters + PERMITS as usize;
-    let patient = AcquisitionOptions::patient(Duration::from_secs(60));
+    let patient = AcquisitionOptions::new().with_timeout(Duration::from_secs(60));
     let key = format!("bench:waiting:{processes}:{waiters}");
     let mut semaphores = Vec::new();
     for _ in 0..processes {

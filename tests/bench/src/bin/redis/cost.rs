@@ -9,7 +9,7 @@ use fred::types::{ClusterHash, CustomCommand};
 use stats_alloc::Region;
 use syncguard_redis::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LockBackend as _, LockId, LookupRequest,
-    RedisBackend, ReleaseRequest, try_lock,
+    RedisBackend, ReleaseRequest, try_acquire,
 };
 use syncguard_test_services::redis::RedisServer;
 
@@ -91,7 +91,7 @@ pub(crate) async fn memory(
     let mut guards = Vec::with_capacity(GUARDS);
     let region = Region::new(crate::ALLOCATOR);
     for key in &keys {
-        guards.push(try_lock(backend, key.as_str()).await?.context("free")?);
+        guards.push(try_acquire(backend, key.as_str()).await?.acquired().context("free")?);
     }
     let change = region.change();
     let client_bytes = change.bytes_allocated - change.bytes_deallocated;
