@@ -65,17 +65,16 @@ where
     async move {
         let attempt = Attempt::new(backend, &config)?;
         let mut waiting = attempt.waiting(LockId::generate()?);
-        let mut outage = Outage::default();
+        // In a box, since few waiters see one.
+        let mut outage = None;
         loop {
-            let before = waiting.attempts();
             let result = if attempt.policy().acquisition.max_retries == 0 {
                 Box::pin(attempt.without_waiting(&mut waiting)).await
             } else {
                 contend::wait(&attempt, &mut waiting).await
             };
-            // The attempt that failed is one of them.
-            let answered = waiting.attempts() > before + 1;
-            let Some(pause) = attempt.pause_in_outage(&result, answered, &mut outage) else {
+            let Some(pause) = attempt.pause_in_outage(&result, waiting.attempts(), &mut outage)
+            else {
                 return waiting.end(result, |_| true);
             };
             drop(result);
@@ -225,10 +224,14 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     fn pause_in_outage(
         &self,
         result: &Result<LockGuard<B>, LockError>,
-        answered: bool,
-        outage: &mut Outage,
+        attempts: u32,
+        outage: &mut Option<Box<Outage>>,
     ) -> Option<Duration> {
-        outage.pause(result.as_ref().err()?, answered, self.policy.ride_out)
+        let ride_out = self.policy.ride_out;
+        if ride_out.is_zero() || !Outage::has_begun(result.as_ref().err()?) {
+            return None;
+        }
+        outage.get_or_insert_default().pause(attempts, ride_out)
     }
 
     /// Waits, unless the token fires.

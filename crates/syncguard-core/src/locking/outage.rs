@@ -12,30 +12,26 @@ pub(super) struct Outage {
     /// When the first one was seen.
     since: Option<Instant>,
     failures: u32,
+    /// How often the store had been asked by the last one.
+    attempts: u32,
 }
 
 impl Outage {
     const SHORTEST: Duration = Duration::from_millis(100);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// How long to wait before the next attempt; `None` if the failure is the caller's to hear.
-    ///
-    /// `answered` says whether the store had answered since the failure before this one.
-    pub(super) fn pause(
-        &mut self,
-        error: &LockError,
-        answered: bool,
-        ride_out: Duration,
-    ) -> Option<Duration> {
-        if ride_out.is_zero()
-            || !error.is_retryable()
-            || error.code() == ErrorCode::AcquisitionTimeout
-        {
-            return None;
-        }
-        if answered {
+    /// Whether a failure is one to ride out.
+    pub(super) fn has_begun(error: &LockError) -> bool {
+        error.is_retryable() && error.code() != ErrorCode::AcquisitionTimeout
+    }
+
+    /// How long to wait after a failure, by which the store was asked so often; `None` if the time is over.
+    pub(super) fn pause(&mut self, attempts: u32, ride_out: Duration) -> Option<Duration> {
+        // The attempt that failed is one of them. A second one means an answer in between.
+        if attempts > self.attempts + 1 {
             *self = Self::default();
         }
+        self.attempts = attempts;
         let now = Instant::now();
         let ends = *self.since.get_or_insert(now) + ride_out;
         let pause = Self::LONGEST.min(Self::SHORTEST * (1 << self.failures.min(4)));
