@@ -1,5 +1,5 @@
-//! Lints for each package on its own features: in the workspace they hide behind what others turn
-//! on.
+//! Lints for the whole workspace with all features, and for each published package with fewer: in the workspace
+//! those hide behind what others turn on. With all features of its own, `ci package` checks each of them.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,18 @@ use crate::cargo::{cargo, output};
 use crate::metadata::{self, Package};
 
 pub(super) struct Run {
-    package: String,
+    /// `None` stands for all of them, with all features.
+    package: Option<String>,
     features: Option<&'static str>,
 }
 
-/// A run for each package and set of features: none, default, all, without those that are the same.
+/// A run for the workspace, and for each published package and set of features: none and default, without those
+/// that are the same.
 pub(super) fn runs() -> Result<Vec<Run>> {
-    let mut runs = Vec::new();
-    for package in metadata::packages()? {
+    let mut runs = vec![Run { package: None, features: Some("--all-features") }];
+    for package in metadata::published()? {
         for features in feature_sets(&package) {
-            runs.push(Run { package: package.name.clone(), features });
+            runs.push(Run { package: Some(package.name.clone()), features });
         }
     }
     Ok(runs)
@@ -26,15 +28,17 @@ pub(super) fn runs() -> Result<Vec<Run>> {
 
 impl Run {
     pub(super) fn name(&self) -> String {
-        format!("clippy {} {}", self.package, self.features.unwrap_or_default())
-            .trim_end()
-            .to_owned()
+        let package = self.package.as_deref().unwrap_or("workspace");
+        format!("clippy {package} {}", self.features.unwrap_or_default()).trim_end().to_owned()
     }
 
     pub(super) fn check(&self) -> Result<()> {
         // The packages it depends on have runs of their own.
         let mut command = cargo(["clippy", "--quiet", "--no-deps", "--all-targets"]);
-        command.args(["-p", &self.package]);
+        match &self.package {
+            Some(package) => command.args(["-p", package]),
+            None => command.arg("--workspace"),
+        };
         output(command.args(self.features).args(["--", "-D", "warnings"])).map(drop)
     }
 }
@@ -44,12 +48,12 @@ fn feature_sets(package: &Package) -> Vec<Option<&'static str>> {
     let by_default = turned_on_by_default(package);
     let all: BTreeSet<&str> =
         package.features.keys().map(String::as_str).filter(|name| *name != "default").collect();
-    let mut sets = vec![None];
+    let mut sets = Vec::new();
     if !by_default.is_empty() {
-        sets.insert(0, Some("--no-default-features"));
+        sets.push(Some("--no-default-features"));
     }
     if by_default != all {
-        sets.push(Some("--all-features"));
+        sets.push(None);
     }
     sets
 }
@@ -84,11 +88,11 @@ mod tests {
 
     #[test]
     fn runs_no_set_of_features_twice() {
-        let (none, all) = (Some("--no-default-features"), Some("--all-features"));
-        assert_eq!(sets(&[]), [None]);
-        assert_eq!(sets(&[("default", &[])]), [None]);
-        assert_eq!(sets(&[("default", &[]), ("a", &["dep:x"])]), [None, all]);
-        assert_eq!(sets(&[("default", &["a"]), ("a", &["b"]), ("b", &[])]), [none, None]);
-        assert_eq!(sets(&[("default", &["a"]), ("a", &["x/y"]), ("b", &[])]), [none, None, all]);
+        let none = Some("--no-default-features");
+        assert_eq!(sets(&[]), []);
+        assert_eq!(sets(&[("default", &[])]), []);
+        assert_eq!(sets(&[("default", &[]), ("a", &["dep:x"])]), [None]);
+        assert_eq!(sets(&[("default", &["a"]), ("a", &["b"]), ("b", &[])]), [none]);
+        assert_eq!(sets(&[("default", &["a"]), ("a", &["x/y"]), ("b", &[])]), [none, None]);
     }
 }
