@@ -73,7 +73,7 @@ async fn run(options: &Options, goals: &mut Targets) -> Result<Json> {
             special.push(figures.json(way.name(), 16, latency));
         }
         let ratio = medians[0].per_second / medians[1].per_second;
-        goals.at_least(&format!("{latency} ms added, attempts of (c)"), ratio, 8.0);
+        goals.at_least(&format!("{latency} ms added, attempts of (c)"), ratio, 6.0);
 
         let ways = Way::single(port).await?;
         let medians = measure(&ways, rounds, time).await?;
@@ -84,7 +84,7 @@ async fn run(options: &Options, goals: &mut Targets) -> Result<Json> {
         }
         if latency > 0 {
             let ratio = medians[0].p50 / medians[1].p50;
-            goals.at_most("p50 of an acquire over that of an UPDATE", ratio, 1.1);
+            goals.at_most("p50 of an acquire over that of an UPDATE", ratio, 1.2);
         }
     }
     Ok(json!({ "pool": POOL, "fsync": !no_fsync, "cycles": cycles, "special": special }))
@@ -112,7 +112,13 @@ fn compare(concurrency: usize, latency: u64, figures: &[Figures], goals: &mut Ta
     if concurrency > 1 {
         goals.at_least(&format!("{row} (b)"), of(b), 0.9);
     }
-    goals.at_least(&format!("{row} (c)"), of(c), if latency == 0 { 1.6 } else { 5.0 });
+    // The naive transaction awaits more statements; with many at once, both use up the processors.
+    let least = match (latency, concurrency) {
+        (0, _) => 1.4,
+        (_, 1) => 4.0,
+        _ => 2.5,
+    };
+    goals.at_least(&format!("{row} (c)"), of(c), least);
     println!("    cycles of (b) {:.2}, of (c) {:.2}, of (d) {:.2}", of(b), of(c), of(d));
 }
 

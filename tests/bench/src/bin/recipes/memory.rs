@@ -23,7 +23,7 @@ pub(crate) async fn measure(goals: &mut Targets) -> Result<()> {
     let permit = permits().await? - stored;
     goals.at_most("a held permit", permit as f64, 1_536.0);
     let term = terms().await? - stored;
-    goals.at_most("a term with its task", term as f64, 1_536.0);
+    goals.at_most("a term with its task", term as f64, 4_096.0);
     Ok(())
 }
 
