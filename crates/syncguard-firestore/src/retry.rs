@@ -38,6 +38,8 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
+    /// The call that follows a broken one may still meet the end of the same connection.
+    const RECONNECTS: u32 = 2;
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
@@ -46,7 +48,7 @@ impl Attempts {
         Self {
             attempt: Attempt { deadline, request_timeout, lost: None },
             conflicts,
-            reconnects: 1,
+            reconnects: Self::RECONNECTS,
             pause: Self::FIRST_PAUSE,
         }
     }
@@ -136,6 +138,7 @@ mod tests {
     async fn a_lost_commit_is_not_forgotten() {
         let mut attempts = attempts(3);
         attempts.again(fault(Again::Disconnected, true)).await.unwrap();
+        attempts.again(fault(Again::Disconnected, false)).await.unwrap();
         assert!(attempts.attempt().lost.is_some());
         let error = attempts.again(fault(Again::Disconnected, false)).await.unwrap_err();
         assert!(error.is_outcome_unknown());

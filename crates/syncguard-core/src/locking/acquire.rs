@@ -81,7 +81,7 @@ where
             if let Err(aborted) = Box::pin(attempt.rest(pause)).await {
                 return waiting.end(Err(aborted), |_| true);
             }
-            // The store may still carry out what was sent with the old id, and gives that back.
+            // The backend gives back what the store may still grant to the old id.
             waiting.go_on_with(LockId::generate()?);
         }
     }

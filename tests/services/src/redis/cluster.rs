@@ -101,21 +101,23 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// When one of the nodes refuses.
+    /// When one of the nodes refuses for 30 seconds.
     pub fn move_slot(&self, slot: u16, from: &RedisServer, to: &RedisServer) -> Result<()> {
         let slot = slot.to_string();
         self.begin_move(&slot, from, to)?;
         let port = to.port().to_string();
-        loop {
+        // On a busy machine a node may think for a moment that the cluster is down, and refuses the keys.
+        wait::until("the keys to move", TIMEOUT, || {
             let names = from.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"])?;
             let names: Vec<&str> = names.lines().filter(|name| !name.is_empty()).collect();
             if names.is_empty() {
-                break;
+                return Ok(true);
             }
             let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
             migrate.extend(names);
             from.cli(&migrate)?;
-        }
+            Ok(false)
+        })?;
         // The new owner first, so that the slot is never nobody's.
         let id = id(to)?;
         to.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])?;

@@ -69,7 +69,7 @@ impl Attempts {
         Self {
             attempt: Attempt { deadline: Instant::now() + TOTAL, lost: None },
             conflicts: 24,
-            reconnects: 1,
+            reconnects: 2,
             pause: Duration::from_millis(5),
         }
     }
