@@ -1,4 +1,4 @@
-//! What a benchmark is told.
+//! The options of a benchmark.
 
 use std::time::Duration;
 

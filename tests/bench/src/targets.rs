@@ -1,4 +1,4 @@
-//! What is to be reached, and what was missed.
+//! The targets of a benchmark, and those it missed.
 
 use std::path::{Path, PathBuf};
 

@@ -15,22 +15,18 @@ use crate::cargo::root;
 const LIST: &str = "tests/mirrored.txt";
 /// Where the mirrors are.
 const MIRRORS: [&str; 2] = ["tests/model/src", "tests/simulation/src"];
-/// Where the texts are, and how a comment begins in them.
-const SOURCES: [(&str, &str, &str); 2] = [
-    ("crates/syncguard-redis/src/lua", "lua", "--"),
-    ("crates/syncguard-postgres/src/sql", "sql", "--"),
-];
+/// Where the texts are.
+const SOURCES: [&str; 2] = ["crates/syncguard-redis/src/lua", "crates/syncguard-postgres/src/sql"];
+/// How a comment begins, in Lua and in SQL.
+const COMMENT: &str = "--";
 
 pub(super) fn check() -> Result<()> {
     let root = root();
     let mut texts = BTreeMap::new();
-    for (folder, extension, comment) in SOURCES {
+    for folder in SOURCES {
         for file in fs::read_dir(root.join(folder)).context(folder)? {
             let path = file?.path();
-            if path.extension().is_some_and(|found| found == extension) {
-                let text = fs::read_to_string(&path)?;
-                texts.insert(name(&path), number(&text, comment));
-            }
+            texts.insert(name(&path), number(&fs::read_to_string(&path)?));
         }
     }
     let mut mirrors = Vec::new();
@@ -48,7 +44,7 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// What is to be looked at, of the texts that a mirror names.
+/// A line for each text that has changed and that a mirror names.
 fn changed(
     texts: &BTreeMap<String, String>,
     mirrors: &[(PathBuf, String)],
@@ -86,8 +82,8 @@ fn name(path: &Path) -> String {
 }
 
 /// FNV-1a over what a server reads of the text.
-fn number(text: &str, comment: &str) -> String {
-    let lines = text.lines().map(|line| line.split(comment).next().unwrap_or_default());
+fn number(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split(COMMENT).next().unwrap_or_default());
     let bytes = lines.flat_map(str::bytes).filter(|byte| !byte.is_ascii_whitespace());
     let number = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
         (number ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
@@ -102,8 +98,8 @@ mod tests {
     #[test]
     fn a_changed_text_names_its_mirrors() {
         let text = "SELECT 1; -- one\n";
-        let listed = format!("a.sql {}", number(text, "--"));
-        let of = |text: &str| BTreeMap::from([("a.sql".to_owned(), number(text, "--"))]);
+        let listed = format!("a.sql {}", number(text));
+        let of = |text: &str| BTreeMap::from([("a.sql".to_owned(), number(text))]);
         let mirrors = [
             (PathBuf::from("twin.rs"), "//! a.sql".to_owned()),
             (PathBuf::from("other.rs"), "//! `data.sql`".to_owned()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::acquire::{Attempt, Tried};
+use super::attempt::{Attempt, Tried};
 use super::gap::left_of_gap;
 use super::lines::{Place, Turn};
 use super::observed::Waiting;

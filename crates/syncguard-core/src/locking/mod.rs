@@ -2,6 +2,7 @@
 
 mod acquire;
 mod acquisition;
+mod attempt;
 mod config;
 mod contend;
 mod diagnostics;

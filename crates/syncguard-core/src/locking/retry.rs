@@ -33,7 +33,7 @@ impl Answers {
         self.last_is_contention = true;
     }
 
-    /// What the store says of the holder.
+    /// The store has answered that another holder has the lock.
     pub(super) fn holder_has(&mut self, contention: Contention, now: Instant) {
         self.free_at = contention.free_within.map(|time| now + time);
     }

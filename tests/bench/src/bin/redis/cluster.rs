@@ -72,7 +72,7 @@ pub(crate) async fn measure(time: Duration, goals: &mut Targets) -> Result<Json>
                 "cycles_per_second": figures.per_second, "of_one_server": ratio,
             }));
         }
-        // What spreading the load costs at least is what the three servers cost.
+        // Spreading the load costs at least as much as three servers that know nothing of each other.
         let what = format!("{} at once, time of three masters over three servers", 3 * at_once);
         goals.at_most(&what, thrice.micros / split.micros, 1.3);
     }

@@ -1,4 +1,4 @@
-//! What the bench is told.
+//! The options of this benchmark.
 
 use std::time::Duration;
 

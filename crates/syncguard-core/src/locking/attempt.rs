@@ -1,0 +1,239 @@
+//! One attempt to take a lock, and the error when no further one follows.
+
+use std::time::Duration;
+
+use super::config::Policy;
+use super::guard::{Keep, Lease};
+use super::lines::{Lines, Place, Tenure};
+use super::observed::Waiting;
+use super::outage::Outage;
+use super::retry::{Answers, Pauses};
+use super::stand::unless_cancelled;
+use crate::authoring::cancel;
+use crate::rt::{self, Instant, Spawner, sleep_until};
+use crate::{
+    AcquireRequest, AcquireResult, AcquisitionOptions, ClientState, Contention, ErrorCode, Key,
+    LockBackend, LockConfig, LockError, LockGuard, LockId, TIME_TOLERANCE,
+};
+
+/// Everything that one attempt shares with the next.
+pub(super) struct Attempt<'a, B> {
+    backend: &'a B,
+    key: &'a Key,
+    policy: &'a Policy,
+    defaults: &'a ClientState,
+    spawner: Spawner,
+}
+
+/// What came of an attempt.
+pub(super) enum Tried<B: LockBackend> {
+    Granted(LockGuard<B>),
+    /// Someone else holds the lock.
+    Locked(Contention),
+    /// The lock was granted, and over when the answer came. It is being given back.
+    Late,
+}
+
+impl<'a, B: LockBackend> Attempt<'a, B> {
+    pub(super) fn new(backend: &'a B, config: &'a LockConfig) -> Result<Self, LockError> {
+        config.check()?;
+        let (key, policy) = (config.key()?, &config.policy);
+        cancel::check(policy.cancellation.as_ref())?;
+        rt::check()?;
+        let defaults = backend.client_state();
+        Ok(Self { backend, key, policy, defaults, spawner: Spawner::current() })
+    }
+
+    pub(super) fn backend(&self) -> &'a B {
+        self.backend
+    }
+
+    pub(super) fn key(&self) -> &'a Key {
+        self.key
+    }
+
+    pub(super) fn policy(&self) -> &'a Policy {
+        self.policy
+    }
+
+    pub(super) fn lines(&self) -> &'a Lines {
+        self.defaults.lines()
+    }
+
+    pub(super) fn waiting(&self, lock_id: LockId) -> Waiting<'a> {
+        Waiting::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
+    }
+
+    /// How long to wait before the store is asked again, if this result is a failure that is ridden out.
+    pub(super) fn pause_in_outage(
+        &self,
+        result: &Result<LockGuard<B>, LockError>,
+        attempts: u32,
+        outage: &mut Option<Box<Outage>>,
+    ) -> Option<Duration> {
+        let ride_out = self.policy.ride_out;
+        if ride_out.is_zero() || !Outage::has_begun(result.as_ref().err()?) {
+            return None;
+        }
+        outage.get_or_insert_default().pause(attempts, ride_out)
+    }
+
+    /// Waits, unless the token fires.
+    pub(super) async fn rest(&self, pause: Duration) -> Result<(), LockError> {
+        unless_cancelled(self.policy.cancellation.as_ref(), sleep_until(rt::after(pause))).await
+    }
+
+    /// One attempt, unless others of this process are before it.
+    pub(super) async fn now_or_never(&self, waiting: &mut Waiting<'_>) -> Result<Tried<B>, LockError> {
+        let now = Instant::now();
+        if self.lines().has_waiters(self.key, now) {
+            return Ok(Tried::Locked(Contention::unknown()));
+        }
+        waiting.is_first();
+        self.once(waiting.attempt(), now, None).await
+    }
+
+    /// One attempt within the time limit.
+    pub(super) async fn without_waiting(&self, waiting: &mut Waiting<'_>) -> Result<LockGuard<B>, LockError> {
+        let options = &self.policy.acquisition;
+        let mut answers = Answers::default();
+        let tried = rt::within(options.timeout, self.now_or_never(waiting));
+        match tried.await.transpose()? {
+            Some(Tried::Granted(guard)) => return Ok(guard),
+            Some(Tried::Locked(contention)) => answers.holder_has(contention, Instant::now()),
+            Some(Tried::Late) => answers.was_late = true,
+            None => answers.missing(options.timeout),
+        }
+        answers.attempts = waiting.attempts();
+        Err(self.gave_up(&Pauses::new(options), &answers))
+    }
+
+    /// One attempt, sent at this time. Granted, it gives up the place in line that it is made from.
+    pub(super) async fn once(
+        &self,
+        lock_id: LockId,
+        sent: Instant,
+        place: Option<&mut Place>,
+    ) -> Result<Tried<B>, LockError> {
+        let policy = self.policy;
+        let request = AcquireRequest {
+            key: self.key.clone(),
+            ttl: policy.ttl,
+            lock_id,
+            cancellation: policy.cancellation.clone(),
+        };
+        let acquired = match self.backend.acquire(request).await? {
+            AcquireResult::Acquired(acquired) => acquired,
+            AcquireResult::Locked(contention) => return Ok(Tried::Locked(contention)),
+        };
+        let ttl = policy.ttl.as_duration();
+        let now = Instant::now();
+        let cap = policy.auto_extend.as_ref().and_then(|plan| plan.max_hold);
+        let is_late = sent + cap.map_or(ttl, |cap| cap.min(ttl)) <= now;
+        let tenure = (!is_late).then(|| {
+            let until = now + ttl + TIME_TOLERANCE;
+            match place {
+                Some(place) => place.granted(until, now),
+                None => Tenure::begin(self.lines(), self.key, until, now),
+            }
+        });
+        // In a box: a guard is moved more often than its lease is used.
+        let mut lease = Box::new(Lease::new(
+            self.backend.clone(),
+            (self.key.clone(), acquired.lock_id, policy.ttl),
+            self.disposal(),
+            self.spawner.clone(),
+            tenure,
+        ));
+        if is_late {
+            // Nobody can rely on it any more. Dropped, it is released.
+            drop(lease);
+            return Ok(Tried::Late);
+        }
+        if let Some(min_hold) = policy.min_hold {
+            lease.keep(Keep::new(min_hold, acquired.expires_at));
+        }
+        let auto_extend = policy.auto_extend.as_ref();
+        let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
+        Ok(Tried::Granted(guard))
+    }
+
+    /// The lock's own settings where it has any, else the backend's.
+    fn disposal(&self) -> ClientState {
+        let policy = self.policy;
+        self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
+    }
+
+    /// Why no attempt follows any more.
+    pub(super) fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
+        if answers.is_open && !answers.last_is_contention {
+            return self.unanswered(pauses);
+        }
+        // Also if the last answer was "locked": that can be our own lock, which is being given back.
+        if answers.was_late {
+            return self.late();
+        }
+        let AcquisitionOptions { timeout, max_retries, .. } = *pauses.options;
+        let attempts = match answers.attempts {
+            1 => "1 attempt".to_owned(),
+            attempts => format!("{attempts} attempts"),
+        };
+        // The most that there can be is no limit.
+        let retries = match max_retries {
+            u32::MAX => String::new(),
+            1 => " and 1 retry".to_owned(),
+            retries => format!(" and {retries} retries"),
+        };
+        let free = match answers.left_to_holder(Instant::now()) {
+            Some(left) => format!("; without an extend it is free in {left:?}"),
+            None => String::new(),
+        };
+        let message = format!(
+            "the lock was still held after {attempts}; the limit is {timeout:?}{retries} (wait_up_to){free}"
+        );
+        LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(self.key)
+    }
+
+    /// Why no attempt was made: others of this process were before it all the time.
+    pub(super) fn gave_up_in_line(&self, is_contended: bool) -> LockError {
+        let timeout = self.policy.acquisition.timeout;
+        let (code, message) = if is_contended {
+            let message = format!(
+                "the lock was still held, and other waiters of this process were first in line; \
+                 the limit is {timeout:?} (wait_up_to)"
+            );
+            (ErrorCode::AcquisitionTimeout, message)
+        } else {
+            let message = format!(
+                "the store did not answer the first one in line of this process within the acquisition \
+                 limit of {timeout:?}; nothing was sent for this lock"
+            );
+            (ErrorCode::NetworkTimeout, message)
+        };
+        LockError::new(code, message).with_key(self.key)
+    }
+
+    fn unanswered(&self, pauses: &Pauses<'_>) -> LockError {
+        LockError::new(
+            ErrorCode::NetworkTimeout,
+            format!(
+                "the store did not answer the last acquire within the acquisition limit of {:?}; \
+                 what it may still grant is given back",
+                pauses.options.timeout
+            ),
+        )
+        .with_unknown_outcome()
+        .with_key(self.key)
+    }
+
+    pub(super) fn late(&self) -> LockError {
+        LockError::new(
+            ErrorCode::NetworkTimeout,
+            format!(
+                "the lock was granted, but the answer took longer than the TTL of {:?}; it is given back",
+                self.policy.ttl.as_duration()
+            ),
+        )
+        .with_key(self.key)
+    }
+}
