@@ -23,10 +23,10 @@ pub(crate) async fn acquire(
     let storage_key = names::lock_name(&request.key)?;
     let fence_key = names::fence_name(&storage_key)?;
     let parameters = [
+        Param::Text(request.lock_id.expose()),
         Param::Text(storage_key.expose()),
         Param::Text(fence_key.expose()),
         Param::Text(request.key.expose()),
-        Param::Text(request.lock_id.expose()),
         Param::from(request.ttl),
     ];
     let mut lost = None;

@@ -118,6 +118,7 @@ fn inspection(settings: &Settings) -> Statement {
         types: &[Type::TEXT, Type::TEXT],
         writes: false,
         has_deadline: false,
+        repeats_id: false,
         is_sent_again: true,
         gives_way: false,
     }

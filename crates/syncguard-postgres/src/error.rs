@@ -63,6 +63,25 @@ impl Failure {
         let error = statement_timed_out(phase);
         Self { error, remedy: Remedy::Report, connection: ConnectionState::Busy }
     }
+
+    /// The answer belongs to another statement.
+    pub(crate) fn misdirected(phase: Phase) -> Self {
+        Self::other_answer(phase, None)
+    }
+
+    fn other_answer(phase: Phase, source: Option<&Error>) -> Self {
+        let message = "the answer was to another statement; PgBouncer before 1.21 mixes up its clients \
+             when one of them goes while several of its requests are under way";
+        let mut error = LockError::new(ErrorCode::ServiceUnavailable, message);
+        if let Some(source) = source {
+            error = error.with_source(source);
+        }
+        if phase == (Phase::After { writes: true }) {
+            error = error.with_unknown_outcome();
+        }
+        let remedy = Remedy::Reconnect { from_pool: false };
+        Self { error, remedy, connection: ConnectionState::Broken }
+    }
 }
 
 impl From<LockError> for Failure {
@@ -305,6 +324,9 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
             }
             "error performing TLS handshake" => {
                 (ErrorCode::ServiceUnavailable, "there is no TLS with this server", Remedy::Report)
+            }
+            "unexpected message from server" => {
+                return Failure::other_answer(phase, Some(error));
             }
             _ => (ErrorCode::Internal, "the driver failed", Remedy::Report),
         }

@@ -106,6 +106,10 @@
 //! [`with_signals_over`](PostgresOptions::with_signals_over) shows a way past it. Releases through it are
 //! heard by others.
 //!
+//! Use PgBouncer 1.21 or later. Earlier versions can pass on the answer to another client's statement. Each answer
+//! repeats the id of the lock that it is about, so such an answer never grants a lock; but an operation can fail
+//! with `ServiceUnavailable` and an unknown outcome, and a lock that nobody heard of stays for its TTL.
+//!
 //! In any mode, set PgBouncer's `server_login_retry` to 1 and its `query_wait_timeout` below the statement
 //! timeout. While the first is running PgBouncer refuses everybody after a failed log-in to the server,
 //! for 15 s by default; the error is then `ServiceUnavailable`, and nothing was carried out.

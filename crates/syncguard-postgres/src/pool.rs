@@ -142,7 +142,7 @@ impl StatementPool {
     /// Whether the server refused a statement that has a deadline.
     fn is_late(&self, answer: &Answer) -> Result<bool, LockError> {
         let Some(row) = &answer.row else { return Ok(false) };
-        let judged_at = column::<Option<i64>>(row, row.len().saturating_sub(1))?;
+        let judged_at = column::<Option<i64>>(row, row.len().saturating_sub(2))?;
         let Some(judged_at) = judged_at.map(written_time).transpose()? else { return Ok(false) };
         self.clock.learn(answer.sent, judged_at);
         let is_over = answer.deadline.is_some_and(|deadline| judged_at > deadline);
@@ -239,25 +239,27 @@ impl StatementPool {
             caller.sends(deadline, ends.saturating_duration_since(Instant::now()));
         }
         let last = deadline.map(|deadline| Param::expiry(Some(deadline)));
-        let parameters = parameters.iter().chain(&last);
+        let all = parameters.iter().chain(&last);
         let sent = Instant::now();
         let answer = match &prepared {
             None => {
-                let parameters: Vec<(&(dyn ToSql + Sync), Type)> = parameters
+                let all: Vec<(&(dyn ToSql + Sync), Type)> = all
                     .zip(statement.types)
                     .map(|(parameter, kind)| (parameter as _, kind.clone()))
                     .collect();
-                timeout_at(ends, client.query_typed(&statement.sql, &parameters)).await
+                timeout_at(ends, client.query_typed(&statement.sql, &all)).await
             }
             Some(prepared) => {
-                let parameters: Vec<&(dyn ToSql + Sync)> =
-                    parameters.map(|parameter| parameter as _).collect();
-                timeout_at(ends, client.query(prepared, &parameters)).await
+                let all: Vec<&(dyn ToSql + Sync)> = all.map(|parameter| parameter as _).collect();
+                timeout_at(ends, client.query(prepared, &all)).await
             }
         };
         let rows = answer
             .map_err(|_| Failure::unanswered(after))?
             .map_err(|error| error::classify(&error, after))?;
+        if statement.repeats_id && !rows.iter().all(|row| answers(row, parameters.first())) {
+            return Err(Failure::misdirected(after));
+        }
         let mut rows = rows.into_iter();
         Ok(Answer { row: rows.next(), more: rows.collect(), lost: None, sent, deadline })
     }
@@ -278,6 +280,12 @@ impl StatementPool {
         self.clock.learn(sent, written_time(column(row, 0)?)?);
         self.clock.deadline(bound()).ok_or_else(|| no_time().into())
     }
+}
+
+/// Whether the row belongs to a statement about this lock id.
+fn answers(row: &Row, lock_id: Option<&Param<'_>>) -> bool {
+    let said: Option<&str> = row.try_get(row.len().saturating_sub(1)).unwrap_or_default();
+    matches!((said, lock_id), (Some(said), Some(Param::Text(asked))) if said == *asked)
 }
 
 fn no_time() -> LockError {

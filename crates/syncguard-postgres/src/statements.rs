@@ -16,9 +16,12 @@ pub(crate) struct Statement {
     /// Whether it may have changed something by the time its answer is lost.
     pub(crate) writes: bool,
     /// Whether its last parameter is a deadline, which is filled in when it is sent. Then its first column
-    /// is NULL if nothing was written, and its last one is the server's time when it judged the
+    /// is NULL if nothing was written, and its last but one is the server's time when it judged the
     /// deadline, if it came to that.
     pub(crate) has_deadline: bool,
+    /// Whether its first parameter is a lock id, which the last column of its answer repeats. Before 1.21,
+    /// PgBouncer may pass on the answer to the statement of another client.
+    pub(crate) repeats_id: bool,
     /// Whether it is sent again on another connection when its answer is lost. An extend is not: its first sending
     /// may arrive late, and undo a later extend.
     pub(crate) is_sent_again: bool,
@@ -50,6 +53,7 @@ impl Statements {
             types,
             writes,
             has_deadline,
+            repeats_id: has_deadline,
             is_sent_again: true,
             gives_way: false,
         };
@@ -76,7 +80,10 @@ impl Statements {
             lookup_by_lock_id: reads(include_str!("sql/lookup_by_lock_id.sql"), &[Type::TEXT]),
             cleanup: writes(include_str!("sql/cleanup.sql"), &[Type::TEXT]),
             check_fence: reads(include_str!("sql/check_fence.sql"), &[Type::TEXT, Type::TEXT]),
-            settle: writes(include_str!("sql/settle.sql"), &[Type::TEXT, Type::TEXT]),
+            settle: Statement {
+                repeats_id: true,
+                ..writes(include_str!("sql/settle.sql"), &[Type::TEXT, Type::TEXT])
+            },
             list_locks: reads(include_str!("sql/list_locks.sql"), PAGE),
             list_counters: reads(include_str!("sql/list_counters.sql"), PAGE),
             counter: reads(include_str!("sql/counter.sql"), &[Type::TEXT]),

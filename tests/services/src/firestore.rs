@@ -96,14 +96,23 @@ impl FirestoreEmulator {
         self.process.as_mut().context(NOT_RUNNING)?.resume()
     }
 
-    /// A plain HTTP GET; gives the body.
+    /// A plain HTTP GET; gives the body. On a busy machine, the first answer of a kind takes many seconds.
     ///
     /// # Errors
     ///
-    /// When the emulator cannot be reached, or answers with another status than 200.
+    /// When the emulator cannot be reached, does not answer, or answers with another status than 200.
     pub fn get(&self, path: &str) -> Result<String> {
+        self.get_within(path, TIMEOUT)
+    }
+
+    /// As [`get`](Self::get), for an emulator that may not answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and when nothing comes for so long.
+    pub fn get_within(&self, path: &str, patience: Duration) -> Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_read_timeout(Some(patience))?;
         let host = self.host_port();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
 

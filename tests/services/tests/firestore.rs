@@ -1,5 +1,7 @@
 //! Starts the Firestore emulator, talks to it, breaks it.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use syncguard_test_services::firestore::FirestoreEmulator;
 
@@ -18,7 +20,7 @@ fn answers_and_comes_back_on_its_port() -> Result<()> {
     assert_ne!(emulator.pid()?, pid);
 
     emulator.pause()?;
-    assert!(emulator.get("/").is_err());
+    assert!(emulator.get_within("/", Duration::from_millis(300)).is_err());
     emulator.resume()?;
     assert_eq!(emulator.get("/")?.trim(), "Ok");
     Ok(())

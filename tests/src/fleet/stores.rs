@@ -67,7 +67,8 @@ impl Server {
     /// When one of them does not start.
     pub fn pgbouncer() -> Result<Self> {
         let Self::Postgres(server) = Self::postgres()? else { anyhow::bail!("a server") };
-        let pooler = PgBouncer::start_with(&server, PoolMode::Transaction, 1)?;
+        let pooler =
+            PgBouncer::start_with(&server, PoolMode::Transaction, &["server_login_retry = 1"])?;
         Ok(Self::PgBouncer(pooler, server))
     }
 

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crate::warnings::Warnings;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
+use syncguard_postgres::tokio_postgres::{self, NoTls};
 use syncguard_postgres::{
-    ErrorCode, ExtendRequest, LockBackend as _, LockError, LookupRequest, PostgresBackend,
-    PostgresOptions, ReleaseRequest,
+    AcquireResult, ErrorCode, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend as _,
+    LockError, LockId, LookupRequest, PostgresBackend, PostgresOptions, ReleaseRequest,
+    ReleaseResult,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use tokio::task::JoinSet;
@@ -131,6 +133,71 @@ async fn late_acquires_behind_a_pooler_are_a_few_warnings() -> Result<()> {
     }
     let said = warnings.count() - before;
     ensure!(said <= 20, "{said} warnings of {failed} failed acquires, {unknown} of them unknown");
+    Ok(())
+}
+
+/// Before 1.21, PgBouncer gives a server connection to the next client while the answer to a request is still
+/// to come, if the client that has sent it is gone and an earlier request of that client was answered.
+#[tokio::test]
+async fn the_answer_to_another_client_is_not_taken_for_a_lock() -> Result<()> {
+    let server = PostgresServer::start()?;
+    let one_session = ["default_pool_size = 1"];
+    let pooler = PgBouncer::start_with(&server, PoolMode::Transaction, &one_session)?;
+    let direct = PostgresBackend::connect(&server.url()).await?;
+    direct.setup_schema().await?;
+    let ours = through(&pooler, Duration::from_secs(5)).await?;
+    let before = take(&ours, "ours").await;
+    let record = "NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text";
+    let acquired = format!(
+        "7::bigint, '000000000000007', NULL::bigint, false, {record}, NULL::bigint, 7::bigint"
+    );
+    let extended = format!("7::bigint, NULL::bigint, {record}, NULL::bigint, 7::bigint");
+    let released = format!("true, {record}, 7::bigint");
+    for round in 0..3_u64 {
+        let key = format!("k{round}");
+        let held = take(&direct, &key).await;
+        leave_an_answer_behind(&pooler, &acquired, before.lock_id).await?;
+        match ours.acquire(request(&key, MINUTE)).await {
+            Ok(AcquireResult::Locked(_)) => {}
+            Ok(AcquireResult::Acquired(second)) => bail!("held by {held:?} and {second:?}"),
+            Err(error) => ensure!(error.is_outcome_unknown(), "{error:?}"),
+        }
+        leave_an_answer_behind(&pooler, &extended, before.lock_id).await?;
+        match ours.extend(ExtendRequest::new(held.lock_id, MINUTE)?).await {
+            Ok(ExtendResult::Extended { expires_at }) => ensure!(expires_at.as_millis() != 7),
+            Ok(result) => bail!("{result:?}"),
+            Err(error) => ensure!(error.is_outcome_unknown(), "{error:?}"),
+        }
+        leave_an_answer_behind(&pooler, &released, before.lock_id).await?;
+        match ours.release(ReleaseRequest::new(held.lock_id)).await {
+            Ok(ReleaseResult::Released) => ensure!(!is_locked(&direct, &key).await?),
+            Ok(result) => bail!("{result:?}"),
+            Err(error) => ensure!(error.is_outcome_unknown(), "{error:?}"),
+        }
+    }
+    Ok(())
+}
+
+async fn is_locked(backend: &PostgresBackend, key: &str) -> Result<bool> {
+    Ok(backend.is_locked(IsLockedRequest::new(key)?).await?)
+}
+
+/// A client sends two requests at once and is gone when the first one is answered. The answer to the second one
+/// has these columns, and this lock id behind them.
+async fn leave_an_answer_behind(pooler: &PgBouncer, columns: &str, lock_id: LockId) -> Result<()> {
+    let (client, connection) = tokio_postgres::connect(&pooler.url(), NoTls).await?;
+    let connection = tokio::spawn(connection);
+    let answer = format!("SELECT {columns}, '{}' FROM pg_sleep(0.3)", lock_id.expose());
+    let second = client.query_typed(&answer, &[]);
+    tokio::pin!(second);
+    // Both are sent; the first is answered.
+    tokio::select! {
+        biased;
+        first = client.query_typed("SELECT 1", &[]) => drop(first?),
+        _ = &mut second => bail!("it was not late"),
+    }
+    connection.abort();
+    let _ = connection.await;
     Ok(())
 }
 

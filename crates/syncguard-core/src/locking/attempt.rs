@@ -84,7 +84,10 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     /// One attempt, unless others of this process are before it.
-    pub(super) async fn now_or_never(&self, waiting: &mut Waiting<'_>) -> Result<Tried<B>, LockError> {
+    pub(super) async fn now_or_never(
+        &self,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
         if self.lines().has_waiters(self.key, now) {
             return Ok(Tried::Locked(Contention::unknown()));
@@ -94,7 +97,10 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     /// One attempt within the time limit.
-    pub(super) async fn without_waiting(&self, waiting: &mut Waiting<'_>) -> Result<LockGuard<B>, LockError> {
+    pub(super) async fn without_waiting(
+        &self,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<LockGuard<B>, LockError> {
         let options = &self.policy.acquisition;
         let mut answers = Answers::default();
         let tried = rt::within(options.timeout, self.now_or_never(waiting));

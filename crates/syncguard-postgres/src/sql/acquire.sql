@@ -1,19 +1,19 @@
--- $1 storage key, $2 fence key, $3 user key, $4 lock id, $5 TTL in milliseconds, $6 deadline in
+-- $1 lock id, $2 storage key, $3 fence key, $4 user key, $5 TTL in milliseconds, $6 deadline in
 -- milliseconds: a statement that comes to writing any later was given up by its sender
 WITH
 -- What the snapshot shows. If that lock is live, nothing below is carried out: a contended acquire
 -- takes no lock, waits for nothing and writes nothing.
 stored AS MATERIALIZED (
-  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.key {=} $1
+  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.key {=} $2
 ),
 counter AS MATERIALIZED (
-  SELECT fence FROM {fences} WHERE fence_key {=} $2
+  SELECT fence FROM {fences} WHERE fence_key {=} $3
 ),
 {settings},
 -- The same advisory lock that the TypeScript library takes: whoever writes this key is alone until
 -- its commit. What is read above may be outdated once we have it, so everything below checks again.
 turn AS MATERIALIZED (
-  SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext($1)) FROM settings
+  SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext($2)) FROM settings
   WHERE NOT EXISTS (SELECT FROM stored AS l
       WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) OR NOT {intact})
     AND NOT EXISTS (SELECT FROM counter WHERE fence {<} 0 OR fence {>} {highest_counter})
@@ -22,7 +22,7 @@ turn AS MATERIALIZED (
 -- way may have revived it, a clean-up may have deleted it.
 expired AS MATERIALIZED (
   SELECT l.key FROM {locks} AS l, turn
-  WHERE l.key {=} $1 AND l.expires_at_ms {<=} ({now} {-} {tolerance}) AND {intact}
+  WHERE l.key {=} $2 AND l.expires_at_ms {<=} ({now} {-} {tolerance}) AND {intact}
   FOR NO KEY UPDATE OF l
 ),
 -- Only a transaction that called `check_fence` can still hold on to it, for as long as it likes: the
@@ -40,14 +40,14 @@ time AS MATERIALIZED (
 -- meanwhile, and nothing is written.
 numbered AS (
   INSERT INTO {fences} AS c (fence_key, fence, key_debug)
-  SELECT $2, 1, $3 FROM time WHERE now_ms {<=} $6
+  SELECT $3, 1, $4 FROM time WHERE now_ms {<=} $6
   ON CONFLICT (fence_key) DO UPDATE SET fence = c.fence {+} 1
     WHERE c.fence {=} coalesce((SELECT counter.fence FROM counter), 0)
   RETURNING c.fence
 ),
 taken AS (
   INSERT INTO {locks} AS l (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key)
-  SELECT $1, $4, time.now_ms {+} $5, time.now_ms, pg_catalog.lpad(numbered.fence::pg_catalog.text, 15, '0'), $3
+  SELECT $2, $1, time.now_ms {+} $5, time.now_ms, pg_catalog.lpad(numbered.fence::pg_catalog.text, 15, '0'), $4
   FROM numbered, time
   ON CONFLICT (key) DO UPDATE SET
     lock_id = excluded.lock_id,
@@ -67,7 +67,8 @@ SELECT
     THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,
   {record},
   l.now_ms,
-  (SELECT time.now_ms FROM time) AS judged_at_ms
+  (SELECT time.now_ms FROM time) AS judged_at_ms,
+  $1 AS asked
 FROM (VALUES (1)) AS one
 LEFT JOIN taken ON true
 LEFT JOIN stored AS l ON true

@@ -29,10 +29,10 @@ extended AS (
   RETURNING l.expires_at_ms, clock.now_ms
 )
 SELECT l.expires_at_ms AS extended_expires_at_ms, NULL::bigint AS held_expires_at_ms, {no_record},
-  NULL::bigint, l.now_ms AS judged_at_ms
+  NULL::bigint, l.now_ms AS judged_at_ms, $1 AS asked
 FROM extended AS l
 UNION ALL
 SELECT NULL, CASE WHEN held.expires_at_ms {>} (clock.now_ms {-} {tolerance}) THEN held.expires_at_ms END,
-  {record}, coalesce(clock.now_ms, l.now_ms), clock.now_ms
+  {record}, coalesce(clock.now_ms, l.now_ms), clock.now_ms, $1
 FROM stored AS l LEFT JOIN (held CROSS JOIN clock) ON true
 WHERE NOT EXISTS (SELECT FROM extended)

@@ -10,4 +10,5 @@ released AS (
   WHERE l.lock_id {=} $1 AND l.expires_at_ms {>} ({now} {-} {tolerance}) AND {intact}
   RETURNING {signal} AS is_told
 )
-SELECT turn.alone, EXISTS (SELECT FROM released) AS released, {now} AS answered_ms FROM turn
+SELECT turn.alone, EXISTS (SELECT FROM released) AS released, {now} AS answered_ms, $1 AS asked
+FROM turn

@@ -38,20 +38,19 @@ impl PgBouncer {
     ///
     /// When PgBouncer is missing or does not start; with the end of its log.
     pub fn start(postgres: &PostgresServer, mode: PoolMode) -> Result<Self> {
-        Self::start_with(postgres, mode, DEFAULT_LOGIN_RETRY)
+        Self::start_with(postgres, mode, &[])
     }
 
-    /// A pooler that tries again after so many seconds when it could not log in to its server
-    /// (`server_login_retry`), instead of PgBouncer's 15.
+    /// Starts a pooler with further lines in its configuration, such as `server_login_retry = 1`.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
-    pub fn start_with(postgres: &PostgresServer, mode: PoolMode, retry: u16) -> Result<Self> {
+    pub fn start_with(postgres: &PostgresServer, mode: PoolMode, config: &[&str]) -> Result<Self> {
         let mut pooler =
             Self { process: None, port: ports::free()?, folder: scratch::folder("pgbouncer")? };
         hand_over(pooler.folder.path())?;
-        pooler.configure(postgres, mode, retry)?;
+        pooler.configure(postgres, mode, config)?;
         pooler.launch()?;
         Ok(pooler)
     }
@@ -108,10 +107,11 @@ impl PgBouncer {
         super::psql(self.port, "pgbouncer", command)
     }
 
-    fn configure(&self, postgres: &PostgresServer, mode: PoolMode, retry: u16) -> Result<()> {
+    fn configure(&self, postgres: &PostgresServer, mode: PoolMode, config: &[&str]) -> Result<()> {
         let folder = self.folder.path();
         let users = folder.join("users.txt");
         private_file(&users, &format!("\"{USER}\" \"{}\"\n", PostgresServer::PASSWORD))?;
+        let more = config.join("\n");
         let config = format!(
             "[databases]\n\
              * = host=127.0.0.1 port={server}\n\
@@ -124,7 +124,7 @@ impl PgBouncer {
              auth_file = {users}\n\
              admin_users = {USER}\n\
              ignore_startup_parameters = extra_float_digits\n\
-             server_login_retry = {retry}\n",
+             {more}\n",
             server = postgres.port(),
             port = self.port,
             mode = match mode {
@@ -157,7 +157,5 @@ const PGBOUNCER: Program = Program {
     otherwise: "install PgBouncer, so that pgbouncer is on PATH",
 };
 
-/// Seconds.
-const DEFAULT_LOGIN_RETRY: u16 = 15;
 const NOT_RUNNING: &str = "this PgBouncer is not running";
 const TIMEOUT: Duration = Duration::from_secs(30);
