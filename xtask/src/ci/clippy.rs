@@ -1,5 +1,5 @@
 //! Lints for the whole workspace with all features, and for each published package with fewer: in the workspace
-//! those hide behind what others turn on. With all features of its own, `ci package` checks each of them.
+//! those hide behind what others turn on.
 
 use std::collections::BTreeSet;
 
