@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::strategy::{Union, ValueTree as _};
 use proptest::test_runner::TestRunner;
+use syncguard::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    TIME_TOLERANCE,
+};
 use syncguard::{
-    AcquireRequest, AcquireResult, DynBackend, ErrorCode, ExtendRequest, ExtendResult, Fence,
-    IsLockedRequest, LockBackend, LockError, LockId, LookupRequest, NotHeld, ReleaseRequest,
-    ReleaseResult, TIME_TOLERANCE,
+    DynBackend, ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockId, NotHeld,
+    ReleaseResult,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;

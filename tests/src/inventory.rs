@@ -4,10 +4,9 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard::{
-    AcquireRequest, CancellationToken, ListRequest, LockBackend, LockInventory, LockPages,
-    ReleaseRequest,
-};
+use syncguard::contract::{AcquireRequest, ReleaseRequest};
+use syncguard::inventory::{ListRequest, LockInventory, LockPages};
+use syncguard::{CancellationToken, LockBackend};
 
 /// Locks that are held all the time: `key(prefix, 0)` to `key(prefix, count - 1)`.
 #[must_use]

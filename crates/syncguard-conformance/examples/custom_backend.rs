@@ -1,9 +1,10 @@
 //! A backend of your own: here one that counts contention over any other. The suite proves it.
-#![allow(clippy::print_stdout, clippy::wildcard_imports, reason = "an example")]
+#![allow(clippy::print_stdout, reason = "an example")]
 use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering};
 
 use syncguard_conformance::{Harness, Suite};
-use syncguard_core::*;
+use syncguard_core::contract::{AcquireRequest, AcquireResult};
+use syncguard_core::{Fence, Key, LockBackend, LockError, forward};
 use syncguard_memory::MemoryBackend;
 
 #[derive(Clone, Default)]

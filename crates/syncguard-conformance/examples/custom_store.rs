@@ -13,7 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use syncguard_conformance::{Harness, Suite};
 use syncguard_core::authoring::cancel;
-use syncguard_core::*;
+use syncguard_core::contract::*;
+use syncguard_core::{
+    CancellationToken, Contention, ExtendResult, Fence, Key, LockBackend, LockError, LockInfo,
+    NotHeld, ReleaseResult, Timestamp, Ttl,
+};
 
 /// The fence counters, which are never removed, and the locks.
 type Store = (HashMap<Key, Fence>, Vec<LockInfoDebug>);

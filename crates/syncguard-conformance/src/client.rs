@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, FenceToken, HashId, IsLockedRequest,
+    LookupRequest, ReleaseRequest,
+};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Contention, ExtendRequest, ExtendResult, Fence, FenceToken,
-    HashId, IsLockedRequest, Key, LockBackend, LockId, LockInfo, LookupRequest, NotHeld,
-    ReleaseRequest, ReleaseResult, Timestamp,
+    Contention, ExtendResult, Fence, Key, LockBackend, LockId, LockInfo, NotHeld, ReleaseResult,
+    Timestamp,
 };
 
 use crate::outcome::Unexpected;

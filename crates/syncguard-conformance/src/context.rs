@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use syncguard_core::{Fence, FenceToken, Key, LockBackend, LockId, TIME_TOLERANCE};
+use syncguard_core::contract::{FenceToken, TIME_TOLERANCE};
+use syncguard_core::{Fence, Key, LockBackend, LockId};
 use tokio::time::Instant;
 
 use crate::client::Client;

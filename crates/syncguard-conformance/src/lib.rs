@@ -97,7 +97,7 @@
 //! - On paused time, a backend that is busy without ever waiting keeps time from passing: it hangs
 //!   instead of failing.
 //! - What is logged is seen by a subscriber that the suite installs, see [`LogWatch`].
-//! - A backend that does not fence ([`NoFence`](syncguard_core::NoFence)) runs the same suite; the
+//! - A backend that does not fence ([`NoFence`](syncguard_core::contract::NoFence)) runs the same suite; the
 //!   cases about fences then [do not apply](Verdict::NotApplicable).
 //! - The cases about requests that arrive late need a way to hold requests back, see [`LateLine`].
 //!   Without one they do not apply, and say so: a [`Suite`] in its report, a generated test in what it

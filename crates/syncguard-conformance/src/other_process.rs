@@ -1,6 +1,7 @@
 //! A backend as another process has it.
 
-use syncguard_core::{ClientState, LockBackend, forward};
+use syncguard_core::contract::ClientState;
+use syncguard_core::{LockBackend, forward};
 
 /// A backend whose callers stand in lines of their own, so that they meet those of other handles in the
 /// store alone.

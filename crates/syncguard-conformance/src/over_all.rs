@@ -1,9 +1,10 @@
 //! Looking over all locks, as the cases say it.
 
-use syncguard_core::{
-    CounterPages, CounterRequest, DynBackend, Fence, FenceToken, Key, ListRequest, LockBackend,
-    LockInfo, LockInventory, LockPages, RaiseRequest,
+use syncguard_core::contract::FenceToken;
+use syncguard_core::inventory::{
+    CounterPages, CounterRequest, ListRequest, LockInventory, LockPages, RaiseRequest,
 };
+use syncguard_core::{DynBackend, Fence, Key, LockBackend, LockInfo};
 
 use crate::client::Client;
 use crate::outcome::{Stop, Unexpected};

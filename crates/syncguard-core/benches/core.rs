@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
+use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
+use syncguard_core::contract::{AcquireRequest, ReleaseRequest};
 use syncguard_core::{
-    AcquireRequest, AutoExtend, DynBackend, Key, LockBackend, LockConfig, LockId, ReleaseRequest,
-    Ttl, hash_key, lock, try_acquire,
+    AutoExtend, DynBackend, Key, LockBackend, LockConfig, LockId, Ttl, lock, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::runtime::Runtime;

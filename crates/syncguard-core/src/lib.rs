@@ -35,32 +35,26 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod authoring;
-mod contract;
+pub mod contract;
+pub mod diagnostics;
+pub mod inventory;
 mod locking;
+pub mod observe;
 mod rt;
 mod value;
 
 pub use tokio_util::sync::CancellationToken;
 
-pub use self::contract::{
-    AcquireRequest, AcquireResult, Acquired, AcquisitionEnd, AcquisitionObserved,
-    BackendCapabilities, Began, CleanUp, ClientState, Contention, CounterPage, CounterPages,
-    CounterRequest, Cursor, DynBackend, ErrorCode, ExtendRequest, ExtendResult, FenceCounter,
-    HoldObserved, Inventory, IsLockedRequest, KeySignal, KeyWatch, ListRequest, LockBackend,
-    LockError, LockInfo, LockInfoDebug, LockInventory, LockObserver, LockPage, LockPages, LookupBy,
-    LookupRequest, NotHeld, Observation, RaiseRequest, ReleaseErrorContext, ReleaseErrorHandler,
-    ReleaseRequest, ReleaseResult, ReleaseSource, SignalStatus, TIME_TOLERANCE, TimeAuthority,
-    WatchRequest, is_live,
-};
+pub use self::contract::backend::LockBackend;
+pub use self::contract::dyn_backend::DynBackend;
+pub use self::contract::error::{ErrorCode, LockError};
+pub use self::contract::info::LockInfo;
+pub use self::contract::response::{Contention, ExtendResult, NotHeld, ReleaseResult};
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,
-    LossReason, TryAcquired, acquire, get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, lock,
-    lock_flat, lock_send, owns, try_acquire,
+    LossReason, TryAcquired, acquire, lock, lock_flat, lock_send, try_acquire,
 };
-pub use self::value::{
-    Fence, FenceToken, HashId, Key, KeyPrefix, LockId, NoFence, Timestamp, Ttl, hash_key,
-    hash_key_triple32,
-};
+pub use self::value::{Fence, Key, LockId, Timestamp, Ttl};
 
 // So that what people see first compiles.
 #[cfg(doctest)]

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use common::{Line, Trouble, is_locked, ms};
 use syncguard_core::authoring::cancel;
+use syncguard_core::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard_core::{
-    AcquireRequest, AutoExtend, CancellationToken, ErrorCode, ExtendRequest, LockBackend,
-    LockConfig, ReleaseRequest, acquire, lock,
+    AutoExtend, CancellationToken, ErrorCode, LockBackend, LockConfig, acquire, lock,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -121,7 +121,7 @@ async fn a_release_or_an_extend_that_was_sent_takes_effect() {
     let extend = line.extend(ExtendRequest::new(lock.lock_id, LONG * 2).unwrap());
     assert!(timeout(ms(5), extend).await.is_err());
     sleep(ms(100)).await;
-    let info = syncguard_core::get_by_id(&line, lock.lock_id).await.unwrap().unwrap();
+    let info = syncguard_core::diagnostics::get_by_id(&line, lock.lock_id).await.unwrap().unwrap();
     assert!(info.expires_at > lock.expires_at);
 
     let token = CancellationToken::new();

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Heard, Line, Trouble, is_locked, ms, settle};
+use syncguard_core::contract::{ClientState, ReleaseRequest, ReleaseSource};
 use syncguard_core::{
-    AutoExtend, ClientState, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason, NotHeld,
-    ReleaseRequest, ReleaseResult, ReleaseSource, acquire, try_acquire,
+    AutoExtend, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason, NotHeld,
+    ReleaseResult, acquire, try_acquire,
 };
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance, sleep};
@@ -106,7 +107,7 @@ async fn errors_of_dropped_guards_reach_the_handler_of_the_lock_or_else_of_the_b
 async fn a_handler_that_panics_hurts_nobody() {
     let line = Line::new();
     line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::Internal);
-    let handler = syncguard_core::ReleaseErrorHandler::new(|_, _| panic!("handler"));
+    let handler = syncguard_core::contract::ReleaseErrorHandler::new(|_, _| panic!("handler"));
     drop(acquire(&line, LockConfig::new(KEY).with_on_release_error(handler)).await.unwrap());
     settle().await;
 }

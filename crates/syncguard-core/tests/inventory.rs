@@ -3,10 +3,8 @@
 mod common;
 
 use common::Line;
-use syncguard_core::{
-    CounterRequest, Cursor, DynBackend, ErrorCode, Fence, ListRequest, LockBackend, LockError,
-    LockInventory, RaiseRequest, try_acquire,
-};
+use syncguard_core::inventory::{CounterRequest, Cursor, ListRequest, LockInventory, RaiseRequest};
+use syncguard_core::{DynBackend, ErrorCode, Fence, LockBackend, LockError, try_acquire};
 use syncguard_memory::MemoryBackend;
 
 fn fence(number: u64) -> Fence {

@@ -10,10 +10,13 @@ use std::time::Duration;
 
 use common::{Heard, Line, Trouble, is_locked, ms, settle};
 use syncguard_core::authoring::cancel;
+use syncguard_core::contract::{
+    ClientState, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
+use syncguard_core::diagnostics::get_by_id;
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, ClientState, ErrorCode, ExtendRequest, ExtendResult,
-    IsLockedRequest, LockBackend, LockConfig, LookupRequest, LossReason, NotHeld, ReleaseRequest,
-    acquire, get_by_id, lock, try_acquire,
+    AcquisitionOptions, AutoExtend, ErrorCode, ExtendResult, LockBackend, LockConfig, LossReason,
+    NotHeld, acquire, lock, try_acquire,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{advance, sleep, timeout};

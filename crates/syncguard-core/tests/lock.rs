@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Heard, Line, Trouble, is_locked, ms, settle};
+use syncguard_core::contract::{AcquireRequest, ReleaseSource};
 use syncguard_core::{
-    AcquireRequest, AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend,
-    ErrorCode, Held, Jitter, LockBackend, LockConfig, LockError, Locker, ReleaseSource, acquire,
-    lock, lock_send, try_acquire,
+    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Held,
+    Jitter, LockBackend, LockConfig, LockError, Locker, acquire, lock, lock_send, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::{Instant, sleep};

@@ -9,9 +9,10 @@ use std::task::{Context, Waker};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use syncguard_core::authoring::StorageLimits;
+use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::make_storage_key;
 use syncguard_core::{
-    AutoExtend, Key, LockBackend, LockConfig, LockGuard, Locker, acquire, hash_key, try_acquire,
+    AutoExtend, Key, LockBackend, LockConfig, LockGuard, Locker, acquire, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 
@@ -93,7 +94,8 @@ async fn bytes_of_stored_locks() -> usize {
     let region = Region::new(ALLOCATOR);
     for n in 0..GUARDS {
         let request =
-            syncguard_core::AcquireRequest::new(key(n), syncguard_core::Ttl::DEFAULT).unwrap();
+            syncguard_core::contract::AcquireRequest::new(key(n), syncguard_core::Ttl::DEFAULT)
+                .unwrap();
         assert!(backend.acquire(request).await.unwrap().is_acquired());
     }
     live_bytes(&region) / GUARDS

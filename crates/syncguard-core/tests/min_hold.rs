@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{Line, Trouble, is_locked, ms, settle};
+use syncguard_core::contract::TIME_TOLERANCE;
+use syncguard_core::diagnostics::get_by_key;
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult,
-    TIME_TOLERANCE, acquire, get_by_key, lock, try_acquire,
+    AcquisitionOptions, AutoExtend, ErrorCode, LockConfig, LossReason, ReleaseResult, acquire,
+    lock, try_acquire,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 

@@ -4,10 +4,9 @@ use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquisitionEnd, ClientState, Fence, LockBackend, LockObserver, LossReason, Observation,
-    acquire, forward, lock, try_acquire,
-};
+use syncguard_core::contract::ClientState;
+use syncguard_core::observe::{AcquisitionEnd, LockObserver, Observation};
+use syncguard_core::{Fence, LockBackend, LossReason, acquire, forward, lock, try_acquire};
 use syncguard_memory::MemoryBackend;
 
 #[tokio::test(start_paused = true)]

@@ -3,12 +3,15 @@
 use std::error::Error;
 use std::fmt;
 
-use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, CounterPage, CounterRequest, Cursor, ErrorCode,
-    ExtendRequest, Fence, FenceCounter, FenceToken as _, HashId, IsLockedRequest, Key, ListRequest,
-    LockConfig, LockError, LockId, LockInfo, LockPage, LookupRequest, NoFence, RaiseRequest,
-    ReleaseRequest, Timestamp, hash_key,
+use syncguard_core::authoring::hash_key;
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, Acquired, ExtendRequest, FenceToken as _, HashId,
+    IsLockedRequest, LookupRequest, NoFence, ReleaseRequest,
 };
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockPage, RaiseRequest,
+};
+use syncguard_core::{ErrorCode, Fence, Key, LockConfig, LockError, LockId, LockInfo, Timestamp};
 
 const KEY: &str = "customer:4711:iban";
 const LOCK_ID: &str = "c2VjcmV0LWxvY2staWQtMQ";

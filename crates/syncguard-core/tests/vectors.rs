@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use syncguard_core::authoring::{StorageLimits, make_fence_key, make_storage_key};
-use syncguard_core::{Fence, Key, hash_key, hash_key_triple32};
+use syncguard_core::authoring::{hash_key, hash_key_triple32};
+use syncguard_core::{Fence, Key};
 
 fn vectors(section: &str) -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("fixtures/keys.json")).unwrap();

@@ -8,10 +8,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use common::{Line, is_locked, ms, settle};
+use syncguard_core::contract::{AcquireRequest, ReleaseRequest};
 use syncguard_core::{
-    AcquireRequest, AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend,
-    ErrorCode, Jitter, LockBackend, LockConfig, LockGuard, ReleaseRequest, acquire, lock,
-    try_acquire,
+    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Jitter,
+    LockBackend, LockConfig, LockGuard, acquire, lock, try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::task::JoinHandle;

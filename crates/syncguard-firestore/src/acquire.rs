@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::lock_id_in_use;
-use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, Contention, Fence, LockError, Timestamp,
-};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
+use syncguard_core::{Contention, Fence, LockError, Timestamp};
 
 use crate::cache::Known;
 use crate::document::{Counter, Record, last_fence, put};

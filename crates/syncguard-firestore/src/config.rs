@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
-use syncguard_core::{ClientState, LockError, ReleaseErrorHandler};
+use syncguard_core::contract::{ClientState, ReleaseErrorHandler};
 
 use crate::clock::Clock;
 use crate::names::{DEFAULT_DATABASE, Layout};

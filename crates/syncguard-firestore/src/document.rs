@@ -8,7 +8,9 @@ use gcloud_sdk::google::firestore::v1::write::Operation;
 use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Value, Write};
 use gcloud_sdk::prost_types;
 use syncguard_core::authoring::corrupt_record;
-use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp, hash_key, is_live};
+use syncguard_core::authoring::hash_key;
+use syncguard_core::contract::is_live;
+use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
 use crate::names::storage_key_of;
 

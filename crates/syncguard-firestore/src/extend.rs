@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp, Ttl};
+use syncguard_core::contract::ExtendRequest;
+use syncguard_core::{ExtendResult, LockError, Timestamp, Ttl};
 
 use crate::by_lock_id;
 use crate::cache::Known;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
-use syncguard_core::{ClientState, LockError, LockId, Timestamp, is_live};
+use syncguard_core::contract::{ClientState, is_live};
+use syncguard_core::{LockError, LockId, Timestamp};
 
 use crate::cache::{Cache, Known};
 use crate::client::Client;

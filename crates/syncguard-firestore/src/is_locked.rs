@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use syncguard_core::LockError;
 use syncguard_core::authoring::is_clearable;
-use syncguard_core::{IsLockedRequest, LockError};
+use syncguard_core::contract::IsLockedRequest;
 
 use crate::document::{Record, delete};
 use crate::error::Fault;

@@ -179,9 +179,9 @@ mod extend;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inner;
-mod inventory;
 mod is_locked;
 mod listen;
+mod listing;
 mod lookup;
 mod names;
 mod query;

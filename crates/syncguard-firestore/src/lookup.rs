@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{Key, LockError, LockId, LockInfo, LookupBy, LookupRequest};
+use syncguard_core::contract::{LookupBy, LookupRequest};
+use syncguard_core::{Key, LockError, LockId, LockInfo};
 
 use crate::by_lock_id;
 use crate::document::Record;

@@ -7,7 +7,8 @@ use gcloud_sdk::google::firestore::v1::structured_query::filter::FilterType;
 use gcloud_sdk::google::firestore::v1::structured_query::{
     CollectionSelector, CompositeFilter, Direction, FieldFilter, FieldReference, Filter, Order,
 };
-use syncguard_core::{ListRequest, LockId};
+use syncguard_core::LockId;
+use syncguard_core::inventory::ListRequest;
 
 use crate::document::{LOCK_ID, string};
 

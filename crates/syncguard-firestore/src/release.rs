@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{LockError, ReleaseRequest, ReleaseResult};
+use syncguard_core::contract::ReleaseRequest;
+use syncguard_core::{LockError, ReleaseResult};
 
 use crate::by_lock_id;
 use crate::document::delete;

@@ -6,9 +6,8 @@
 
 use std::time::Duration;
 
-use syncguard_memory::{
-    AcquireRequest, AcquireResult, LockBackend, LockError, MemoryBackend, ReleaseRequest, lock,
-};
+use syncguard_memory::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard_memory::{LockBackend, LockError, MemoryBackend, lock};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), LockError> {

@@ -5,10 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
+    WatchRequest,
+};
+use syncguard_core::inventory::Inventory;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, Inventory, IsLockedRequest, Key, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
-    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, WatchRequest,
+    ExtendResult, Fence, Key, LockBackend, LockError, LockInfo, ReleaseResult, Timestamp,
 };
 
 use crate::clock::Clock;

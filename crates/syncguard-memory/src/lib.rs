@@ -54,7 +54,7 @@
 
 mod backend;
 mod clock;
-mod inventory;
+mod listing;
 mod store;
 
 pub use syncguard_core::*;

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
+use syncguard_core::contract::{AcquireResult, Acquired, KeySignal, KeyWatch, is_live};
 use syncguard_core::{
-    AcquireResult, Acquired, Contention, ExtendResult, Fence, Key, KeySignal, KeyWatch, LockError,
-    LockId, LockInfo, NotHeld, ReleaseResult, Timestamp, Ttl, is_live,
+    Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
+    Timestamp, Ttl,
 };
 
 #[derive(Debug, Default)]

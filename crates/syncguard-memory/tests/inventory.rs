@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use syncguard_memory::{
-    AcquireRequest, ListRequest, LockBackend as _, LockPages, MemoryBackend, ReleaseRequest,
-};
+use syncguard_memory::contract::{AcquireRequest, ReleaseRequest};
+use syncguard_memory::inventory::{ListRequest, LockPages};
+use syncguard_memory::{LockBackend as _, MemoryBackend};
 
 #[tokio::test]
 async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() {

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use syncguard_memory::{
-    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend,
-    LockId, LookupRequest, MemoryBackend, NotHeld, ReleaseRequest, ReleaseResult,
+use syncguard_memory::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_memory::{ExtendResult, LockBackend, LockId, MemoryBackend, NotHeld, ReleaseResult};
 
 const KEYS: usize = 3;
 const IDS: usize = 8;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
-use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Contention, Fence, LockError};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
+use syncguard_core::{Contention, Fence, LockError};
 
 use crate::error::in_doubt;
 use crate::inner::Inner;

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use deadpool_postgres::Pool;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::cancel::{Settle, Settled, Unsettled};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
+};
+use syncguard_core::inventory::Inventory;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockId, LockInfo,
-    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
+    ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
 };
 use tokio::sync::OnceCell;
 use tokio_postgres::Transaction;

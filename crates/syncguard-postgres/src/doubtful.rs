@@ -57,7 +57,8 @@ impl Doubtful {
 
 #[cfg(test)]
 mod tests {
-    use syncguard_core::{AcquireRequest, Timestamp};
+    use syncguard_core::Timestamp;
+    use syncguard_core::contract::AcquireRequest;
 
     use super::*;
 

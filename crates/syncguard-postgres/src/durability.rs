@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{LockError, SignalStatus};
+use syncguard_core::contract::SignalStatus;
 use tokio_postgres::types::Type;
 
 use crate::inner::Inner;

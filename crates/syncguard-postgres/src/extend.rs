@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{ExtendRequest, ExtendResult, LockError, Timestamp};
+use syncguard_core::contract::ExtendRequest;
+use syncguard_core::{ExtendResult, LockError, Timestamp};
 use tokio_postgres::Row;
 
 use crate::inner::Inner;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{IsLockedRequest, Key, LockError};
+use syncguard_core::contract::IsLockedRequest;
+use syncguard_core::{Key, LockError};
 use tokio::runtime::Handle;
 
 use crate::inner::Inner;

@@ -174,8 +174,8 @@ mod extend;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inner;
-mod inventory;
 mod is_locked;
+mod listing;
 mod lookup;
 mod names;
 mod pool;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{Key, LockError, LockId, LockInfo, LookupBy, LookupRequest};
+use syncguard_core::contract::{LookupBy, LookupRequest};
+use syncguard_core::{Key, LockError, LockId, LockInfo};
 
 use crate::inner::Inner;
 use crate::names;

@@ -1,7 +1,8 @@
 //! The names of the tables, and of the records in them.
 
+use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
-use syncguard_core::{Key, LockError, hash_key};
+use syncguard_core::{Key, LockError};
 
 /// Well under what a B-tree index entry holds. TypeScript: `BACKEND_LIMITS.POSTGRES`.
 const LIMITS: StorageLimits = StorageLimits::new(1700, 0);

@@ -2,10 +2,10 @@
 
 use std::error::Error;
 
+use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::{corrupt_record, is_clearable};
-use syncguard_core::{
-    Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, hash_key, is_live,
-};
+use syncguard_core::contract::is_live;
+use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{LockError, NotHeld, ReleaseRequest, ReleaseResult};
+use syncguard_core::contract::ReleaseRequest;
+use syncguard_core::{LockError, NotHeld, ReleaseResult};
 use tokio_postgres::Row;
 
 use crate::inner::Inner;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
-use syncguard_core::{ClientState, LockError};
+use syncguard_core::contract::ClientState;
 
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;

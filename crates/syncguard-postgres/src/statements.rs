@@ -1,7 +1,8 @@
 //! The SQL, with the table names and the house's constants filled in.
 
+use syncguard_core::Fence;
 use syncguard_core::authoring::CLEAN_UP_GUARD;
-use syncguard_core::{Fence, TIME_TOLERANCE};
+use syncguard_core::contract::TIME_TOLERANCE;
 use tokio_postgres::types::Type;
 
 use crate::record;

@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Line, is_locked, ms};
-use syncguard_core::{
-    CancellationToken, DynBackend, ErrorCode, LockBackend, ReleaseRequest, TIME_TOLERANCE,
-    get_by_key_raw,
-};
+use syncguard_core::contract::{ReleaseRequest, TIME_TOLERANCE};
+use syncguard_core::diagnostics::get_by_key_raw;
+use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend};
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Election, ElectionHandle, TermEnd};
 use tokio::task::JoinHandle;

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use common::{Line, is_locked, ms};
 use proptest::prelude::*;
+use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{
-    AcquisitionOptions, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason, ReleaseRequest,
-    ReleaseResult, try_acquire,
+    AcquisitionOptions, DynBackend, ErrorCode, LockBackend, LockConfig, LossReason, ReleaseResult,
+    try_acquire,
 };
 use syncguard_recipes::lock_all;
 use tokio::time::{Instant, sleep, timeout};

@@ -9,9 +9,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use common::{Line, is_locked, ms};
-use syncguard_core::{
-    AcquisitionOptions, DynBackend, ErrorCode, ReleaseResult, TIME_TOLERANCE, try_acquire,
-};
+use syncguard_core::contract::TIME_TOLERANCE;
+use syncguard_core::{AcquisitionOptions, DynBackend, ErrorCode, ReleaseResult, try_acquire};
 use syncguard_memory::MemoryBackend;
 use syncguard_recipes::{Permit, Semaphore};
 use tokio::task::JoinSet;

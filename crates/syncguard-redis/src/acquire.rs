@@ -1,7 +1,8 @@
 //! Taking a lock.
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{AcquireRequest, AcquireResult, LockError, TIME_TOLERANCE, Timestamp, Ttl};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, TIME_TOLERANCE};
+use syncguard_core::{LockError, Timestamp, Ttl};
 
 use crate::driver::Call;
 use crate::inner::{Answer, Inner};

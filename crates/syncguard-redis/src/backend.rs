@@ -6,11 +6,13 @@ use std::sync::Arc;
 use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike;
 use syncguard_core::authoring::cancel;
-use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
-    LookupRequest, ReleaseRequest, ReleaseResult, SignalStatus, TimeAuthority, WatchRequest,
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, SignalStatus,
+    TimeAuthority, WatchRequest,
 };
+use syncguard_core::inventory::Inventory;
+use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 use crate::client::Connections;
 use crate::config::RedisOptions;

@@ -6,7 +6,8 @@ use std::fmt;
 use fred::types::Value;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use syncguard_core::{ErrorCode, LockError, SignalStatus};
+use syncguard_core::contract::SignalStatus;
+use syncguard_core::{ErrorCode, LockError};
 
 use crate::client::Connections;
 use crate::config::WaitReplicas;

@@ -1,6 +1,7 @@
 //! Letting a lock live longer.
 
-use syncguard_core::{ExtendRequest, ExtendResult, LockError, NotHeld, Timestamp};
+use syncguard_core::contract::ExtendRequest;
+use syncguard_core::{ExtendResult, LockError, NotHeld, Timestamp};
 
 use crate::acquire::lifetimes;
 use crate::driver::Call;

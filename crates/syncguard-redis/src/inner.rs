@@ -6,7 +6,8 @@ use fred::types::Value;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use syncguard_core::authoring::StoreClock;
-use syncguard_core::{ClientState, ErrorCode, LockError, Timestamp, Ttl};
+use syncguard_core::contract::ClientState;
+use syncguard_core::{ErrorCode, LockError, Timestamp, Ttl};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use sha2::{Digest, Sha256};
-use syncguard_core::{Key, KeyPrefix, LockError};
+use syncguard_core::inventory::KeyPrefix;
+use syncguard_core::{Key, LockError};
 
 use crate::listed::{Listed, What};
 use crate::names::Section;

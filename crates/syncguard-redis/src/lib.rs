@@ -246,10 +246,10 @@ mod extend;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inner;
-mod inventory;
 mod is_locked;
 mod layout;
 mod listed;
+mod listing;
 mod lookup;
 mod names;
 mod release;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
-use syncguard_core::{Key, KeyPrefix, LockError, LockId, LockInfo};
+use syncguard_core::inventory::KeyPrefix;
+use syncguard_core::{Key, LockError, LockId, LockInfo};
 
 use crate::driver::At;
 use crate::listed::{Listed, What};

@@ -1,6 +1,7 @@
 //! Giving a lock back.
 
-use syncguard_core::{LockError, LockId, NotHeld, ReleaseRequest, ReleaseResult, Timestamp};
+use syncguard_core::contract::ReleaseRequest;
+use syncguard_core::{LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
 use crate::driver::Call;
 use crate::everywhere::{self, Found};

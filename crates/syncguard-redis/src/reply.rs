@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use fred::types::Value;
 use syncguard_core::authoring::{corrupt_record, lock_id_in_use};
+use syncguard_core::contract::{AcquireResult, Acquired};
 use syncguard_core::{
-    AcquireResult, Acquired, Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo,
-    NotHeld, ReleaseResult, Timestamp,
+    Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
+    Timestamp,
 };
 
 const NOT_FOUND: i64 = 0;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fred::types::Value;
 use fred::types::config::Server;
-use syncguard_core::{Cursor, ErrorCode, KeyPrefix, ListRequest, LockError};
+use syncguard_core::inventory::{Cursor, KeyPrefix, ListRequest};
+use syncguard_core::{ErrorCode, LockError};
 
 use crate::driver::At;
 use crate::inner::Inner;

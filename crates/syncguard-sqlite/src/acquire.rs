@@ -1,7 +1,8 @@
 //! Taking a lock.
 
+use syncguard_core::Fence;
 use syncguard_core::authoring::lock_id_in_use;
-use syncguard_core::{AcquireRequest, AcquireResult, Fence};
+use syncguard_core::contract::{AcquireRequest, AcquireResult};
 
 use crate::clock::Moment;
 use crate::error::Failure;

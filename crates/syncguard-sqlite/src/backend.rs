@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
-use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupBy,
-    LookupRequest, ReleaseRequest, ReleaseResult, TimeAuthority, WatchRequest,
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
+    WatchRequest,
 };
+use syncguard_core::inventory::Inventory;
+use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 use crate::acquire::Acquire;
 use crate::config::SqliteOptions;

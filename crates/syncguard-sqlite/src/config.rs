@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::{ClientState, ReleaseErrorHandler};
+use syncguard_core::contract::{ClientState, ReleaseErrorHandler};
 
 /// Options of a [`SqliteBackend`](crate::SqliteBackend).
 ///

@@ -1,6 +1,7 @@
 //! Keeping a lock for longer.
 
-use syncguard_core::{ExtendRequest, ExtendResult};
+use syncguard_core::ExtendResult;
+use syncguard_core::contract::ExtendRequest;
 
 use crate::clock::Moment;
 use crate::error::Failure;

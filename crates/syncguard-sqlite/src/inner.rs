@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
     use crate::SqliteOptions;
-    use crate::inventory::ReadCounter;
+    use crate::listing::ReadCounter;
 
     #[tokio::test]
     async fn a_thread_that_is_gone_is_an_error_each_time() {

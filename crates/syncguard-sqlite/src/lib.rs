@@ -109,11 +109,11 @@ pub mod fuzzing;
 #[cfg(feature = "test-util")]
 mod gate;
 mod inner;
-mod inventory;
 mod is_locked;
 mod job;
 mod jobs;
 mod level;
+mod listing;
 mod lookup;
 mod mounted;
 mod open;

@@ -1,6 +1,7 @@
 //! The details of a lock.
 
-use syncguard_core::{LockInfo, LookupBy};
+use syncguard_core::LockInfo;
+use syncguard_core::contract::LookupBy;
 
 use crate::clock::Moment;
 use crate::error::Failure;

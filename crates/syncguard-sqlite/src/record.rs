@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rusqlite::Row;
 use syncguard_core::authoring::{corrupt_record, is_clearable};
+use syncguard_core::contract::{Acquired, is_live};
 use syncguard_core::{
-    Acquired, Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl, is_live,
+    Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl,
 };
 
 use crate::clock::{Moment, to_wall};

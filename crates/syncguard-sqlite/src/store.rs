@@ -1,10 +1,9 @@
 //! The two tables, row by row. Nothing here begins or ends a transaction.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
-use syncguard_core::{
-    CounterPage, Cursor, Fence, FenceCounter, Key, ListRequest, LockError, LockId, LockPage,
-    hash_key,
-};
+use syncguard_core::authoring::hash_key;
+use syncguard_core::inventory::{CounterPage, Cursor, FenceCounter, ListRequest, LockPage};
+use syncguard_core::{Fence, Key, LockError, LockId};
 
 use crate::clock::Moment;
 use crate::error::Failure;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use syncguard_core::{Key, KeySignal, KeyWatch};
+use syncguard_core::Key;
+use syncguard_core::contract::{KeySignal, KeyWatch};
 
 /// The keys that somebody waits for. Clones share them.
 #[derive(Clone, Default)]

@@ -7,9 +7,8 @@
 use std::hint::black_box;
 
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
-use syncguard_memory::{
-    AcquireRequest, Key, LockBackend, MemoryBackend, ReleaseRequest, Ttl, try_acquire,
-};
+use syncguard_memory::contract::{AcquireRequest, ReleaseRequest};
+use syncguard_memory::{Key, LockBackend, MemoryBackend, Ttl, try_acquire};
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tokio::runtime::Runtime;
 

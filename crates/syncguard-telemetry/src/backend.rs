@@ -3,11 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, LookupBy,
+    LookupRequest, ReleaseRequest,
+};
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, ListRequest, LockInventory, LockPage, RaiseRequest,
+};
+use syncguard_core::observe::LockObserver;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, ClientState, CounterPage, CounterRequest, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, ListRequest, LockBackend, LockError, LockInfo,
-    LockInventory, LockObserver, LockPage, LookupBy, LookupRequest, RaiseRequest, ReleaseRequest,
-    ReleaseResult, forward,
+    ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, forward,
 };
 
 use crate::event::{Operation, Outcome};

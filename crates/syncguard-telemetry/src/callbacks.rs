@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use syncguard_core::Key;
 use syncguard_core::authoring::contain;
-use syncguard_core::{Key, Observation};
+use syncguard_core::observe::Observation;
 
 use crate::LockEvent;
 use crate::now::Change;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::{ErrorCode, HashId, Key, LockId, LossReason, NotHeld};
+use syncguard_core::contract::HashId;
+use syncguard_core::{ErrorCode, Key, LockId, LossReason, NotHeld};
 
 /// Something that happened to a lock. TypeScript: `LockEvent`.
 ///
@@ -59,7 +60,7 @@ pub(crate) enum Outcome {
 
 impl LockEvent {
     /// The short name of the backend, as its
-    /// [capabilities](syncguard_core::BackendCapabilities::backend) say.
+    /// [capabilities](syncguard_core::contract::BackendCapabilities::backend) say.
     #[must_use]
     pub const fn backend(&self) -> &'static str {
         self.backend

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{Key, Observation};
+use syncguard_core::Key;
+use syncguard_core::observe::Observation;
 
 /// One more or one less.
 #[cfg_attr(not(feature = "opentelemetry"), expect(dead_code, reason = "metrics alone read it"))]

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use syncguard_core::Observation;
+use syncguard_core::observe::Observation;
 use tokio::runtime::Handle;
 
 use crate::callbacks::Callbacks;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquisitionEnd, AcquisitionObserved, ErrorCode, HoldObserved, Key, LockId, LossReason,
-    Observation,
-};
+use syncguard_core::observe::{AcquisitionEnd, AcquisitionObserved, HoldObserved, Observation};
+use syncguard_core::{ErrorCode, Key, LockId, LossReason};
 use tracing::{Dispatch, Span};
 
 use crate::event::{LockEvent, Outcome, Reason, Waited, What};

@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use common::{KEY, Seen, take};
-use syncguard_memory::{IsLockedRequest, LockBackend, MemoryBackend, ReleaseRequest};
+use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
+use syncguard_memory::{LockBackend, MemoryBackend};
 use syncguard_telemetry::{EventKind, Telemetry, TelemetryOptions, with_telemetry};
 use tokio::runtime::Builder;
 

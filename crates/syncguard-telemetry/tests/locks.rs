@@ -5,10 +5,11 @@ mod common;
 use std::time::Duration;
 
 use common::{KEY, Seen, Store, TTL, observed, take};
+use syncguard_memory::authoring::hash_key;
+use syncguard_memory::contract::ReleaseRequest;
 use syncguard_memory::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Jitter,
-    LockBackend, LockConfig, LossReason, MemoryBackend, ReleaseRequest, acquire, hash_key, lock,
-    try_acquire,
+    LockBackend, LockConfig, LossReason, MemoryBackend, acquire, lock, try_acquire,
 };
 use syncguard_telemetry::{EventKind, LockEvent, TelemetryHandle, with_telemetry};
 use tokio::time::{advance, sleep, timeout};

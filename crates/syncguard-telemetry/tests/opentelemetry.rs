@@ -11,9 +11,10 @@ use std::time::Duration;
 use common::{KEY, Store, TTL, take};
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, HistogramDataPoint, MetricData};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
-    AcquisitionOptions, AutoExtend, Backoff, ErrorCode, IsLockedRequest, Jitter, LockBackend,
-    LockConfig, LockGuard, ReleaseRequest, acquire, lock,
+    AcquisitionOptions, AutoExtend, Backoff, ErrorCode, Jitter, LockBackend, LockConfig, LockGuard,
+    acquire, lock,
 };
 use syncguard_telemetry::opentelemetry::metrics::MeterProvider as _;
 use syncguard_telemetry::opentelemetry::{KeyValue, global};

@@ -5,10 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{KEY, Store, TTL, observed, request, take};
-use syncguard_memory::{
-    CancellationToken, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend, LockId,
-    LookupRequest, MemoryBackend, ReleaseRequest, hash_key,
-};
+use syncguard_memory::authoring::hash_key;
+use syncguard_memory::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_memory::{CancellationToken, ErrorCode, LockBackend, LockId, MemoryBackend};
 use syncguard_telemetry::{EventKind, LockEvent, TelemetryOptions, with_telemetry};
 use tokio::time::{advance, timeout};
 

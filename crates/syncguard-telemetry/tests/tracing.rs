@@ -8,9 +8,10 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
 use common::{KEY, Store, TTL, request, take};
+use syncguard_memory::authoring::hash_key;
+use syncguard_memory::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_memory::{
-    AcquisitionOptions, AutoExtend, ErrorCode, IsLockedRequest, LockBackend, LockConfig,
-    ReleaseRequest, acquire, hash_key, lock,
+    AcquisitionOptions, AutoExtend, ErrorCode, LockBackend, LockConfig, acquire, lock,
 };
 use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 use tracing::field::{Field, Visit};

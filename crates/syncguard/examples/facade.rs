@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use syncguard::{LockConfig, LockError, Locker, TryAcquired, get_by_key, lock, try_acquire};
+use syncguard::diagnostics::get_by_key;
+use syncguard::{LockConfig, LockError, Locker, TryAcquired, lock, try_acquire};
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {

@@ -19,9 +19,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use syncguard::LockBackend;
+use syncguard::contract::ReleaseRequest;
 use syncguard::{
-    AcquisitionOptions, AutoExtend, DynBackend, Fence, LockConfig, LockError, Locker,
-    ReleaseRequest, acquire,
+    AcquisitionOptions, AutoExtend, DynBackend, Fence, LockConfig, LockError, Locker, acquire,
 };
 use tokio::time::sleep;
 

@@ -2,7 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use syncguard_redis::{AcquireResult, ErrorCode, Fence, LockError, LockInfo};
+use syncguard_redis::contract::AcquireResult;
+use syncguard_redis::{ErrorCode, Fence, LockError, LockInfo};
 
 /// What a record is, by the rules that both libraries keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

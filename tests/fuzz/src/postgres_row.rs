@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value as Json;
+use syncguard_postgres::contract::{AcquireRequest, IsLockedRequest, LookupRequest};
 use syncguard_postgres::tokio_postgres::{Client, NoTls};
-use syncguard_postgres::{
-    AcquireRequest, Fence, IsLockedRequest, Key, LockBackend as _, LockId, LookupRequest,
-    PostgresBackend,
-};
+use syncguard_postgres::{Fence, Key, LockBackend as _, LockId, PostgresBackend};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::runtime::Runtime;
 

@@ -8,10 +8,8 @@ use anyhow::{Context as _, Result};
 use redis::AsyncCommands as _;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value as Json;
-use syncguard_redis::{
-    AcquireRequest, Fence, IsLockedRequest, Key, LockBackend as _, LockId, LookupRequest,
-    RedisBackend, ReleaseRequest, ReleaseResult,
-};
+use syncguard_redis::contract::{AcquireRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::{Fence, Key, LockBackend as _, LockId, RedisBackend, ReleaseResult};
 use syncguard_test_services::redis::RedisServer;
 use tokio::runtime::Runtime;
 

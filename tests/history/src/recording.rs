@@ -1,9 +1,11 @@
 //! A backend that writes a history of itself.
 
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest,
+    ReleaseRequest,
+};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, Fence, IsLockedRequest,
-    LockBackend, LockError, LockInfo, LookupBy, LookupRequest, ReleaseRequest, ReleaseResult,
-    Timestamp, forward,
+    ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, Timestamp, forward,
 };
 
 use crate::event::{Answer, Call};

@@ -1,10 +1,11 @@
 //! A twin by itself, on the machine's time: to be compared with the real server.
 
-use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, WatchRequest,
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
+use syncguard_core::inventory::Inventory;
+use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 use crate::store::{Firestore, Redis, Server};
 use crate::twin::{Kind, Twin};

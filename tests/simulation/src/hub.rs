@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use syncguard_core::{Key, KeySignal, KeyWatch};
+use syncguard_core::Key;
+use syncguard_core::contract::{KeySignal, KeyWatch};
 use syncguard_history::{Entry, Fault, Line, Moment, Random, Recorder};
 use tokio::sync::oneshot;
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired, ReleaseRequest};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, Fence, Key, LockBackend, LockError, LockId,
-    ReleaseRequest, ReleaseResult, Timestamp, forward,
+    Fence, Key, LockBackend, LockError, LockId, ReleaseResult, Timestamp, forward,
 };
 use tokio::sync::Notify;
 

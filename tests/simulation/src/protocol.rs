@@ -1,6 +1,7 @@
 //! What goes over the simulated network.
 
-use syncguard_core::{Key, KeyWatch, LockId};
+use syncguard_core::contract::KeyWatch;
+use syncguard_core::{Key, LockId};
 
 use crate::documents::{Read, Stored, Write};
 

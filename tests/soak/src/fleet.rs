@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use syncguard::TIME_TOLERANCE;
+use syncguard::contract::TIME_TOLERANCE;
 use syncguard_history::Random;
 use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_test_services::process::ServerProcess;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard::{LockBackend as _, LookupRequest, TIME_TOLERANCE};
+use syncguard::LockBackend as _;
+use syncguard::contract::{LookupRequest, TIME_TOLERANCE};
 use syncguard_history::Recording;
 use syncguard_history::{Entry, Recorder};
 use syncguard_tests::fleet::recipes::{ACCOUNTS, account};

@@ -17,10 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::time::{ClockId, clock_gettime};
+use syncguard::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard::sqlite::{SqliteBackend, SqliteOptions};
-use syncguard::{
-    AcquireRequest, AcquireResult, ErrorCode, Fence, LockBackend as _, LockError, ReleaseRequest,
-};
+use syncguard::{ErrorCode, Fence, LockBackend as _, LockError};
 use syncguard_history::Random;
 use syncguard_tests::fleet::stores::keep_out;
 use tokio::runtime::{Builder, Runtime};

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use syncguard::contract::{AcquireRequest, AcquireResult, Acquired, ExtendRequest, ReleaseRequest};
 use syncguard::{
-    AcquireRequest, AcquireResult, Acquired, DynBackend, ExtendRequest, ExtendResult, Fence,
-    LockBackend, LockError, LockId, ReleaseRequest, ReleaseResult, Timestamp, Ttl, forward,
+    DynBackend, ExtendResult, Fence, LockBackend, LockError, LockId, ReleaseResult, Timestamp, Ttl,
+    forward,
 };
 use syncguard_history::Random;
 

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    TIME_TOLERANCE,
+};
 use syncguard::{
-    AcquireRequest, AcquireResult, AcquisitionOptions, AutoExtend, CancellationToken,
-    ExtendRequest, Fence, IsLockedRequest, LockBackend, LockConfig, LookupRequest, ReleaseRequest,
-    TIME_TOLERANCE, acquire, lock,
+    AcquisitionOptions, AutoExtend, CancellationToken, Fence, LockBackend, LockConfig, acquire,
+    lock,
 };
 
 use crate::register::Registers;

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use syncguard::{
-    AcquireRequest, DynBackend, ExtendRequest, LockBackend as _, LockError, LockId, LookupRequest,
-    ReleaseRequest,
-};
+use syncguard::contract::{AcquireRequest, ExtendRequest, LookupRequest, ReleaseRequest};
+use syncguard::{DynBackend, LockBackend as _, LockError, LockId};
 use syncguard_simulation::Alone;
 use syncguard_test_services::proxy::Hold;
 use tokio::time::sleep;

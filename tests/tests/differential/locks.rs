@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use syncguard::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard::{
-    AcquireRequest, AcquisitionOptions, CancellationToken, DynBackend, ErrorCode, ExtendRequest,
-    IsLockedRequest, LockBackend as _, LockConfig, LockError, LockId, LookupRequest,
-    ReleaseRequest, acquire, lock, try_acquire,
+    AcquisitionOptions, CancellationToken, DynBackend, ErrorCode, LockBackend as _, LockConfig,
+    LockError, LockId, acquire, lock, try_acquire,
 };
 
 use crate::stores::Stores;

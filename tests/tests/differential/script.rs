@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use syncguard::{NotHeld, TIME_TOLERANCE};
+use syncguard::NotHeld;
+use syncguard::contract::TIME_TOLERANCE;
 use syncguard_tests::differential::{Answer, Found, Names, Step};
 
 use crate::stores::{NAMES, Stores};

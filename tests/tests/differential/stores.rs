@@ -4,12 +4,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use syncguard::contract::IsLockedRequest;
 use syncguard::firestore::{FirestoreBackend, FirestoreOptions};
 use syncguard::memory::MemoryBackend;
 use syncguard::postgres::{PostgresBackend, PostgresOptions};
 use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::sqlite::SqliteBackend;
-use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
+use syncguard::{DynBackend, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::FaultProxy;

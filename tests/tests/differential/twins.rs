@@ -2,10 +2,8 @@
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
-use syncguard::{
-    AcquireRequest, DynBackend, ExtendRequest, ExtendResult, LockBackend as _, ReleaseRequest,
-    Timestamp,
-};
+use syncguard::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
+use syncguard::{DynBackend, ExtendResult, LockBackend as _, Timestamp};
 use syncguard_simulation::Alone;
 use syncguard_tests::differential::{
     Comparison, Mix, Names, Step, all_alike, compare, count_alike,

@@ -7,11 +7,11 @@ use anyhow::{Context as _, Result};
 use syncguard_firestore::ErrorCode::{
     self, AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
 };
-use syncguard_firestore::gcloud_sdk::tonic::Code;
-use syncguard_firestore::{
-    ExtendRequest, FirestoreBackend, IsLockedRequest, LockBackend as _, LockError, LockId,
-    LookupRequest, ReleaseRequest,
+use syncguard_firestore::contract::{
+    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_firestore::gcloud_sdk::tonic::Code;
+use syncguard_firestore::{FirestoreBackend, LockBackend as _, LockError, LockId};
 
 use crate::gateway::Gateway;
 use crate::support::{backend, backend_with, eventually, fresh, options_at, request, take};

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use syncguard_firestore::contract::{
+    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_firestore::{
-    AcquireResult, ErrorCode, ExtendRequest, FirestoreBackend, FirestoreOptions, IsLockedRequest,
-    LockBackend as _, LockError, LockId, LookupRequest, ReleaseRequest,
+    ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockError, LockId,
 };
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::gcloud_sdk::tonic::Code;
-use syncguard_firestore::{
-    ErrorCode, ExtendRequest, Key, LockBackend as _, LookupRequest, NotHeld, ReleaseRequest,
-    ReleaseResult,
-};
+use syncguard_firestore::{ErrorCode, Key, LockBackend as _, NotHeld, ReleaseResult};
 
 use crate::gateway::Gateway;
 use crate::operations::copy_of;

@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value as Json;
+use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
+use syncguard_firestore::inventory::{ListRequest, LockInventory as _};
 use syncguard_firestore::{
-    ExtendRequest, Fence, FirestoreBackend, FirestoreOptions, ListRequest, LockBackend as _,
-    LockId, LockInfo, LockInventory as _, LookupRequest, ReleaseRequest,
+    Fence, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, LockInfo,
 };
 
 use crate::support::{Raw, backend_with, fresh, options, request, text};

@@ -1,9 +1,10 @@
 //! Looking over all locks of a database.
 
 use anyhow::Result;
-use syncguard_firestore::{
-    CounterRequest, Fence, FirestoreOptions, ListRequest, LockInventory as _, RaiseRequest,
+use syncguard_firestore::inventory::{
+    CounterRequest, ListRequest, LockInventory as _, RaiseRequest,
 };
+use syncguard_firestore::{Fence, FirestoreOptions};
 use syncguard_tests::inventory::{shows_each_once, take_all};
 
 use crate::support::{Raw, backend, fresh, take};

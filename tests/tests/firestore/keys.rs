@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use syncguard_firestore::authoring::{StorageLimits, make_hashed_storage_key};
-use syncguard_firestore::{IsLockedRequest, Key, LockBackend as _, LookupRequest, ReleaseRequest};
+use syncguard_firestore::contract::{IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_firestore::{Key, LockBackend as _};
 
 use crate::support::{Raw, backend, fresh, is_free, take};
 

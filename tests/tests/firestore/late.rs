@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
+use syncguard_firestore::contract::{
+    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_firestore::{
-    AcquisitionOptions, AutoExtend, ErrorCode, ExtendRequest, ExtendResult, FirestoreBackend,
-    FirestoreOptions, IsLockedRequest, LockBackend as _, LockConfig, LockError, LockId,
-    LookupRequest, ReleaseRequest, Timestamp, TryAcquired, acquire, lock, try_acquire,
+    AcquisitionOptions, AutoExtend, ErrorCode, ExtendResult, FirestoreBackend, FirestoreOptions,
+    LockBackend as _, LockConfig, LockError, LockId, Timestamp, TryAcquired, acquire, lock,
+    try_acquire,
 };
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
+use syncguard_firestore::contract::{
+    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::{
-    AcquireResult, DriftLevel, ErrorCode, ExtendRequest, FirestoreBackend, FirestoreOptions,
-    IsLockedRequest, LockBackend as _, LockId, LookupRequest, NotHeld, ReleaseRequest,
+    DriftLevel, ErrorCode, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, NotHeld,
     ReleaseResult,
 };
 

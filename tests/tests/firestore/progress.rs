@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_firestore::contract::ReleaseRequest;
 use syncguard_firestore::{
     AcquisitionOptions, Backoff, FirestoreBackend, FirestoreOptions, Jitter, LockBackend as _,
-    LockConfig, ReleaseRequest, lock,
+    LockConfig, lock,
 };
 use tokio::task::JoinSet;
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard_firestore::contract::ExtendRequest;
 use syncguard_firestore::{
-    ErrorCode, ExtendRequest, FirestoreOptions, LockBackend as _, LockId, NotHeld, ReleaseResult,
+    ErrorCode, FirestoreOptions, LockBackend as _, LockId, NotHeld, ReleaseResult,
 };
 
 use crate::operations::{copy_of, extend, release};

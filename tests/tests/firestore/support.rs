@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use syncguard_firestore::contract::{
+    AcquireRequest, AcquireResult, Acquired, LookupRequest, ReleaseRequest,
+};
 use syncguard_firestore::gcloud_sdk::GoogleAuthMiddleware;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
@@ -14,10 +17,7 @@ use syncguard_firestore::gcloud_sdk::google::firestore::v1::{
 };
 use syncguard_firestore::gcloud_sdk::prost_types::Timestamp;
 use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
-use syncguard_firestore::{
-    AcquireRequest, AcquireResult, Acquired, FirestoreBackend, FirestoreOptions, LockBackend as _,
-    LookupRequest, ReleaseRequest,
-};
+use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_tests::register::emulator_client;
 

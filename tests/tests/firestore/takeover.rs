@@ -3,10 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
-use syncguard_firestore::{
-    ErrorCode, ExtendRequest, FirestoreOptions, LockBackend as _, LookupRequest, NotHeld,
-    ReleaseRequest, ReleaseResult,
-};
+use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
+use syncguard_firestore::{ErrorCode, FirestoreOptions, LockBackend as _, NotHeld, ReleaseResult};
 
 use crate::gateway::Gateway;
 use crate::support::{Raw, backend, backend_with, fresh, options, options_at, request, take};

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use syncguard_firestore::contract::{AcquireResult, ReleaseRequest};
 use syncguard_firestore::gcloud_sdk::tonic::Code;
-use syncguard_firestore::{
-    AcquireResult, FirestoreOptions, LockBackend as _, LockId, ReleaseRequest,
-};
+use syncguard_firestore::{FirestoreOptions, LockBackend as _, LockId};
 use tokio::task::JoinSet;
 
 use crate::support::{Raw, backend_with, fresh, options, request};

@@ -5,10 +5,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use syncguard_firestore::contract::{KeyWatch, ReleaseRequest, SignalStatus, WatchRequest};
 use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{
-    AcquisitionOptions, FirestoreBackend, Key, KeyWatch, LockBackend as _, LockConfig, LockGuard,
-    ReleaseRequest, SignalStatus, WatchRequest, acquire,
+    AcquisitionOptions, FirestoreBackend, Key, LockBackend as _, LockConfig, LockGuard, acquire,
 };
 use syncguard_test_services::proxy::FaultProxy;
 

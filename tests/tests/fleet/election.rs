@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use syncguard::TIME_TOLERANCE;
+use syncguard::contract::TIME_TOLERANCE;
 use syncguard_history::{Answer, Call, Entry, Fault, History};
 use syncguard_test_services::proxy::FaultProxy;
 

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use syncguard::AcquisitionOptions;
+use syncguard::contract::TIME_TOLERANCE;
 use syncguard::recipes::Semaphore;
-use syncguard::{AcquisitionOptions, TIME_TOLERANCE};
 use syncguard_history::{Entry, Fault, Invariant, Limits, check};
 use syncguard_tests::fleet::connect;
 

@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use syncguard::authoring::cancel::{self, Settle, Settled, Unsettled};
+use syncguard::contract::{
+    AcquireRequest, AcquireResult, Acquired, ExtendRequest, IsLockedRequest, KeyWatch,
+    LookupRequest, ReleaseRequest, WatchRequest,
+};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
-    AcquireRequest, AcquireResult, Acquired, ErrorCode, ExtendRequest, ExtendResult, Fence,
-    IsLockedRequest, KeyWatch, LockBackend, LockError, LockId, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, Timestamp, Ttl, WatchRequest, forward,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
+    Timestamp, Ttl, forward,
 };
 use syncguard_history::Random;
 use syncguard_history::{Entry, Fault, Recorder};

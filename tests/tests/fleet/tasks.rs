@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use syncguard::{CancellationToken, DynBackend, IsLockedRequest, LockBackend as _, TIME_TOLERANCE};
+use syncguard::contract::{IsLockedRequest, TIME_TOLERANCE};
+use syncguard::{CancellationToken, DynBackend, LockBackend as _};
 use syncguard_history::Random;
 use syncguard_history::Recording;
 use syncguard_history::{Clock, Entry, Fault, Floors, History, Invariant, Limits, Recorder, check};

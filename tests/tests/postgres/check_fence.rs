@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::contract::{ExtendRequest, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::{Client, IsolationLevel};
 use syncguard_postgres::{
-    CheckFenceError, ErrorCode, ExtendRequest, Fence, LockBackend as _, LockId, NotHeld,
-    PostgresBackend, ReleaseRequest, ReleaseResult, acquire,
+    CheckFenceError, ErrorCode, Fence, LockBackend as _, LockId, NotHeld, PostgresBackend,
+    ReleaseResult, acquire,
 };
 
 use crate::support::{MINUTE, Tables, connect, is_refused, pool, request, shared, take};

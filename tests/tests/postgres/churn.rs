@@ -5,10 +5,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::contract::{IsLockedRequest, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{
-    IsLockedRequest, LockBackend as _, LockId, PostgresBackend, ReleaseRequest,
-};
+use syncguard_postgres::{LockBackend as _, LockId, PostgresBackend};
 use syncguard_test_effort::either;
 use syncguard_test_services::postgres::PostgresServer;
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use syncguard_postgres::contract::IsLockedRequest;
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{IsLockedRequest, LockBackend as _, PostgresBackend};
+use syncguard_postgres::{LockBackend as _, PostgresBackend};
 
 use crate::support::{MINUTE, Tables, connect, pool, shared, take};
 

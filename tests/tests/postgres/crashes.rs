@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use syncguard_postgres::{
-    AcquireResult, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest,
-    PostgresBackend, PostgresOptions, ReleaseRequest,
+use syncguard_postgres::contract::{
+    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_postgres::{ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use syncguard_postgres::{
-    ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, ReleaseRequest,
-};
+use syncguard_postgres::LockBackend as _;
+use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 
 use crate::support::{MINUTE, Tables, connect, is_quiet, request, settles, shared, take};

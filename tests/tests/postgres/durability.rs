@@ -1,9 +1,9 @@
 //! Databases that can forget.
 
 use anyhow::{Result, ensure};
+use syncguard_postgres::contract::{LookupRequest, ReleaseRequest};
 use syncguard_postgres::{
-    DurabilityRisk, ErrorCode, LockBackend as _, LookupRequest, PostgresBackend, PostgresOptions,
-    ReleaseRequest,
+    DurabilityRisk, ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions,
 };
 use syncguard_test_services::postgres::PostgresServer;
 

@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use syncguard_postgres::contract::{AcquireResult, ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
-    AcquireResult, ErrorCode, ExtendRequest, LockBackend as _, LockError, LockId, LookupRequest,
-    PostgresBackend, PostgresOptions, ReleaseRequest,
+    ErrorCode, LockBackend as _, LockError, LockId, PostgresBackend, PostgresOptions,
 };
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::proxy::FaultProxy;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use syncguard_postgres::{
-    AcquireResult, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LockError, LockId,
-    LookupRequest, PostgresBackend, ReleaseRequest,
+use syncguard_postgres::contract::{
+    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_postgres::{ErrorCode, LockBackend as _, LockError, LockId, PostgresBackend};
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use tokio::task::JoinSet;
 

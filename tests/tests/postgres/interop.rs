@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
-use syncguard_postgres::deadpool_postgres::Client;
-use syncguard_postgres::{
-    AcquireRequest, ExtendRequest, ExtendResult, IsLockedRequest, ListRequest, LockBackend as _,
-    LockId, LockInventory as _, LookupRequest, PostgresBackend, ReleaseRequest,
+use syncguard_postgres::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_postgres::deadpool_postgres::Client;
+use syncguard_postgres::inventory::{ListRequest, LockInventory as _};
+use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, PostgresBackend};
 
 use crate::support::Tables;
 

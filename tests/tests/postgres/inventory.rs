@@ -1,11 +1,11 @@
 //! Looking over all locks of a database.
 
 use anyhow::Result;
-use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{
-    CounterPages, CounterRequest, ErrorCode, Fence, ListRequest, LockInventory as _,
-    PostgresBackend, RaiseRequest,
+use syncguard_postgres::inventory::{
+    CounterPages, CounterRequest, ListRequest, LockInventory as _, RaiseRequest,
 };
+use syncguard_postgres::tokio_postgres::Client;
+use syncguard_postgres::{ErrorCode, Fence, PostgresBackend};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::inventory::shows_each_once;
 

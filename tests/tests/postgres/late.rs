@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
-    AutoExtend, ErrorCode, ExtendRequest, ExtendResult, LockBackend as _, LockConfig,
-    LookupRequest, PostgresBackend, ReleaseRequest, acquire, lock, try_acquire,
+    AutoExtend, ErrorCode, ExtendResult, LockBackend as _, LockConfig, PostgresBackend, acquire,
+    lock, try_acquire,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::{FaultProxy, Hold};

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_postgres::{LockBackend as _, LockConfig, LockError, ReleaseRequest, try_acquire};
+use syncguard_postgres::contract::ReleaseRequest;
+use syncguard_postgres::{LockBackend as _, LockConfig, LockError, try_acquire};
 use syncguard_test_effort::either;
 use tokio::task::JoinSet;
 use tokio::time::sleep;

@@ -8,9 +8,8 @@ mod stage;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::{
-    ErrorCode, IsLockedRequest, LockBackend as _, LookupRequest, PostgresBackend,
-};
+use syncguard_postgres::contract::{IsLockedRequest, LookupRequest};
+use syncguard_postgres::{ErrorCode, LockBackend as _, PostgresBackend};
 use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 
 use self::crowd::Crowd;

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use syncguard_postgres::{
-    AcquireResult, ExtendRequest, ExtendResult, LockBackend as _, LockId, NotHeld, PostgresBackend,
-    ReleaseRequest,
-};
+use syncguard_postgres::contract::{AcquireResult, ExtendRequest, ReleaseRequest};
+use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, NotHeld, PostgresBackend};
 use syncguard_test_effort::either;
 use tokio::task::JoinSet;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::contract::{ReleaseErrorHandler, ReleaseSource};
 use syncguard_postgres::{
-    ErrorCode, LockConfig, PostgresBackend, PostgresOptions, ReleaseErrorHandler, ReleaseSource,
-    acquire, schema_sql,
+    ErrorCode, LockConfig, PostgresBackend, PostgresOptions, acquire, schema_sql,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::sync::mpsc;

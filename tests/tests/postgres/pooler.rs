@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use crate::warnings::Warnings;
 use anyhow::{Result, bail, ensure};
+use syncguard_postgres::contract::{
+    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_postgres::tokio_postgres::{self, NoTls};
 use syncguard_postgres::{
-    AcquireResult, ErrorCode, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend as _,
-    LockError, LockId, LookupRequest, PostgresBackend, PostgresOptions, ReleaseRequest,
+    ErrorCode, ExtendResult, LockBackend as _, LockError, LockId, PostgresBackend, PostgresOptions,
     ReleaseResult,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};

@@ -7,10 +7,8 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use syncguard_postgres::{
-    ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, PostgresBackend,
-    PostgresOptions, ReleaseRequest,
-};
+use syncguard_postgres::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_postgres::{LockBackend as _, PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::PgBouncer;
 use syncguard_test_services::proxy::FaultProxy;
 

@@ -1,10 +1,10 @@
 //! Making the tables.
 
 use anyhow::{Result, ensure};
+use syncguard_postgres::contract::ReleaseRequest;
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
-    ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, ReleaseRequest, schema_sql,
-    setup_schema,
+    ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql, setup_schema,
 };
 use tokio::task::JoinSet;
 

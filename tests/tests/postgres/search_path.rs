@@ -6,10 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::contract::{
+    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, WatchRequest,
+};
+use syncguard_postgres::inventory::{
+    CounterPages, CounterRequest, ListRequest, LockInventory as _, LockPages, RaiseRequest,
+};
 use syncguard_postgres::{
-    CounterPages, CounterRequest, ExtendRequest, Fence, IsLockedRequest, Key, ListRequest,
-    LockBackend as _, LockInventory as _, LockPages, LookupRequest, PostgresBackend,
-    PostgresOptions, RaiseRequest, ReleaseRequest, WatchRequest, check_fence_sql, schema_sql,
+    Fence, Key, LockBackend as _, PostgresBackend, PostgresOptions, check_fence_sql, schema_sql,
     setup_schema,
 };
 use syncguard_test_services::postgres::PostgresServer;

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use syncguard_postgres::{
-    AcquireResult, ErrorCode, LockBackend as _, PostgresBackend, ReleaseRequest,
-};
+use syncguard_postgres::contract::{AcquireResult, ReleaseRequest};
+use syncguard_postgres::{ErrorCode, LockBackend as _, PostgresBackend};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
 

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use syncguard_postgres::contract::{AcquireRequest, Acquired};
 use syncguard_postgres::deadpool_postgres::{
     Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
 };
 use syncguard_postgres::tokio_postgres::{Client, Config, NoTls};
 use syncguard_postgres::{
-    AcquireRequest, Acquired, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql,
-    setup_schema,
+    LockBackend as _, PostgresBackend, PostgresOptions, schema_sql, setup_schema,
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 

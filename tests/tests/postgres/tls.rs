@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use syncguard_postgres::contract::ReleaseRequest;
 use syncguard_postgres::{
-    ErrorCode, LockBackend as _, LockError, PostgresBackend, PostgresOptions, ReleaseRequest,
+    ErrorCode, LockBackend as _, LockError, PostgresBackend, PostgresOptions,
 };
 use syncguard_test_services::postgres::PostgresServer;
 

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use syncguard_postgres::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_postgres::deadpool_postgres::Object;
 use syncguard_postgres::{
-    AcquisitionOptions, Backoff, ErrorCode, ExtendRequest, LockBackend as _, LockConfig,
-    LookupRequest, PostgresBackend, ReleaseRequest, acquire, lock,
+    AcquisitionOptions, Backoff, ErrorCode, LockBackend as _, LockConfig, PostgresBackend, acquire,
+    lock,
 };
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::proxy::FaultProxy;

@@ -87,7 +87,8 @@ fn what_may_be_said_is_not_caught() {
 /// A backend that says one thing too much, somewhere in its depths, fails the whole.
 #[tokio::test]
 async fn a_backend_that_leaks_is_caught() {
-    use syncguard_core::{AcquireRequest, LockBackend as _};
+    use syncguard_core::LockBackend as _;
+    use syncguard_core::contract::AcquireRequest;
 
     let net = Net::default();
     let subscriber = Arc::new(Registry::default().with(net.clone()));
@@ -102,7 +103,8 @@ async fn a_backend_that_leaks_is_caught() {
 }
 
 mod leaky {
-    use syncguard_core::{AcquireRequest, AcquireResult, Fence, LockBackend, LockError, forward};
+    use syncguard_core::contract::{AcquireRequest, AcquireResult};
+    use syncguard_core::{Fence, LockBackend, LockError, forward};
     use syncguard_memory::MemoryBackend;
 
     #[derive(Clone)]

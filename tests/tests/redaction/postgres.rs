@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_conformance::Harness;
-use syncguard_core::{AcquireRequest, Fence, Key, LockBackend as _, LockId};
+use syncguard_core::contract::AcquireRequest;
+use syncguard_core::{Fence, Key, LockBackend as _, LockId};
 use syncguard_postgres::{PostgresBackend, PostgresOptions};
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use tracing::instrument::WithSubscriber as _;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_conformance::Harness;
-use syncguard_core::{AcquireRequest, Fence, Key, LockBackend as _};
+use syncguard_core::contract::AcquireRequest;
+use syncguard_core::{Fence, Key, LockBackend as _};
 use syncguard_redis::{RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 

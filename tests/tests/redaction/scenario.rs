@@ -4,10 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use syncguard_conformance::{Decorated, Group, Harness, Suite};
+use syncguard_core::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
+use syncguard_core::inventory::{CounterRequest, ListRequest, LockInventory as _, RaiseRequest};
 use syncguard_core::{
-    AcquireRequest, AcquisitionOptions, AutoExtend, CounterRequest, ExtendRequest, Fence,
-    IsLockedRequest, ListRequest, LockBackend, LockConfig, LockError, LockId, LockInventory as _,
-    LookupRequest, RaiseRequest, ReleaseRequest, acquire, lock,
+    AcquisitionOptions, AutoExtend, Fence, LockBackend, LockConfig, LockError, LockId, acquire,
+    lock,
 };
 
 use crate::net::Net;

@@ -53,7 +53,7 @@ async fn the_sqlite_backend_says_nothing() {
     // Another one writes, a trigger and a table are not what they were, and then the file is gone.
     let raw = Connection::open(&path).expect("a connection");
     raw.execute_batch("BEGIN IMMEDIATE").expect("a transaction");
-    let waits = syncguard_core::AcquireRequest::new(secret(), Duration::from_secs(1));
+    let waits = syncguard_core::contract::AcquireRequest::new(secret(), Duration::from_secs(1));
     let waits = syncguard_core::LockBackend::acquire(&backend, waits.expect("a request")).await;
     refused(waits);
     raw.execute_batch("ROLLBACK; ALTER TABLE locks RENAME TO elsewhere").expect("a change");

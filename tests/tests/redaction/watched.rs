@@ -4,11 +4,16 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Mutex;
 
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, LookupBy,
+    LookupRequest, ReleaseRequest, WatchRequest,
+};
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, Inventory, ListRequest, LockInventory, LockPage, RaiseRequest,
+};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, CounterPage, CounterRequest, DynBackend, ExtendRequest,
-    ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch, ListRequest, LockBackend,
-    LockError, LockId, LockInfo, LockInventory, LockPage, LookupBy, LookupRequest, RaiseRequest,
-    ReleaseRequest, ReleaseResult, WatchRequest, forward,
+    DynBackend, ExtendResult, Fence, Key, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
+    forward,
 };
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,

@@ -3,10 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_redis::{
-    ErrorCode, ExtendRequest, IsLockedRequest, KeyLayout, LockBackend as _, LookupRequest,
-    RedisBackend, RedisOptions, ReleaseRequest,
-};
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::{ErrorCode, KeyLayout, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
 use crate::support::{request, take};

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard_redis::contract::{
+    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, SignalStatus,
+};
 use syncguard_redis::{
-    AppendSync, DurabilityRisk, ErrorCode, Eviction, ExtendRequest, IsLockedRequest,
-    LockBackend as _, LockError, LookupRequest, Persistence, RedisBackend, RedisOptions,
-    ReleaseRequest, ServerRole, SignalStatus, WaitReplicas,
+    AppendSync, DurabilityRisk, ErrorCode, Eviction, LockBackend as _, LockError, Persistence,
+    RedisBackend, RedisOptions, ServerRole, WaitReplicas,
 };
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 

@@ -3,10 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_redis::{
-    ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LockError, LookupRequest,
-    RedisBackend, RedisOptions, ReleaseRequest,
-};
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::{ErrorCode, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 

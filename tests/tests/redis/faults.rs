@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_redis::{
-    AcquisitionOptions, ExtendRequest, IsLockedRequest, LockBackend as _, LockConfig, LockError,
-    LookupRequest, NotHeld, RedisBackend, RedisOptions, ReleaseRequest, ReleaseResult, lock,
+    AcquisitionOptions, LockBackend as _, LockConfig, LockError, NotHeld, RedisBackend,
+    RedisOptions, ReleaseResult, lock,
 };
 use syncguard_test_services::proxy::{FaultProxy, ReplyCut};
 use syncguard_test_services::redis::{AppendOnly, RedisServer};

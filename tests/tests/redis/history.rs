@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use syncguard_history::Recording;
 use syncguard_history::{Clock, Invariant, Limits, Recorder, check};
-use syncguard_redis::{
-    AcquireRequest, AcquireResult, LockBackend as _, LockError, RedisBackend, ReleaseRequest,
-};
+use syncguard_redis::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard_redis::{LockBackend as _, LockError, RedisBackend};
 
 /// Everything that was asked of one key.
 #[derive(Clone)]

@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde_json::Value as Json;
-use syncguard_redis::{
-    AcquireRequest, ErrorCode, ExtendRequest, IsLockedRequest, Key, ListRequest, LockBackend as _,
-    LockId, LockInfo, LockInventory as _, LookupRequest, RedisOptions, ReleaseRequest,
+use syncguard_redis::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_redis::inventory::{ListRequest, LockInventory as _};
+use syncguard_redis::{ErrorCode, Key, LockBackend as _, LockId, LockInfo, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::support::{Raw, backend_with};

@@ -1,10 +1,8 @@
 //! Looking over all locks of a server.
 
 use anyhow::Result;
-use syncguard_redis::{
-    CounterRequest, ErrorCode, Fence, ListRequest, LockBackend as _, LockInventory as _,
-    RaiseRequest, RedisBackend, RedisOptions,
-};
+use syncguard_redis::inventory::{CounterRequest, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard_redis::{ErrorCode, Fence, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 use syncguard_tests::inventory::{key, shows_each_once};
 

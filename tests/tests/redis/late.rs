@@ -13,10 +13,8 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use syncguard_redis::{
-    ExtendRequest, IsLockedRequest, LockBackend as _, LockError, LookupRequest, RedisBackend,
-    RedisOptions, ReleaseRequest,
-};
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::{LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::proxy::{FaultProxy, Hold};
 use syncguard_test_services::redis::RedisServer;
 

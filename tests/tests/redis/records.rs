@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Value as Json;
+use syncguard_redis::authoring::hash_key;
+use syncguard_redis::contract::{
+    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_redis::{
-    AcquireResult, ErrorCode, ExtendRequest, ExtendResult, IsLockedRequest, Key, LockBackend as _,
-    LockId, LookupRequest, NotHeld, RedisOptions, ReleaseRequest, ReleaseResult, hash_key,
+    ErrorCode, ExtendResult, Key, LockBackend as _, LockId, NotHeld, RedisOptions, ReleaseResult,
 };
 use syncguard_test_services::redis::RedisServer;
 

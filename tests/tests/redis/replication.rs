@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_redis::{
-    ErrorCode, ExtendRequest, ExtendResult, IsLockedRequest, LockBackend as _, LookupRequest,
-    RedisBackend, RedisOptions, ReleaseRequest, WaitReplicas,
+    ErrorCode, ExtendResult, LockBackend as _, RedisBackend, RedisOptions, WaitReplicas,
 };
 use syncguard_test_services::ports;
 use syncguard_test_services::proxy::FaultProxy;

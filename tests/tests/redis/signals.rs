@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use syncguard_redis::contract::{KeyWatch, ReleaseRequest, SignalStatus, WatchRequest};
 use syncguard_redis::{
-    AcquisitionOptions, Key, KeyWatch, LockBackend as _, LockConfig, LockError, RedisBackend,
-    ReleaseRequest, SignalStatus, WatchRequest, lock,
+    AcquisitionOptions, Key, LockBackend as _, LockConfig, LockError, RedisBackend, lock,
 };
 use syncguard_test_effort::either;
 use syncguard_test_services::redis::RedisServer;

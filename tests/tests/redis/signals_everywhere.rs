@@ -7,7 +7,8 @@ use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike as _;
 use fred::types::RespVersion;
 use fred::types::config::{Config, ReconnectPolicy};
-use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions, ReleaseRequest, SignalStatus};
+use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
+use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::{RedisCluster, RedisServer, Sentinel};
 use tokio::time::timeout;
 

@@ -7,9 +7,8 @@ use anyhow::Result;
 use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ReconnectPolicy};
-use syncguard_redis::{
-    LockBackend as _, LockConfig, RedisBackend, RedisOptions, ReleaseRequest, SignalStatus, lock,
-};
+use syncguard_redis::contract::{ReleaseRequest, SignalStatus};
+use syncguard_redis::{LockBackend as _, LockConfig, RedisBackend, RedisOptions, lock};
 use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
 use tokio::runtime::Builder;

@@ -8,9 +8,8 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
 use fred::types::{ClusterHash, CustomCommand, Value};
-use syncguard_redis::{
-    AcquireRequest, AcquireResult, Acquired, LockBackend as _, RedisBackend, RedisOptions,
-};
+use syncguard_redis::contract::{AcquireRequest, AcquireResult, Acquired};
+use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 
 /// A server that many tests share. It keeps what it had been given, so names must not clash: see [`fresh`].

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use syncguard_redis::{
-    ErrorCode, LockBackend as _, LockError, RedisBackend, RedisOptions, ReleaseRequest,
-};
+use syncguard_redis::contract::ReleaseRequest;
+use syncguard_redis::{ErrorCode, LockBackend as _, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::ports;
 use syncguard_test_services::redis::RedisServer;
 

@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use syncguard_history::Random;
-use syncguard_sqlite::{
-    AcquireRequest, AcquireResult, LockBackend as _, LookupRequest, ReleaseRequest,
-};
+use syncguard_sqlite::LockBackend as _;
+use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, LookupRequest, ReleaseRequest};
 use syncguard_test_effort::either;
 
 use crate::support::{File, HOUR, worker};

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use rusqlite::Connection;
-use syncguard_sqlite::{
-    AcquireRequest, AcquireResult, ErrorCode, LockBackend as _, ReleaseRequest, SqliteBackend,
-};
+use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard_sqlite::{ErrorCode, LockBackend as _, SqliteBackend};
 
 use crate::support::{File, HOUR, MINUTE, take};
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, getuid, kill_process};
-use syncguard_sqlite::{
-    AcquireRequest, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LockError,
-    LookupRequest, ReleaseRequest, SqliteBackend, SqliteOptions,
+use syncguard_sqlite::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use syncguard_sqlite::{ErrorCode, LockBackend as _, LockError, SqliteBackend, SqliteOptions};
 
 use crate::support::{File, HOUR, MINUTE, take, worker};
 

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use rusqlite::Connection;
+use syncguard_sqlite::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_sqlite::{
-    AcquireRequest, CancellationToken, ErrorCode, ExtendRequest, Gate, IsLockedRequest,
-    LockBackend as _, LookupRequest, ReleaseRequest, SqliteBackend, SqliteOptions,
+    CancellationToken, ErrorCode, Gate, LockBackend as _, SqliteBackend, SqliteOptions,
 };
 use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 use tokio::runtime::Builder;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use rusqlite::Connection;
-use syncguard_sqlite::{AcquireRequest, Acquired, LockBackend as _, SqliteBackend, SqliteOptions};
+use syncguard_sqlite::contract::{AcquireRequest, Acquired};
+use syncguard_sqlite::{LockBackend as _, SqliteBackend, SqliteOptions};
 use tempfile::TempDir;
 
 /// A lock file in a folder of its own. Clones are the same file.

@@ -7,10 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use syncguard_sqlite::{
-    AcquireRequest, AcquireResult, ExtendRequest, LockBackend as _, LockId, ReleaseRequest,
-    SqliteBackend,
-};
+use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
+use syncguard_sqlite::{LockBackend as _, LockId, SqliteBackend};
 
 use crate::support::{File, HOUR};
 

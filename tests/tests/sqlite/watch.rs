@@ -6,9 +6,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use syncguard_sqlite::contract::{KeyWatch, ReleaseRequest, WatchRequest};
 use syncguard_sqlite::{
-    AcquisitionOptions, ErrorCode, Key, KeyWatch, LockBackend as _, LockConfig, LockGuard,
-    ReleaseRequest, SqliteBackend, WatchRequest, acquire,
+    AcquisitionOptions, ErrorCode, Key, LockBackend as _, LockConfig, LockGuard, SqliteBackend,
+    acquire,
 };
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

@@ -34,10 +34,11 @@ impl Run {
 
     pub(super) fn check(&self) -> Result<()> {
         // The packages it depends on have runs of their own.
-        let mut command = cargo(["clippy", "--quiet", "--no-deps", "--all-targets"]);
+        let mut command = cargo(["clippy", "--quiet", "--no-deps"]);
         match &self.package {
+            // Without tests: what those depend on turns on features, too.
             Some(package) => command.args(["-p", package]),
-            None => command.arg("--workspace"),
+            None => command.args(["--workspace", "--all-targets"]),
         };
         output(command.args(self.features).args(["--", "-D", "warnings"])).map(drop)
     }

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use syncguard::{CounterPages, DynBackend, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard::DynBackend;
+use syncguard::inventory::{CounterPages, ListRequest, LockInventory as _, RaiseRequest};
 
 use super::listing;
 use crate::exit::{Failure, Status};

@@ -2,7 +2,8 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use syncguard::{CounterRequest, Fence, Key, LockInventory as _, RaiseRequest};
+use syncguard::inventory::{CounterRequest, LockInventory as _, RaiseRequest};
+use syncguard::{Fence, Key};
 
 use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use syncguard::{DynBackend, HashId, ListRequest, LockInfo, LockPages};
+use syncguard::contract::HashId;
+use syncguard::inventory::{ListRequest, LockPages};
+use syncguard::{DynBackend, LockInfo};
 
 use crate::exit::Failure;
 use crate::time::{human, since, until};

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use syncguard::{
-    AcquireRequest, AcquireResult, DynBackend, Fence, Key, LockBackend as _, LockInfo,
-    ReleaseRequest, ReleaseResult, get_by_key,
-};
+use syncguard::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard::diagnostics::get_by_key;
+use syncguard::{DynBackend, Fence, Key, LockBackend as _, LockInfo, ReleaseResult};
 
 use crate::exit::{Failure, Status};
 use crate::output::{Output, print, print_json};

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use syncguard::{Key, LockInfo, get_by_key};
+use syncguard::diagnostics::get_by_key;
+use syncguard::{Key, LockInfo};
 
 use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use syncguard::{
-    DynBackend, IsLockedRequest, Key, ListRequest, LockBackend as _, LockError, LockPages,
-};
+use syncguard::contract::IsLockedRequest;
+use syncguard::inventory::{ListRequest, LockPages};
+use syncguard::{DynBackend, Key, LockBackend as _, LockError};
 use tokio::task::JoinSet;
 
 use crate::exit::Failure;

@@ -3,7 +3,8 @@
 use std::future::pending;
 use std::time::Duration;
 
-use syncguard::{DynBackend, LockInfo, get_by_key};
+use syncguard::diagnostics::get_by_key;
+use syncguard::{DynBackend, LockInfo};
 use tokio::time::{Instant, sleep};
 
 use super::nested;

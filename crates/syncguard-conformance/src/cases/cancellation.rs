@@ -3,10 +3,12 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, AcquisitionOptions, Backoff, CancellationToken, ErrorCode,
-    ExtendRequest, Fence, IsLockedRequest, Key, LockBackend, LockConfig, LockError, LockId,
-    LookupRequest, ReleaseRequest, acquire,
+    AcquisitionOptions, Backoff, CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig,
+    LockError, LockId, acquire,
 };
 
 use crate::Harness;

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquireRequest, AcquisitionOptions, Backoff, FenceToken, Key, LockBackend, LockConfig, LockId,
-    lock,
-};
+use syncguard_core::contract::{AcquireRequest, FenceToken};
+use syncguard_core::{AcquisitionOptions, Backoff, Key, LockBackend, LockConfig, LockId, lock};
 use tokio::sync::Barrier;
 
 use crate::Harness;

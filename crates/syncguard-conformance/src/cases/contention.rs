@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquireRequest, AcquisitionOptions, Backoff, ErrorCode, LockConfig, TIME_TOLERANCE, acquire,
-};
+use syncguard_core::contract::{AcquireRequest, TIME_TOLERANCE};
+use syncguard_core::{AcquisitionOptions, Backoff, ErrorCode, LockConfig, acquire};
 
 use crate::Harness;
 use crate::context::{CLOCK_SLACK, Context, LONG, SHORT, SOON, fresh_key};

@@ -3,9 +3,12 @@
 use std::error::Error;
 use std::fmt::Debug;
 
+use syncguard_core::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_core::{
-    AcquireRequest, CancellationToken, ErrorCode, ExtendRequest, Fence, IsLockedRequest, Key,
-    LockBackend, LockConfig, LockError, LockId, LookupRequest, ReleaseRequest, acquire, lock,
+    CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig, LockError, LockId, acquire,
+    lock,
 };
 
 use crate::Harness;

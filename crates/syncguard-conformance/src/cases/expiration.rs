@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::{AutoExtend, LockConfig, TIME_TOLERANCE, acquire};
+use syncguard_core::contract::TIME_TOLERANCE;
+use syncguard_core::{AutoExtend, LockConfig, acquire};
 
 use crate::Harness;
 use crate::context::{

@@ -1,6 +1,7 @@
 //! Fencing tokens and their counters. None of it runs on a backend that does not fence.
 
-use syncguard_core::{AcquireRequest, ErrorCode, Fence, Key, LockBackend, LockError};
+use syncguard_core::contract::AcquireRequest;
+use syncguard_core::{ErrorCode, Fence, Key, LockBackend, LockError};
 use tracing::Level;
 
 use crate::Harness;

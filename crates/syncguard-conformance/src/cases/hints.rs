@@ -1,9 +1,7 @@
 //! Key hints: where to look first, and never whose lock it is.
 
-use syncguard_core::{
-    ExtendRequest, ExtendResult, Key, LockBackend, LockId, LookupRequest, NotHeld, ReleaseRequest,
-    ReleaseResult,
-};
+use syncguard_core::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
+use syncguard_core::{ExtendResult, Key, LockBackend, LockId, NotHeld, ReleaseResult};
 
 use crate::Harness;
 use crate::client::{Client, Granted};

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use syncguard_core::{
-    CancellationToken, CounterRequest, ErrorCode, Fence, Key, ListRequest, LockBackend,
-    LockInventory, RaiseRequest,
-};
+use syncguard_core::inventory::{CounterRequest, ListRequest, LockInventory, RaiseRequest};
+use syncguard_core::{CancellationToken, ErrorCode, Fence, Key, LockBackend};
 
 use crate::Harness;
 use crate::client::{Client, Granted, Seen};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::{AcquisitionOptions, Backoff, Fence, Key, LockConfig, LookupRequest, acquire};
+use syncguard_core::contract::LookupRequest;
+use syncguard_core::{AcquisitionOptions, Backoff, Fence, Key, LockConfig, acquire};
 
 use crate::Harness;
 use crate::context::{Context, LONG, fresh_key, fresh_text};

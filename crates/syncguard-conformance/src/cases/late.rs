@@ -3,10 +3,8 @@
 use std::fmt::Debug;
 use std::future::Future;
 
-use syncguard_core::{
-    AcquireRequest, AcquireResult, ErrorCode, ExtendRequest, Key, LockBackend, LockConfig,
-    LockError, LockId, ReleaseRequest, try_acquire,
-};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
+use syncguard_core::{ErrorCode, Key, LockBackend, LockConfig, LockError, LockId, try_acquire};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use syncguard_core::{
-    FenceToken, Key, LockId, LookupRequest, get_by_id, get_by_id_raw, get_by_key, get_by_key_raw,
-    hash_key, owns,
-};
+use syncguard_core::authoring::hash_key;
+use syncguard_core::contract::{FenceToken, LookupRequest};
+use syncguard_core::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};
+use syncguard_core::{Key, LockId};
 
 use crate::Harness;
 use crate::client::Seen;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquireRequest, AutoExtend, Key, LockConfig, LockId, LossReason, NotHeld, acquire,
-};
+use syncguard_core::contract::AcquireRequest;
+use syncguard_core::{AutoExtend, Key, LockConfig, LockId, LossReason, NotHeld, acquire};
 
 use crate::Harness;
 use crate::client::{Client, Granted};

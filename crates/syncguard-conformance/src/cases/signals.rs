@@ -3,9 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquisitionOptions, Jitter, Key, KeyWatch, LockBackend, LockConfig, WatchRequest, acquire,
-};
+use syncguard_core::contract::{KeyWatch, WatchRequest};
+use syncguard_core::{AcquisitionOptions, Jitter, Key, LockBackend, LockConfig, acquire};
 
 use crate::Harness;
 use crate::client::Client;

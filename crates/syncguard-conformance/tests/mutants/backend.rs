@@ -7,11 +7,14 @@ use std::time::Duration;
 use syncguard_conformance::{Harness, Late};
 use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::{self, Caller, Unsettled};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
+};
+use syncguard_core::inventory::Inventory;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, CancellationToken, ClientState, Contention,
-    ErrorCode, ExtendRequest, ExtendResult, Fence, Inventory, IsLockedRequest, Key, KeyWatch,
-    LockBackend, LockError, LockId, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult,
-    TimeAuthority, Timestamp, WatchRequest,
+    CancellationToken, Contention, ErrorCode, ExtendResult, Fence, Key, LockBackend, LockError,
+    LockId, LockInfo, ReleaseResult, Timestamp,
 };
 use tokio::time::Instant;
 

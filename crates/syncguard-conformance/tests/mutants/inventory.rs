@@ -1,10 +1,10 @@
 //! The way to the store, for looking over all locks.
 
 use syncguard_core::authoring::cancel;
-use syncguard_core::{
-    CounterPage, CounterRequest, Cursor, Fence, ListRequest, LockError, LockInventory, LockPage,
-    RaiseRequest,
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, Cursor, ListRequest, LockInventory, LockPage, RaiseRequest,
 };
+use syncguard_core::{Fence, LockError};
 
 use crate::backend::{Backend, travel};
 use crate::flaws::Flaw;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
-use syncguard_core::{
-    AcquireRequest, AcquireResult, ErrorCode, LockError, LockId, NotHeld, ReleaseResult, Timestamp,
-};
+use syncguard_core::contract::{AcquireRequest, AcquireResult};
+use syncguard_core::{ErrorCode, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

@@ -13,7 +13,8 @@ mod watch;
 use std::collections::HashMap;
 
 use syncguard_core::authoring::corrupt_record;
-use syncguard_core::{Acquired, Fence, Key, KeySignal, LockError, LockId, Timestamp, Ttl};
+use syncguard_core::contract::{Acquired, KeySignal};
+use syncguard_core::{Fence, Key, LockError, LockId, Timestamp, Ttl};
 
 use crate::flaws::Flaw;
 use crate::keys;

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use syncguard_core::authoring::{
     StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
-use syncguard_core::{ErrorCode, Fence, Key, LockId, hash_key, hash_key_triple32};
+use syncguard_core::authoring::{hash_key, hash_key_triple32};
+use syncguard_core::{ErrorCode, Fence, Key, LockId};
 
 /// What a target does with an input, as it is in the files of the corpus.
 pub type Check = fn(&[u8]);

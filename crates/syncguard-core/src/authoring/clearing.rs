@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{TIME_TOLERANCE, Timestamp};
+use crate::Timestamp;
+use crate::contract::TIME_TOLERANCE;
 
 /// How long a backend keeps the record of a lock that is not live any more, wherever it clears records
 /// away: "expired" says more to a holder than "not found".

@@ -31,7 +31,8 @@ mod tests {
 
     use super::contain;
     use crate::contract::episode::Episode;
-    use crate::{Key, LockError, LockId, ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
+    use crate::contract::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
+    use crate::{Key, LockError, LockId};
 
     /// Dropping it panics, and while that unwinds its field does.
     struct PanicsAgain(AndOnceMore);

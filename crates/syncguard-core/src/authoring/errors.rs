@@ -1,6 +1,7 @@
 //! Errors that read the same on every store.
 
-use crate::{LockError, hash_key};
+use crate::LockError;
+use crate::authoring::hash_key;
 
 /// A stored record that makes no sense: `Internal`, naming the hash of the storage key.
 ///

@@ -40,3 +40,4 @@ pub use crate::contract::episode::Episode;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use crate::value::random::seed_randomness;
+pub use crate::value::{hash_key, hash_key_triple32};

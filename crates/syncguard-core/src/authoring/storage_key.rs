@@ -6,8 +6,9 @@ use std::fmt;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use sha2::{Digest, Sha256};
 
+use crate::authoring::hash_key;
 use crate::value::nfc;
-use crate::{Key, LockError, hash_key};
+use crate::{Key, LockError};
 
 /// How long the names of a store's records may be, in bytes of UTF-8.
 ///

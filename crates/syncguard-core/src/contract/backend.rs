@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, ExtendResult,
-    FenceToken, Inventory, IsLockedRequest, KeyWatch, LockError, LockInfo, LookupRequest,
-    ReleaseRequest, ReleaseResult, WatchRequest,
+use crate::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, FenceToken,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
+use crate::inventory::Inventory;
+use crate::{ExtendResult, LockError, LockInfo, ReleaseResult};
 
 /// A store that can hold locks: what an author of a backend writes, and no more.
 ///
@@ -26,12 +27,12 @@ use crate::{
 /// operation that was sent and then cancelled, either way, runs to its end in the background;
 /// [`cancel::finish`](crate::authoring::cancel::finish) and [`cancel::finish_acquire`](crate::authoring::cancel::finish_acquire) do that for a backend.
 pub trait LockBackend: Clone + Send + Sync + 'static {
-    /// [`Fence`](crate::Fence) if every acquisition carries a fencing token, else [`NoFence`](crate::NoFence).
+    /// [`Fence`](crate::Fence) if every acquisition carries a fencing token, else [`NoFence`](crate::contract::NoFence).
     type Fence: FenceToken;
 
     /// Takes the lock of a key if it is free, in one atomic step.
     ///
-    /// The lock is free if there is none or the stored one is not [live](crate::is_live). On success
+    /// The lock is free if there is none or the stored one is not [live](crate::contract::is_live). On success
     /// the lock id, the expiry (the store's time now plus the TTL) and a fence above every earlier
     /// one of this key are stored together. If the live lock already carries the request's lock id,
     /// the answer is that lock, unchanged: so a backend may send an acquire again within one call when it
@@ -153,7 +154,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
 
     /// What can look over all locks of this store; `None` if it cannot. Never fails, never blocks.
     ///
-    /// A backend that is a [`LockInventory`](crate::LockInventory) answers `Some(Inventory::new(self.clone()))`, and a
+    /// A backend that is a [`LockInventory`](crate::inventory::LockInventory) answers `Some(Inventory::new(self.clone()))`, and a
     /// decorator passes on that of the backend inside. A decorator that changes keys must not: the keys
     /// inside are others.
     ///

@@ -28,13 +28,14 @@ impl BackendCapabilities {
     /// The capabilities of a backend whose acquisitions carry `F`.
     ///
     /// ```
-    /// use syncguard_core::{BackendCapabilities, Fence, TimeAuthority};
+    /// use syncguard_core::contract::{BackendCapabilities, TimeAuthority};
+    /// use syncguard_core::Fence;
     ///
     /// let capabilities = BackendCapabilities::new::<Fence>("etcd", TimeAuthority::Server);
     /// assert!(capabilities.supports_fencing);
     /// ```
     #[must_use]
-    pub const fn new<F: crate::FenceToken>(
+    pub const fn new<F: crate::contract::FenceToken>(
         backend: &'static str,
         time_authority: TimeAuthority,
     ) -> Self {

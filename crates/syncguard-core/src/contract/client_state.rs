@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::episode::Episode;
+use crate::LockError;
 use crate::authoring::checked_timeout;
+use crate::contract::ReleaseErrorHandler;
 use crate::locking::Lines;
-use crate::{LockError, LockObserver, ReleaseErrorHandler};
+use crate::observe::LockObserver;
 
 /// What the clones of one backend share in this process: what guards do when they end, who hears of
 /// locks, the lines in which callers wait, and the background work. Cheap to clone.

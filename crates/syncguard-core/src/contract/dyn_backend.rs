@@ -6,12 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, CounterPage, CounterRequest,
-    ExtendRequest, ExtendResult, Fence, FenceToken, Inventory, IsLockedRequest, KeyWatch,
-    ListRequest, LockBackend, LockError, LockInfo, LockInventory, LockPage, LookupRequest,
-    RaiseRequest, ReleaseRequest, ReleaseResult, WatchRequest,
+use crate::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, FenceToken,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
+use crate::inventory::{
+    CounterPage, CounterRequest, Inventory, ListRequest, LockInventory, LockPage, RaiseRequest,
+};
+use crate::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 /// Any backend behind one type, for programs that choose their store from configuration.
 ///
@@ -36,7 +38,7 @@ impl<F: FenceToken> DynBackend<F> {
     }
 
     /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
-    /// many are not: see [`CleanUp::drained`](crate::CleanUp::drained).
+    /// many are not: see [`CleanUp::drained`](crate::contract::CleanUp::drained).
     ///
     /// # Cancel safety
     ///

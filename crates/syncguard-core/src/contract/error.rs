@@ -73,7 +73,7 @@ impl fmt::Display for ErrorCode {
 
 /// A lock operation that failed for another reason than contention.
 ///
-/// A lock held by someone else is an ordinary answer ([`AcquireResult::Locked`](crate::AcquireResult::Locked)), and
+/// A lock held by someone else is an ordinary answer ([`AcquireResult::Locked`](crate::contract::AcquireResult::Locked)), and
 /// so is a lock that is gone when it is released; this type is for what should make an operator look.
 ///
 /// `Display` and `Debug` show the code, what happened, and the chain of causes. They never show a

@@ -9,7 +9,8 @@
 /// `#[deny(clippy::missing_trait_methods)]` says so.
 ///
 /// ```
-/// use syncguard_core::{AcquireRequest, AcquireResult, ErrorCode, LockBackend, LockError, forward};
+/// use syncguard_core::contract::{AcquireRequest, AcquireResult};
+/// use syncguard_core::{ErrorCode, LockBackend, LockError, forward};
 ///
 /// /// Asks for nothing outside of office hours.
 /// #[derive(Clone)]
@@ -41,15 +42,15 @@ macro_rules! forward {
     (@ acquire $field:tt) => {
         async fn acquire(
             &self,
-            request: $crate::AcquireRequest,
-        ) -> ::core::result::Result<$crate::AcquireResult<Self::Fence>, $crate::LockError> {
+            request: $crate::contract::AcquireRequest,
+        ) -> ::core::result::Result<$crate::contract::AcquireResult<Self::Fence>, $crate::LockError> {
             $crate::LockBackend::acquire(&self.$field, request).await
         }
     };
     (@ release $field:tt) => {
         async fn release(
             &self,
-            request: $crate::ReleaseRequest,
+            request: $crate::contract::ReleaseRequest,
         ) -> ::core::result::Result<$crate::ReleaseResult, $crate::LockError> {
             $crate::LockBackend::release(&self.$field, request).await
         }
@@ -57,7 +58,7 @@ macro_rules! forward {
     (@ extend $field:tt) => {
         async fn extend(
             &self,
-            request: $crate::ExtendRequest,
+            request: $crate::contract::ExtendRequest,
         ) -> ::core::result::Result<$crate::ExtendResult, $crate::LockError> {
             $crate::LockBackend::extend(&self.$field, request).await
         }
@@ -65,7 +66,7 @@ macro_rules! forward {
     (@ is_locked $field:tt) => {
         async fn is_locked(
             &self,
-            request: $crate::IsLockedRequest,
+            request: $crate::contract::IsLockedRequest,
         ) -> ::core::result::Result<bool, $crate::LockError> {
             $crate::LockBackend::is_locked(&self.$field, request).await
         }
@@ -73,7 +74,7 @@ macro_rules! forward {
     (@ lookup $field:tt) => {
         async fn lookup(
             &self,
-            request: $crate::LookupRequest,
+            request: $crate::contract::LookupRequest,
         ) -> ::core::result::Result<
             ::core::option::Option<$crate::LockInfo<Self::Fence>>,
             $crate::LockError,
@@ -84,23 +85,23 @@ macro_rules! forward {
     (@ watch $field:tt) => {
         async fn watch(
             &self,
-            request: $crate::WatchRequest,
-        ) -> ::core::option::Option<$crate::KeyWatch> {
+            request: $crate::contract::WatchRequest,
+        ) -> ::core::option::Option<$crate::contract::KeyWatch> {
             $crate::LockBackend::watch(&self.$field, request).await
         }
     };
     (@ inventory $field:tt) => {
-        fn inventory(&self) -> ::core::option::Option<$crate::Inventory<Self::Fence>> {
+        fn inventory(&self) -> ::core::option::Option<$crate::inventory::Inventory<Self::Fence>> {
             $crate::LockBackend::inventory(&self.$field)
         }
     };
     (@ capabilities $field:tt) => {
-        fn capabilities(&self) -> $crate::BackendCapabilities {
+        fn capabilities(&self) -> $crate::contract::BackendCapabilities {
             $crate::LockBackend::capabilities(&self.$field)
         }
     };
     (@ client_state $field:tt) => {
-        fn client_state(&self) -> &$crate::ClientState {
+        fn client_state(&self) -> &$crate::contract::ClientState {
             $crate::LockBackend::client_state(&self.$field)
         }
     };

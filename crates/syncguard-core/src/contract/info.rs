@@ -1,6 +1,7 @@
 //! A live lock, as a lookup sees it.
 
-use crate::{Fence, FenceToken, HashId, Key, LockId, Timestamp};
+use crate::contract::{FenceToken, HashId};
+use crate::{Fence, Key, LockId, Timestamp};
 
 /// A live lock, as a lookup sees it.
 ///

@@ -15,7 +15,8 @@ pub const TIME_TOLERANCE: Duration = Duration::from_secs(1);
 /// The one predicate behind acquire, release, extend, `is_locked` and lookup. Never fails.
 ///
 /// ```
-/// use syncguard_core::{Timestamp, is_live};
+/// use syncguard_core::contract::is_live;
+/// use syncguard_core::Timestamp;
 ///
 /// let expiry = Timestamp::from_millis(10_000)?;
 /// assert!(is_live(expiry, Timestamp::from_millis(10_999)?));

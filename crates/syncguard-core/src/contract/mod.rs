@@ -1,50 +1,41 @@
-//! What a store promises, what it is asked, and what it answers.
+//! The contract of a backend: what it is asked, what it answers, and what it says of itself.
+//!
+//! | what | for |
+//! |---|---|
+//! | [`AcquireRequest`], [`ReleaseRequest`], [`ExtendRequest`], [`IsLockedRequest`], [`LookupRequest`], [`WatchRequest`] | the operations of a [`LockBackend`](crate::LockBackend), for those who call it themselves and those who write one |
+//! | [`AcquireResult`], [`Acquired`] | the answer to an acquire; the others are in the crate's root |
+//! | [`BackendCapabilities`], [`FenceToken`] | what a backend can do |
+//! | [`ClientState`], [`CleanUp`], [`ReleaseErrorHandler`] | what all clones of a backend share |
+//! | [`KeyWatch`], [`SignalStatus`] | signals of releases |
+//! | [`TIME_TOLERANCE`], [`is_live`] | until when a lock is held |
 
-mod backend;
+pub(crate) mod backend;
 mod capabilities;
 pub(crate) mod clean_up;
 mod client_state;
-mod dyn_backend;
+pub(crate) mod dyn_backend;
 pub(crate) mod episode;
-mod error;
+pub(crate) mod error;
 mod forward;
-mod info;
-mod inventory;
-mod inventory_handle;
-mod inventory_page;
-mod inventory_pages;
-mod inventory_request;
+pub(crate) mod info;
 mod key_watch;
 mod liveness;
-mod observer;
 mod release_error;
 mod request;
-mod response;
+pub(crate) mod response;
 mod signal_status;
 
-pub use self::backend::LockBackend;
 pub use self::capabilities::{BackendCapabilities, TimeAuthority};
 pub use self::clean_up::CleanUp;
 pub use self::client_state::ClientState;
-pub use self::dyn_backend::DynBackend;
-pub use self::error::{ErrorCode, LockError};
-pub use self::info::{LockInfo, LockInfoDebug};
-pub use self::inventory::LockInventory;
-pub use self::inventory_handle::Inventory;
-pub use self::inventory_page::{CounterPage, Cursor, FenceCounter, LockPage};
-pub use self::inventory_pages::{CounterPages, LockPages};
-pub use self::inventory_request::{CounterRequest, ListRequest, RaiseRequest};
+pub use self::info::LockInfoDebug;
 pub use self::key_watch::{KeySignal, KeyWatch};
 pub use self::liveness::{TIME_TOLERANCE, is_live};
-pub use self::observer::{
-    AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
-};
 pub use self::release_error::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 pub use self::request::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest, ReleaseRequest,
     WatchRequest,
 };
-pub use self::response::{
-    AcquireResult, Acquired, Contention, ExtendResult, NotHeld, ReleaseResult,
-};
+pub use self::response::{AcquireResult, Acquired};
 pub use self::signal_status::SignalStatus;
+pub use crate::value::{FenceToken, HashId, NoFence};

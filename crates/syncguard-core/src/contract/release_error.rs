@@ -37,7 +37,7 @@ pub struct ReleaseErrorContext {
 /// panic in it is contained.
 ///
 /// ```
-/// use syncguard_core::ReleaseErrorHandler;
+/// use syncguard_core::contract::ReleaseErrorHandler;
 ///
 /// let handler = ReleaseErrorHandler::new(|error, context| {
 ///     eprintln!("{:?} was not released: {error}", context.key);

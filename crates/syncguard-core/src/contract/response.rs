@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{Fence, FenceToken, LockId, TIME_TOLERANCE, Timestamp};
+use crate::contract::{FenceToken, TIME_TOLERANCE};
+use crate::{Fence, LockId, Timestamp};
 
 /// The answer to an acquire: contention is an answer, not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +122,7 @@ pub enum ExtendResult {
         expires_at: Timestamp,
     },
     /// The lock is ours, and expires at another time than the request
-    /// [expected](crate::ExtendRequest::with_expected_expiry): another extend came first. Nothing was
+    /// [expected](crate::contract::ExtendRequest::with_expected_expiry): another extend came first. Nothing was
     /// changed.
     Mismatch {
         /// The expiry as it is, by the store's time authority.

@@ -10,10 +10,11 @@ use super::outage::Outage;
 use super::retry::{Answers, Pauses};
 use super::stand::unless_cancelled;
 use crate::authoring::cancel;
+use crate::contract::{AcquireRequest, AcquireResult, ClientState, TIME_TOLERANCE};
 use crate::rt::{self, Instant, Spawner, sleep_until};
 use crate::{
-    AcquireRequest, AcquireResult, AcquisitionOptions, ClientState, Contention, ErrorCode, Key,
-    LockBackend, LockConfig, LockError, LockGuard, LockId, TIME_TOLERANCE,
+    AcquisitionOptions, Contention, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard,
+    LockId,
 };
 
 /// Everything that one attempt shares with the next.

@@ -6,7 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::AcquisitionOptions;
 use crate::authoring::checked_timeout;
-use crate::{Key, LockError, ReleaseErrorHandler, Ttl};
+use crate::contract::ReleaseErrorHandler;
+use crate::{Key, LockError, Ttl};
 
 /// Keeps a lock alive for as long as its guard lives.
 ///
@@ -150,7 +151,10 @@ macro_rules! policy_methods {
 
         /// Where errors of releases go that nobody waits for. Default: the backend's handler.
         #[must_use]
-        pub fn with_on_release_error(mut self, handler: crate::ReleaseErrorHandler) -> Self {
+        pub fn with_on_release_error(
+            mut self,
+            handler: crate::contract::ReleaseErrorHandler,
+        ) -> Self {
             self.policy.on_release_error = Some(handler);
             self
         }
@@ -172,7 +176,7 @@ macro_rules! policy_methods {
         /// the end of this time instead, and [`release`](crate::LockGuard::release) answers
         /// [`Kept`](crate::ReleaseResult::Kept). The guard itself is over at once.
         ///
-        /// A store frees a lock [`TIME_TOLERANCE`](crate::TIME_TOLERANCE) after its expiry, and not earlier. So a
+        /// A store frees a lock [`TIME_TOLERANCE`](crate::contract::TIME_TOLERANCE) after its expiry, and not earlier. So a
         /// lock that is kept at all stays for that long and one millisecond more, where less is left. What
         /// the answers of the store take comes on top.
         ///
@@ -185,7 +189,7 @@ macro_rules! policy_methods {
         }
 
         /// For authors of recipes: what this lock is part of, `election` or `semaphore`. A
-        /// [`LockObserver`](crate::LockObserver) hears it, and telemetry shows it. Default: nothing.
+        /// [`LockObserver`](crate::observe::LockObserver) hears it, and telemetry shows it. Default: nothing.
         #[must_use]
         pub fn with_recipe(mut self, name: &'static str) -> Self {
             self.policy.recipe = Some(name);

@@ -14,8 +14,9 @@ use super::observed::Waiting;
 use super::retry::{Answers, Pauses};
 use super::stand::{Came, stand_in_line, unless_cancelled};
 use crate::authoring::pause::random_part;
+use crate::contract::{IsLockedRequest, WatchRequest};
 use crate::rt::{self, Instant, sleep_until};
-use crate::{Contention, IsLockedRequest, LockBackend, LockError, LockGuard, LockId, WatchRequest};
+use crate::{Contention, LockBackend, LockError, LockGuard, LockId};
 
 /// One that waits, with its own limits.
 pub(super) struct Contender<'a, B> {

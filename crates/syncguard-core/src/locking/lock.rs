@@ -9,7 +9,7 @@ use crate::{Held, LockBackend, LockConfig, LockError, acquire};
 /// Waits for its turn like [`acquire`](crate::acquire()). The work gets a [`Held`]: its fence to send along
 /// with writes, and the signal that the lock is lost. Its result comes back untouched, also where
 /// that is an error of its own; a release that fails afterwards goes to the
-/// [`ReleaseErrorHandler`](crate::ReleaseErrorHandler). A panic in the work releases the lock too.
+/// [`ReleaseErrorHandler`](crate::contract::ReleaseErrorHandler). A panic in the work releases the lock too.
 ///
 /// Work that can fail gives a result in a result; [`lock_flat`] makes one of them. Code that is generic over
 /// the work and spawns the future needs [`lock_send`].

@@ -133,7 +133,7 @@ impl<B: LockBackend> Locker<B> {
     }
 
     /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
-    /// many are not: see [`CleanUp::drained`](crate::CleanUp::drained).
+    /// many are not: see [`CleanUp::drained`](crate::contract::CleanUp::drained).
     ///
     /// # Cancel safety
     ///

@@ -1,10 +1,10 @@
 //! What a [`LockObserver`] is told, and when.
 
-use crate::rt::Instant;
-use crate::{
-    AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, Key, LockError, LockId, LockObserver,
-    LossReason, Observation,
+use crate::observe::{
+    AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
 };
+use crate::rt::Instant;
+use crate::{Key, LockError, LockId, LossReason};
 
 /// Somebody trying for a lock. Dropped unfinished, it reports that they stopped.
 pub(crate) struct Waiting<'a> {

@@ -178,7 +178,7 @@ pub trait FenceToken:
     /// The fence, if this is one. TypeScript: `hasFence`.
     ///
     /// ```
-    /// use syncguard_core::{Acquired, FenceToken};
+    /// use syncguard_core::contract::{Acquired, FenceToken};
     ///
     /// fn describe<F: FenceToken>(lock: &Acquired<F>) -> String {
     ///     match lock.fence.fence() {

@@ -21,7 +21,7 @@ pub struct HashId([u8; 12]);
 /// in NFC: `printf %s KEY | sha256sum | cut -c1-24`.
 ///
 /// ```
-/// assert_eq!(syncguard_core::hash_key("resource:123").to_string(), "f52f328d6111ae89dbcfcb99");
+/// assert_eq!(syncguard_core::authoring::hash_key("resource:123").to_string(), "f52f328d6111ae89dbcfcb99");
 /// ```
 #[must_use]
 pub fn hash_key(text: &str) -> HashId {
@@ -37,7 +37,7 @@ pub fn hash_key(text: &str) -> HashId {
 /// `00000061…`) and leaves about 32 bits of a lock id: everything else uses [`hash_key`].
 ///
 /// ```
-/// assert_eq!(syncguard_core::hash_key_triple32("a").to_string(), "0000006100000123000002a7");
+/// assert_eq!(syncguard_core::authoring::hash_key_triple32("a").to_string(), "0000006100000123000002a7");
 /// ```
 #[must_use]
 pub fn hash_key_triple32(text: &str) -> HashId {

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::LockError;
+use crate::contract::HashId;
 use crate::value::nfc;
-use crate::{HashId, LockError};
 
 /// The name of what must not happen twice at once: 1 to 512 bytes of text in NFC.
 ///

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Key, LockError, hash_key};
+use crate::authoring::hash_key;
+use crate::{Key, LockError};
 
 /// What the keys of a listing begin with: 0 to 512 bytes of text in NFC. The empty one is every key.
 ///
@@ -13,7 +14,8 @@ use crate::{Key, LockError, hash_key};
 /// `e` and `ex`, but not `é`.
 ///
 /// ```
-/// use syncguard_core::{Key, KeyPrefix};
+/// use syncguard_core::inventory::KeyPrefix;
+/// use syncguard_core::Key;
 ///
 /// let jobs = KeyPrefix::new("job:")?;
 /// assert!(jobs.is_of(Key::new("job:nightly")?.expose()));
@@ -68,7 +70,7 @@ impl KeyPrefix {
     /// nothing comes behind them, a text that is behind every key.
     ///
     /// ```
-    /// use syncguard_core::KeyPrefix;
+    /// use syncguard_core::inventory::KeyPrefix;
     ///
     /// assert_eq!(KeyPrefix::new("job:")?.end(), "job;");
     /// assert!(KeyPrefix::default().end().as_str() > "payment:7");

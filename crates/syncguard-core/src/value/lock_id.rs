@@ -6,7 +6,8 @@ use std::str::FromStr;
 use base64ct::{Base64UrlUnpadded, Encoding};
 
 use super::random::fill;
-use crate::{ErrorCode, HashId, LockError};
+use crate::contract::HashId;
+use crate::{ErrorCode, LockError};
 
 /// The proof of holding a lock: 128 random bits, written as 22 base64url characters.
 ///

@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseErrorContext, ReleaseErrorHandler,
+    ReleaseRequest, WatchRequest,
+};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
-    LookupRequest, ReleaseErrorContext, ReleaseErrorHandler, ReleaseRequest, ReleaseResult,
-    WatchRequest,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;

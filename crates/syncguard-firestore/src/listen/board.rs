@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use syncguard_core::{KeySignal, Timestamp};
+use syncguard_core::Timestamp;
+use syncguard_core::contract::KeySignal;
 use tokio::sync::oneshot;
 
 /// The documents of one stream.
@@ -141,7 +142,7 @@ impl Board {
 
 #[cfg(test)]
 mod tests {
-    use syncguard_core::KeyWatch;
+    use syncguard_core::contract::KeyWatch;
 
     use super::*;
 

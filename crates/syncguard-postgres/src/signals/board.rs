@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use syncguard_core::KeySignal;
+use syncguard_core::contract::KeySignal;
 use tokio::sync::oneshot;
 
 /// The watches of one session.
@@ -166,7 +166,7 @@ impl Board {
 
 #[cfg(test)]
 mod tests {
-    use syncguard_core::KeyWatch;
+    use syncguard_core::contract::KeyWatch;
 
     use super::*;
 

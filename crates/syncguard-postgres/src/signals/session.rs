@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use syncguard_core::KeyWatch;
+use syncguard_core::contract::KeyWatch;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 

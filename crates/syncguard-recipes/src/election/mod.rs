@@ -41,7 +41,7 @@ const STEP_BACK: Duration = Duration::from_secs(1);
 /// }
 /// ```
 ///
-/// After a crash of the leader nobody leads until its TTL and [`TIME_TOLERANCE`](syncguard_core::TIME_TOLERANCE)
+/// After a crash of the leader nobody leads until its TTL and [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE)
 /// are over. After it has resigned or was shut down, the next one leads at once.
 #[must_use = "an election does nothing until it is run"]
 pub struct Election<B> {

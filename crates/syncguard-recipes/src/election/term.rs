@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use syncguard_core::{CancellationToken, Fence, FenceToken, Held};
+use syncguard_core::contract::FenceToken;
+use syncguard_core::{CancellationToken, Fence, Held};
 use tokio::time::sleep;
 
 /// What the work of a leader knows of its term.

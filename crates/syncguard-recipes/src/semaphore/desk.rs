@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use syncguard_core::authoring::pause::jittered;
-use syncguard_core::{AcquisitionOptions, KeyWatch, LockBackend, WatchRequest};
+use syncguard_core::contract::{KeyWatch, WatchRequest};
+use syncguard_core::{AcquisitionOptions, LockBackend};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::slots::Slots;

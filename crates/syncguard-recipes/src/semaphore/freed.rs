@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use syncguard_core::{LockBackend, LockError, ReleaseRequest, ReleaseResult, forward};
+use syncguard_core::contract::ReleaseRequest;
+use syncguard_core::{LockBackend, LockError, ReleaseResult, forward};
 
 use super::slots::Slots;
 

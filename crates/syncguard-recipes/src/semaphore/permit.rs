@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::{
-    CancellationToken, Held, LockBackend, LockError, LockGuard, LossReason, ReleaseResult,
-    TIME_TOLERANCE, Ttl,
+    CancellationToken, Held, LockBackend, LockError, LockGuard, LossReason, ReleaseResult, Ttl,
 };
 use tokio::time::Instant;
 

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
+};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
-    LookupRequest, ReleaseRequest, ReleaseResult, WatchRequest,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use syncguard_core::{Fence, KeySignal, Timestamp};
+use syncguard_core::contract::KeySignal;
+use syncguard_core::{Fence, Timestamp};
 use tokio::time::Instant;
 
 /// The watches of one session, by the names of the records.
@@ -150,7 +151,7 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
-    use syncguard_core::KeyWatch;
+    use syncguard_core::contract::KeyWatch;
 
     use super::*;
 

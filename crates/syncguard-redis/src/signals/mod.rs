@@ -20,7 +20,7 @@ use fred::clients::Client;
 use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
 use syncguard_core::authoring::Episode;
-use syncguard_core::{KeyWatch, SignalStatus};
+use syncguard_core::contract::{KeyWatch, SignalStatus};
 
 use self::route::Route;
 use self::source::{Limits, Source};

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use syncguard_core::LockError;
 use syncguard_core::authoring::{Episode, pause};
-use syncguard_core::{KeyWatch, LockError, SignalStatus};
+use syncguard_core::contract::{KeyWatch, SignalStatus};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 

@@ -7,10 +7,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use syncguard_memory::contract::{
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_memory::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ErrorCode,
-    ExtendRequest, ExtendResult, Fence, IsLockedRequest, LockBackend, LockError, LockInfo,
-    LookupRequest, MemoryBackend, ReleaseRequest, ReleaseResult,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, MemoryBackend, ReleaseResult,
 };
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use syncguard::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard::memory::MemoryBackend;
 use syncguard::{
-    AcquireRequest, AcquireResult, ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest,
-    LockBackend, LockError, LockInfo, LookupRequest, ReleaseRequest, ReleaseResult, forward, lock,
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, forward, lock,
 };
 
 /// A store that is there, or not, as the test says.

@@ -1,7 +1,7 @@
 use std::time::Duration;
+use syncguard::contract::ReleaseRequest;
 use syncguard::{
-    AutoExtend, LockBackend, LockConfig, LockError, LossReason, ReleaseRequest, lock,
-    memory::MemoryBackend,
+    AutoExtend, LockBackend, LockConfig, LockError, LossReason, lock, memory::MemoryBackend,
 };
 
 /// The code under test: works for ever, unless it loses its lock.
@@ -20,7 +20,7 @@ async fn a_leader_steps_down_when_its_lock_is_taken_away() -> Result<(), LockErr
 
     // An hour goes by in no time, and the lock is kept alive.
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    let info = syncguard::get_by_key_raw(&locks, "leader").await?.expect("it is held");
+    let info = syncguard::diagnostics::get_by_key_raw(&locks, "leader").await?.expect("it is held");
     assert!(!leader.is_finished());
 
     // The lock id is all it takes to release a lock.

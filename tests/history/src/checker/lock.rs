@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use syncguard_core::TIME_TOLERANCE;
+use syncguard_core::contract::TIME_TOLERANCE;
 
 use super::{micros, millis};
 use crate::event::{Answer, Call, Moment};

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
+use syncguard_core::inventory::LockInventory as _;
 use syncguard_core::{
-    AcquireRequest, AcquireResult, ExtendRequest, ExtendResult, IsLockedRequest, Key, LockBackend,
-    LockError, LockInventory as _, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult,
-    Timestamp,
+    ExtendResult, Key, LockBackend, LockError, NotHeld, ReleaseResult, Timestamp,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::runtime::{Builder, Runtime};
@@ -133,7 +135,7 @@ impl Atomic for Memory {
 
     fn live(&mut self, now: u64) -> u64 {
         self.moves_to(now);
-        let request = syncguard_core::ListRequest::new();
+        let request = syncguard_core::inventory::ListRequest::new();
         let page = self.runtime.block_on(self.backend.list_locks(request)).expect("a page");
         page.locks.len() as u64
     }

@@ -10,11 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::authoring::cancel::{self, Settle, Settled, Unsettled};
-use syncguard_core::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ErrorCode, ExtendRequest,
-    ExtendResult, Fence, Inventory, IsLockedRequest, KeyWatch, LockBackend, LockError, LockInfo,
-    LookupBy, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp,
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
     WatchRequest,
+};
+use syncguard_core::inventory::Inventory;
+use syncguard_core::{
+    ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, NotHeld, ReleaseResult,
+    Timestamp,
 };
 use tokio::time::Instant;
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use syncguard_core::authoring::StoreClock;
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired, ExtendRequest, LookupBy};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, Contention, ErrorCode, ExtendRequest, ExtendResult,
-    Fence, Key, LockError, LockId, LookupBy, ReleaseResult, Timestamp,
+    Contention, ErrorCode, ExtendResult, Fence, Key, LockError, LockId, ReleaseResult, Timestamp,
 };
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};

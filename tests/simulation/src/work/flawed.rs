@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use syncguard_core::{
-    AcquireRequest, AcquireResult, LockBackend as _, LockConfig, LockError, ReleaseRequest,
-    try_acquire,
-};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard_core::{LockBackend as _, LockConfig, LockError, try_acquire};
 use syncguard_history::Entry;
 use tokio::time::Instant;
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    TIME_TOLERANCE,
+};
 use syncguard_core::{
-    AcquireRequest, AcquireResult, AcquisitionOptions, AutoExtend, ExtendRequest, IsLockedRequest,
-    LockBackend as _, LockConfig, LockError, LookupRequest, ReleaseRequest, TIME_TOLERANCE,
-    acquire, lock,
+    AcquisitionOptions, AutoExtend, LockBackend as _, LockConfig, LockError, acquire, lock,
 };
 
 use tokio::time::sleep;

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use syncguard_postgres::contract::IsLockedRequest;
 use syncguard_postgres::tokio_postgres::{Config, NoTls};
-use syncguard_postgres::{
-    ErrorCode, IsLockedRequest, LockBackend as _, LockError, PostgresBackend,
-};
+use syncguard_postgres::{ErrorCode, LockBackend as _, LockError, PostgresBackend};
 use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 use syncguard_test_services::proxy::FaultProxy;
 

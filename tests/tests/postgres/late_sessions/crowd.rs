@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use syncguard_postgres::{
-    AcquireResult, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LockError, LockId,
-    PostgresBackend, ReleaseRequest,
-};
+use syncguard_postgres::contract::{AcquireResult, ExtendRequest, IsLockedRequest, ReleaseRequest};
+use syncguard_postgres::{ErrorCode, LockBackend as _, LockError, LockId, PostgresBackend};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 

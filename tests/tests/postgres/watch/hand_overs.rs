@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use std::future::poll_fn;
+use syncguard_postgres::contract::{ReleaseRequest, SignalStatus};
 use syncguard_postgres::tokio_postgres::{AsyncMessage, NoTls};
-use syncguard_postgres::{
-    LockBackend as _, PostgresBackend, PostgresOptions, ReleaseRequest, SignalStatus, acquire,
-};
+use syncguard_postgres::{LockBackend as _, PostgresBackend, PostgresOptions, acquire};
 
 use syncguard_test_effort::either;
 use syncguard_test_services::proxy::FaultProxy;
@@ -231,7 +230,8 @@ async fn the_report_says_whether_signals_work() -> Result<()> {
     let lock = take(&silent, "key").await;
     ensure!(silent.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     let mut watching = watching;
-    let heard = watching.as_mut().map(syncguard_postgres::KeyWatch::changed).expect("a watch");
+    let heard =
+        watching.as_mut().map(syncguard_postgres::contract::KeyWatch::changed).expect("a watch");
     ensure!(tokio::time::timeout(Duration::from_millis(200), heard).await.is_err());
     Ok(())
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use syncguard_postgres::contract::{ReleaseRequest, SignalStatus};
 use syncguard_postgres::tokio_postgres::{Config, NoTls};
 use syncguard_postgres::{
-    AcquisitionOptions, LockBackend as _, LockConfig, PostgresBackend, PostgresOptions,
-    ReleaseRequest, SignalStatus, acquire,
+    AcquisitionOptions, LockBackend as _, LockConfig, PostgresBackend, PostgresOptions, acquire,
 };
 use syncguard_test_services::proxy::FaultProxy;
 

@@ -1,8 +1,9 @@
 //! Behind PgBouncer nothing is listened for: what is set in a session would stay in one of the pooler's.
 
 use anyhow::{Result, ensure};
+use syncguard_postgres::contract::SignalStatus;
 use syncguard_postgres::tokio_postgres::NoTls;
-use syncguard_postgres::{PostgresBackend, PostgresOptions, SignalStatus, acquire};
+use syncguard_postgres::{PostgresBackend, PostgresOptions, acquire};
 use syncguard_test_services::postgres::{PgBouncer, PoolMode};
 
 use super::stage::{SOON, Stage, deaf_without_signals, watch};

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use syncguard_postgres::contract::{KeyWatch, WatchRequest};
 use syncguard_postgres::tokio_postgres::{Client, Config};
 use syncguard_postgres::{
-    AcquisitionOptions, Backoff, Jitter, Key, KeyWatch, LockBackend as _, LockConfig,
-    PostgresBackend, PostgresOptions, WatchRequest,
+    AcquisitionOptions, Backoff, Jitter, Key, LockBackend as _, LockConfig, PostgresBackend,
+    PostgresOptions,
 };
 use syncguard_test_services::postgres::PostgresServer;
 

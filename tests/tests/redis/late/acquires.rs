@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use syncguard_redis::contract::ReleaseRequest;
 use syncguard_redis::{
-    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, RedisBackend, RedisOptions,
-    ReleaseRequest, lock, try_acquire,
+    AcquisitionOptions, ErrorCode, LockBackend as _, LockConfig, RedisBackend, RedisOptions, lock,
+    try_acquire,
 };
 use tokio::task::JoinSet;
 

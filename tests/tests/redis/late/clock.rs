@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use syncguard_redis::{
-    ErrorCode, ExtendRequest, LockBackend as _, RedisBackend, RedisOptions, ReleaseRequest,
-};
+use syncguard_redis::contract::{ExtendRequest, ReleaseRequest};
+use syncguard_redis::{ErrorCode, LockBackend as _, RedisBackend, RedisOptions};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use syncguard_redis::contract::{ExtendRequest, ReleaseRequest};
 use syncguard_redis::{
-    AutoExtend, ExtendRequest, ExtendResult, LockBackend as _, LockConfig, LockGuard, RedisBackend,
-    ReleaseRequest, Timestamp, try_acquire,
+    AutoExtend, ExtendResult, LockBackend as _, LockConfig, LockGuard, RedisBackend, Timestamp,
+    try_acquire,
 };
 use tokio::time::timeout;
 

@@ -1,10 +1,10 @@
 //! What a user needs whose access is restricted: as the crate's page says.
 
 use anyhow::{Context as _, Result};
-use syncguard_redis::{
-    ErrorCode, ExtendRequest, IsLockedRequest, KeyLayout, LockBackend as _, LookupRequest,
-    RedisBackend, RedisOptions, ReleaseRequest, SignalStatus, WatchRequest,
+use syncguard_redis::contract::{
+    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, SignalStatus, WatchRequest,
 };
+use syncguard_redis::{ErrorCode, KeyLayout, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
 use crate::support::take;

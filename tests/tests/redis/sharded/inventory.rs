@@ -1,8 +1,9 @@
 //! Looking over the locks of all shards.
 
 use anyhow::Result;
-use syncguard_redis::{
-    CounterRequest, Fence, ListRequest, LockInventory as _, LockPages, RaiseRequest,
+use syncguard_redis::Fence;
+use syncguard_redis::inventory::{
+    CounterRequest, ListRequest, LockInventory as _, LockPages, RaiseRequest,
 };
 use syncguard_test_services::redis::RedisCluster;
 use syncguard_tests::inventory::{shows_each_once, take_all};

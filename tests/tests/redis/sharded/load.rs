@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use syncguard_history::Random;
-use syncguard_redis::{LockBackend as _, ReleaseRequest};
+use syncguard_redis::LockBackend as _;
+use syncguard_redis::contract::ReleaseRequest;
 use syncguard_test_services::redis::RedisCluster;
 use tokio::task::JoinSet;
 

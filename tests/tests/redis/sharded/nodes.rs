@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_redis::{
-    DurabilityRisk, ErrorCode, ExtendRequest, IsLockedRequest, LockBackend as _, LockId,
-    LookupRequest, RedisBackend, RedisOptions, ReleaseRequest, WaitReplicas,
+    DurabilityRisk, ErrorCode, LockBackend as _, LockId, RedisBackend, RedisOptions, WaitReplicas,
 };
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 

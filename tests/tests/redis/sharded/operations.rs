@@ -6,9 +6,10 @@ use anyhow::Result;
 use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ConnectionConfig, ReconnectPolicy};
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
 use syncguard_redis::{
-    ErrorCode, ExtendRequest, IsLockedRequest, Key, KeyLayout, LockBackend as _, LockId,
-    LookupRequest, NotHeld, RedisBackend, RedisOptions, ReleaseRequest, ReleaseResult, acquire,
+    ErrorCode, Key, KeyLayout, LockBackend as _, LockId, NotHeld, RedisBackend, RedisOptions,
+    ReleaseResult, acquire,
 };
 use syncguard_test_services::redis::RedisCluster;
 

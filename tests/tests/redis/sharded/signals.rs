@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use syncguard_redis::{LockBackend as _, ReleaseRequest, SignalStatus, WatchRequest};
+use syncguard_redis::LockBackend as _;
+use syncguard_redis::contract::{ReleaseRequest, SignalStatus, WatchRequest};
 use syncguard_test_services::redis::RedisCluster;
 use tokio::time::timeout;
 

@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 use syncguard_history::Random;
 use syncguard_history::Recording;
 use syncguard_history::{Clock, Entry, Fault, Invariant, Limits, Recorder, Violation, check};
-use syncguard_redis::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LockBackend, LockError,
-    RedisBackend, RedisOptions, ReleaseRequest,
+use syncguard_redis::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, ReleaseRequest,
 };
+use syncguard_redis::{LockBackend, LockError, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 use tokio::task::JoinHandle;
 

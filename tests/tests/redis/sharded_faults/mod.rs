@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use syncguard_history::{Fault, Invariant};
-use syncguard_redis::{
-    ExtendRequest, IsLockedRequest, LockBackend as _, LookupRequest, RedisOptions, ReleaseRequest,
-    WaitReplicas,
-};
+use syncguard_redis::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::{LockBackend as _, RedisOptions, WaitReplicas};
 use syncguard_test_services::redis::RedisCluster;
 use tokio::task::block_in_place;
 

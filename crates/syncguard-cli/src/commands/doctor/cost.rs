@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use syncguard::{DynBackend, LockBackend as _, ReleaseRequest};
+use syncguard::contract::ReleaseRequest;
+use syncguard::{DynBackend, LockBackend as _};
 
 use super::probe;
 use crate::exit::Failure;

@@ -1,7 +1,8 @@
 //! Firestore.
 
+use syncguard::contract::IsLockedRequest;
 use syncguard::firestore::{ClockDrift, DriftLevel, FirestoreBackend};
-use syncguard::{DynBackend, IsLockedRequest, LockBackend as _};
+use syncguard::{DynBackend, LockBackend as _};
 
 use super::Examined;
 use super::finding::Finding;

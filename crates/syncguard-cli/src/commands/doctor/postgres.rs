@@ -4,8 +4,9 @@ mod ask;
 mod names;
 
 use syncguard::authoring::backend_url::BackendUrl;
+use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::postgres::{DurabilityRisk, PostgresBackend};
-use syncguard::{DynBackend, Key, LockBackend as _, SignalStatus, WatchRequest};
+use syncguard::{DynBackend, Key, LockBackend as _};
 
 use self::ask::Asked;
 use self::names::{Table, Tables, quoted};

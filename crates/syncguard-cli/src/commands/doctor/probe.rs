@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use syncguard::{
-    AcquireRequest, AcquireResult, Acquired, DynBackend, ErrorCode, ExtendRequest, ExtendResult,
-    IsLockedRequest, LockBackend as _, LockError, LookupRequest, ReleaseRequest,
+use syncguard::contract::{
+    AcquireRequest, AcquireResult, Acquired, ExtendRequest, IsLockedRequest, LookupRequest,
+    ReleaseRequest,
 };
+use syncguard::{DynBackend, ErrorCode, ExtendResult, LockBackend as _, LockError};
 use tokio::time::sleep;
 
 use super::finding::Finding;

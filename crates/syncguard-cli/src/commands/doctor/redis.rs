@@ -1,8 +1,9 @@
 //! Redis and Valkey.
 
 use syncguard::authoring::backend_url::BackendUrl;
+use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::redis::{DurabilityRisk, KeyLayout, RedisBackend, WaitReplicas};
-use syncguard::{DynBackend, Key, LockBackend as _, SignalStatus, WatchRequest};
+use syncguard::{DynBackend, Key, LockBackend as _};
 
 use super::Examined;
 use super::finding::Finding;

@@ -1,8 +1,7 @@
 //! Taking a key.
 
-use syncguard_core::{
-    AcquireRequest, AcquireResult, Acquired, Contention, ErrorCode, Fence, Key, LockError, LockId,
-};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
+use syncguard_core::{Contention, ErrorCode, Fence, Key, LockError, LockId};
 
 use super::{Entry, Record, Store, Stored, TOLERANCE, is_live, timestamp};
 use crate::flaws::Flaw;

@@ -1,6 +1,7 @@
 //! What goes wrong with key hints. Without a flaw the store does not look at them.
 
-use syncguard_core::{Key, LockError, LockId, LookupBy};
+use syncguard_core::contract::LookupBy;
+use syncguard_core::{Key, LockError, LockId};
 
 use super::{Store, Stored};
 use crate::flaws::Flaw;

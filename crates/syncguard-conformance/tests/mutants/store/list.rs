@@ -1,9 +1,8 @@
 //! Looking over all locks and counters.
 
-use syncguard_core::{
-    CounterPage, Cursor, Fence, FenceCounter, Key, ListRequest, LockError, LockInfo, LockPage,
-    hash_key,
-};
+use syncguard_core::authoring::hash_key;
+use syncguard_core::inventory::{CounterPage, Cursor, FenceCounter, ListRequest, LockPage};
+use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use super::{Store, Stored, is_live, timestamp};
 use crate::flaws::Flaw;

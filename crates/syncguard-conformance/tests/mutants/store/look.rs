@@ -1,6 +1,7 @@
 //! Looking.
 
-use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, LookupBy};
+use syncguard_core::contract::LookupBy;
+use syncguard_core::{Fence, Key, LockError, LockId, LockInfo};
 
 use super::{Store, Stored, is_live, lock_is_long_over, timestamp};
 use crate::flaws::Flaw;

@@ -1,8 +1,7 @@
 //! What a holder does with its lock.
 
-use syncguard_core::{
-    ExtendRequest, ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp,
-};
+use syncguard_core::contract::ExtendRequest;
+use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
 use super::{Record, Store, Stored, is_live, timestamp};
 use crate::flaws::Flaw;

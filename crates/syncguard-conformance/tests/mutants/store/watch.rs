@@ -1,6 +1,7 @@
 //! Who hears of releases.
 
-use syncguard_core::{Key, KeySignal};
+use syncguard_core::Key;
+use syncguard_core::contract::KeySignal;
 
 use super::{Store, Stored, is_live};
 use crate::flaws::Flaw;

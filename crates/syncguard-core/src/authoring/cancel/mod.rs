@@ -28,8 +28,9 @@ pub use self::caller::Caller;
 pub(crate) use self::finish::{Finish, Heir};
 use self::orphan::{MakeJob, Orphan, Released, Settling};
 pub use self::settle::{Settle, Settled, Unsettled};
+use crate::contract::{AcquireRequest, AcquireResult};
 use crate::rt;
-use crate::{AcquireRequest, AcquireResult, LockBackend, LockError};
+use crate::{LockBackend, LockError};
 
 /// Answers `Aborted` if the token has fired already: for a backend's checks between two steps.
 ///

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use super::{Caller, Heir, Settle, Settled, Unsettled};
 use crate::contract::clean_up::{Attempt, Job, Outcome, Unfinished};
+use crate::contract::{AcquireRequest, AcquireResult, TIME_TOLERANCE};
 use crate::rt::{Instant, Mutex, Spawner};
-use crate::{
-    AcquireRequest, AcquireResult, Key, LockBackend, LockError, LockId, ReleaseResult,
-    TIME_TOLERANCE, Ttl,
-};
+use crate::{Key, LockBackend, LockError, LockId, ReleaseResult, Ttl};
 
 /// How the lock of an acquire is given back.
 pub(super) type MakeJob<B> = fn(B, Unsettled) -> Arc<dyn Job>;

@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::contract::{AcquireRequest, ReleaseRequest};
 use crate::rt::{self, Instant};
-use crate::{AcquireRequest, Key, LockBackend, LockError, LockId, ReleaseRequest, Timestamp, Ttl};
+use crate::{Key, LockBackend, LockError, LockId, Timestamp, Ttl};
 
 /// How a backend ends an acquire that nobody wants and whose outcome is not known.
 pub trait Settle: LockBackend {

@@ -11,12 +11,10 @@ use tokio::sync::oneshot;
 use super::lease::{GivenBack, Lease, as_not_held};
 use super::link::{Command, Link};
 use super::validity::Validity;
+use crate::contract::ReleaseSource;
 use crate::contract::episode::Episode;
 use crate::rt::{self, Instant, sleep_until};
-use crate::{
-    ErrorCode, ExtendResult, Key, LockBackend, LockError, LossReason, ReleaseResult, ReleaseSource,
-    Ttl,
-};
+use crate::{ErrorCode, ExtendResult, Key, LockBackend, LockError, LossReason, ReleaseResult, Ttl};
 
 pub(crate) struct Renewer<B: LockBackend> {
     /// `None` once it was given up.

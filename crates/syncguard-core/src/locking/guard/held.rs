@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::loss::LossReason;
 use super::validity::Validity;
+use crate::contract::FenceToken;
 use crate::rt::Instant;
-use crate::{Fence, FenceToken, LockId};
+use crate::{Fence, LockId};
 
 /// What the work under a lock knows of it: its fence, how long it is safe, and when it is lost.
 ///

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::contract::{ExtendRequest, TIME_TOLERANCE};
 use crate::rt::{self, Instant};
 use crate::{
-    ErrorCode, ExtendRequest, ExtendResult, Key, LockBackend, LockError, LockId, ReleaseResult,
-    TIME_TOLERANCE, Timestamp, Ttl,
+    ErrorCode, ExtendResult, Key, LockBackend, LockError, LockId, ReleaseResult, Timestamp, Ttl,
 };
 
 /// The minimum hold of one lock.

@@ -8,11 +8,13 @@ use super::keep::Keep;
 use super::loss::LossReason;
 use super::validity::Validity;
 use crate::contract::clean_up::{Attempt, Job, Outcome};
+use crate::contract::{
+    ClientState, ExtendRequest, ReleaseErrorContext, ReleaseRequest, ReleaseSource, TIME_TOLERANCE,
+};
 use crate::locking::lines::Tenure;
 use crate::rt::{self, Instant, Spawner};
 use crate::{
-    ClientState, ErrorCode, ExtendRequest, ExtendResult, Key, LockBackend, LockError, LockId,
-    NotHeld, ReleaseErrorContext, ReleaseRequest, ReleaseResult, ReleaseSource, TIME_TOLERANCE,
+    ErrorCode, ExtendResult, Key, LockBackend, LockError, LockId, NotHeld, ReleaseResult,
     Timestamp, Ttl,
 };
 

@@ -5,9 +5,10 @@ use std::mem;
 use tokio::sync::{Notify, oneshot};
 
 use super::lease::Lease;
+use crate::contract::CleanUp;
 use crate::contract::clean_up::Unfinished;
 use crate::rt::Mutex;
-use crate::{CleanUp, ExtendResult, LockBackend, LockError, ReleaseResult, Ttl};
+use crate::{ExtendResult, LockBackend, LockError, ReleaseResult, Ttl};
 
 /// The guard's line to its renewer. It holds one command, because a guard waits for each answer or
 /// no longer wants it.

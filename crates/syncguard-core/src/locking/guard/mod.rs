@@ -30,18 +30,18 @@ pub use self::loss::LossReason;
 
 use self::validity::Validity;
 use crate::authoring::cancel::{Finish, Heir, Nobody};
+use crate::contract::{Acquired, ReleaseSource};
 use crate::locking::observed::Holding;
 use crate::rt::{self, Instant};
 use crate::{
-    Acquired, AutoExtend, ExtendResult, LockBackend, LockError, LockId, ReleaseResult,
-    ReleaseSource, Timestamp, Ttl,
+    AutoExtend, ExtendResult, LockBackend, LockError, LockId, ReleaseResult, Timestamp, Ttl,
 };
 
 /// A held lock. Dropping it releases the lock in the background.
 ///
 /// [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) and [`Locker`](crate::Locker) give guards out.
 /// [`release`](Self::release) reports what became of the lock; `Drop` never blocks and never
-/// panics, and sends errors to the [`ReleaseErrorHandler`](crate::ReleaseErrorHandler). At most one release goes out.
+/// panics, and sends errors to the [`ReleaseErrorHandler`](crate::contract::ReleaseErrorHandler). At most one release goes out.
 ///
 /// A guard may be dropped or released in another runtime than the one it was made in, or outside of any.
 /// A drop needs one that is alive: here, or where the guard was made. Without one the lock is left to

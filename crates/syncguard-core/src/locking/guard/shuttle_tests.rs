@@ -15,12 +15,15 @@ use tokio::sync::oneshot;
 
 use super::validity::Validity;
 use super::{Lease, LockGuard};
+use crate::contract::{
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, LookupRequest, ReleaseRequest, TimeAuthority,
+};
+use crate::observe::{LockObserver, Observation};
 use crate::rt::model::{self, Instant, Spawner, sleep_until};
 use crate::{
-    AcquireRequest, AcquireResult, Acquired, AutoExtend, BackendCapabilities, ClientState,
-    Contention, ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, Key, LockBackend,
-    LockError, LockId, LockInfo, LockObserver, LookupRequest, LossReason, NotHeld, Observation,
-    ReleaseRequest, ReleaseResult, TimeAuthority, Timestamp, Ttl,
+    AutoExtend, Contention, ErrorCode, ExtendResult, Fence, Key, LockBackend, LockError, LockId,
+    LockInfo, LossReason, NotHeld, ReleaseResult, Timestamp, Ttl,
 };
 
 const TTL: Duration = Duration::from_millis(900);

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 #[cfg(test)]
 use super::flaws::{self, Flaw};
 use super::pace::Pace;
-use crate::KeyWatch;
+use crate::contract::KeyWatch;
 use crate::rt::Instant;
 
 /// Numbers grow, so the waiters of a line are sorted by theirs.

@@ -9,8 +9,9 @@ use super::all::{LineNumber, Lines};
 use super::line::{Line, Ticket, Turn};
 use super::pace::HoldBack;
 use super::tenure::Tenure;
+use crate::Key;
+use crate::contract::KeyWatch;
 use crate::rt::Instant;
-use crate::{Key, KeyWatch};
 
 /// A place in the line of a key. Dropped, it is given up, and the turn passes on.
 pub(in crate::locking) struct Place {

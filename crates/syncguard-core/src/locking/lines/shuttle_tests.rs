@@ -12,12 +12,14 @@ use shuttle::future::{spawn, yield_now};
 use shuttle::rand::Rng;
 
 use super::flaws::{self, Flaw};
+use crate::contract::{
+    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
+    IsLockedRequest, LookupRequest, ReleaseRequest, TimeAuthority,
+};
 use crate::rt::{self, model, sleep_until};
 use crate::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, Contention,
-    ErrorCode, ExtendRequest, ExtendResult, Fence, IsLockedRequest, LockBackend, LockConfig,
-    LockError, LockId, LockInfo, LookupRequest, NotHeld, ReleaseRequest, ReleaseResult,
-    TimeAuthority, Timestamp, acquire, try_acquire,
+    Contention, ErrorCode, ExtendResult, Fence, LockBackend, LockConfig, LockError, LockId,
+    LockInfo, NotHeld, ReleaseResult, Timestamp, acquire, try_acquire,
 };
 
 #[test]

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use syncguard_firestore::gcloud_sdk::tonic::Code;
-use syncguard_firestore::{
-    FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, ReleaseRequest,
-};
+use syncguard_firestore::contract::ReleaseRequest;
+use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _, LockId};
 
 use crate::bare::Bare;
 use crate::support::{Raw, request};

@@ -9,10 +9,8 @@ use syncguard_postgres::deadpool_postgres::{
     Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
 };
 use syncguard_postgres::tokio_postgres::{Client, Config, NoTls, Statement};
-use syncguard_postgres::{
-    AcquireRequest, AcquireResult, LockBackend as _, PostgresBackend, PostgresOptions,
-    ReleaseRequest, setup_schema,
-};
+use syncguard_postgres::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard_postgres::{LockBackend as _, PostgresBackend, PostgresOptions, setup_schema};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;
 

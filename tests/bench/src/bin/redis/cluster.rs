@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
 use syncguard_bench::Targets;
-use syncguard_redis::{AcquireRequest, LockBackend as _, RedisBackend, ReleaseRequest};
+use syncguard_redis::contract::{AcquireRequest, ReleaseRequest};
+use syncguard_redis::{LockBackend as _, RedisBackend};
 use syncguard_test_services::redis::{RedisCluster, RedisServer};
 use tokio::task::JoinSet;
 

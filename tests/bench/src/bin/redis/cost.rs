@@ -7,10 +7,8 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::{ClusterHash, CustomCommand};
 use stats_alloc::Region;
-use syncguard_redis::{
-    AcquireRequest, ExtendRequest, IsLockedRequest, LockBackend as _, LockId, LookupRequest,
-    RedisBackend, ReleaseRequest, try_acquire,
-};
+use syncguard_redis::contract::{AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::{LockBackend as _, LockId, RedisBackend, try_acquire};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::floor::{self, Scripts};

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
-use syncguard_redis::{
-    AcquireRequest, AcquireResult, LockBackend as _, RedisBackend, ReleaseRequest,
-};
+use syncguard_redis::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard_redis::{LockBackend as _, RedisBackend};
 use syncguard_test_services::redis::RedisServer;
 use tokio::task::JoinSet;
 

@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use rustix::fs::{FlockOperation, flock};
-use syncguard_sqlite::{
-    AcquireRequest, AcquireResult, LockBackend as _, ReleaseRequest, SqliteBackend, SqliteOptions,
-    Synchronous,
-};
+use syncguard_sqlite::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use syncguard_sqlite::{LockBackend as _, SqliteBackend, SqliteOptions, Synchronous};
 use tokio::task::JoinSet;
 
 use crate::bare::Bare;

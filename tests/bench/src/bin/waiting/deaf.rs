@@ -1,6 +1,7 @@
 //! A backend that hears no signals.
 
-use syncguard_core::{ClientState, KeyWatch, LockBackend, WatchRequest, forward};
+use syncguard_core::contract::{ClientState, KeyWatch, WatchRequest};
+use syncguard_core::{LockBackend, forward};
 
 /// Another backend, which cannot tell when a key may have become free.
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 //! As `acquire.rs` of the backend. Left out is what it says where one id is used for two keys.
 
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::{AcquireRequest, AcquireResult, Acquired, Contention, Fence, LockError};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
+use syncguard_core::{Contention, Fence, LockError};
 
 use super::super::time;
 use super::Firestore;

@@ -1,8 +1,7 @@
 //! As `extend.rs` and `release.rs` of the backend, without hints where a lock is.
 
-use syncguard_core::{
-    ExtendRequest, ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp,
-};
+use syncguard_core::contract::ExtendRequest;
+use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
 use super::super::time;
 use super::Firestore;

@@ -5,7 +5,8 @@
 //! To give a look-up up through a token, use [`LockBackend::lookup`] with
 //! [`LookupRequest::with_cancellation`].
 
-use crate::{Key, LockBackend, LockError, LockId, LockInfo, LockInfoDebug, LookupRequest};
+use crate::contract::{LockInfoDebug, LookupRequest};
+use crate::{Key, LockBackend, LockError, LockId, LockInfo};
 
 /// The live lock of a key, with key and lock id as hashes. TypeScript: `getByKey`.
 ///

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use gcloud_sdk::google::firestore::v1::Document;
 use syncguard_core::authoring::cancel;
-use syncguard_core::{
-    CounterPage, CounterRequest, Cursor, Fence, FenceCounter, Key, ListRequest, LockError,
-    LockInventory, LockPage, RaiseRequest, hash_key,
+use syncguard_core::authoring::hash_key;
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockInventory, LockPage,
+    RaiseRequest,
 };
+use syncguard_core::{Fence, Key, LockError};
 
 use crate::backend::FirestoreBackend;
 use crate::document::{Counter, KEY, KEY_DEBUG, Record, key_of, put};

@@ -8,10 +8,11 @@ use fred::types::scripts::Script;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use syncguard_core::authoring::cancel;
-use syncguard_core::{
-    CounterPage, CounterRequest, Fence, FenceCounter, Key, ListRequest, LockError, LockInventory,
-    LockPage, RaiseRequest, hash_key,
+use syncguard_core::authoring::hash_key;
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, FenceCounter, ListRequest, LockInventory, LockPage, RaiseRequest,
 };
+use syncguard_core::{Fence, Key, LockError};
 use tokio::time::Instant;
 
 use crate::backend::RedisBackend;

@@ -1,10 +1,11 @@
 //! Looking over all locks.
 
 use syncguard_core::authoring::cancel;
-use syncguard_core::{
-    CounterPage, CounterRequest, Cursor, Fence, FenceCounter, Key, ListRequest, LockError,
-    LockInventory, LockPage, RaiseRequest,
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockInventory, LockPage,
+    RaiseRequest,
 };
+use syncguard_core::{Fence, Key, LockError};
 
 use crate::backend::MemoryBackend;
 

@@ -1,12 +1,14 @@
 //! The pages of a listing, one after the other.
 
-use crate::{CounterPage, Cursor, ListRequest, LockError, LockInventory, LockPage};
+use crate::LockError;
+use crate::inventory::{CounterPage, Cursor, ListRequest, LockInventory, LockPage};
 
 /// The pages of a listing of locks: [`list_locks`](LockInventory::list_locks), from where the request begins to
 /// the last page.
 ///
 /// ```
-/// use syncguard_core::{ListRequest, LockError, LockInventory, LockPages};
+/// use syncguard_core::inventory::{ListRequest, LockInventory, LockPages};
+/// use syncguard_core::LockError;
 ///
 /// async fn print_locks(store: &impl LockInventory) -> Result<(), LockError> {
 ///     let mut pages = LockPages::new(store, ListRequest::new().with_prefix("job:")?);

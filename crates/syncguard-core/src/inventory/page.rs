@@ -4,7 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Fence, FenceToken, HashId, Key, LockInfo, hash_key};
+use crate::authoring::hash_key;
+use crate::contract::{FenceToken, HashId};
+use crate::{Fence, Key, LockInfo};
 
 /// A page of live locks.
 #[derive(Clone, Debug)]

@@ -19,7 +19,8 @@ use crate::{ErrorCode, Key, LockId, LossReason};
 /// contained.
 ///
 /// ```
-/// use syncguard_core::{ClientState, LockObserver, Observation};
+/// use syncguard_core::contract::ClientState;
+/// use syncguard_core::observe::{LockObserver, Observation};
 ///
 /// let observer = LockObserver::new(|observation| {
 ///     if let Observation::Hold(hold) = observation {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{self, Caller};
-use syncguard_core::{
-    CounterPage, CounterRequest, Fence, Key, ListRequest, LockError, LockInventory, LockPage,
-    RaiseRequest,
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, ListRequest, LockInventory, LockPage, RaiseRequest,
 };
+use syncguard_core::{Fence, Key, LockError};
 
 use crate::backend::SqliteBackend;
 use crate::clock::Moment;

@@ -1,13 +1,21 @@
 //! Looking over all locks of a store: what operators need, and what no backend has to have.
 
+mod handle;
+mod page;
+mod pages;
+mod request;
+
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::contract::inventory_handle::{Answer, Twin};
-use crate::{
-    CounterPage, CounterRequest, Fence, Inventory, ListRequest, LockBackend, LockError, LockPage,
-    RaiseRequest,
-};
+pub use self::handle::Inventory;
+pub use self::page::{CounterPage, Cursor, FenceCounter, LockPage};
+pub use self::pages::{CounterPages, LockPages};
+pub use self::request::{CounterRequest, ListRequest, RaiseRequest};
+pub use crate::value::KeyPrefix;
+
+use self::handle::{Answer, Twin};
+use crate::{Fence, LockBackend, LockError};
 
 /// A backend that can say which locks there are, and read and raise the fence counters of keys.
 ///
@@ -16,7 +24,8 @@ use crate::{
 /// taken or released by it, and none of it tells a program whether to go on.
 ///
 /// ```
-/// use syncguard_core::{ListRequest, LockError, LockInventory, LockPages};
+/// use syncguard_core::inventory::{ListRequest, LockInventory, LockPages};
+/// use syncguard_core::LockError;
 ///
 /// async fn count_locks(store: &impl LockInventory) -> Result<usize, LockError> {
 ///     let mut pages = LockPages::new(store, ListRequest::new().with_prefix("job:")?);
@@ -124,7 +133,7 @@ pub trait LockInventory: LockBackend {
     ) -> impl Future<Output = Result<Fence, LockError>> + Send;
 }
 
-impl<F: crate::FenceToken> Inventory<F> {
+impl<F: crate::contract::FenceToken> Inventory<F> {
     /// For authors of backends: `Some(Inventory::new(self.clone()))` is what a backend answers that is a
     /// [`LockInventory`].
     #[must_use]

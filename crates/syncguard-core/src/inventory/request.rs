@@ -2,10 +2,11 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{Cursor, Fence, Key, KeyPrefix, LockError};
+use crate::inventory::{Cursor, KeyPrefix};
+use crate::{Fence, Key, LockError};
 
-/// Asks for a page of locks or of counters: [`LockInventory::list_locks`](crate::LockInventory::list_locks),
-/// [`LockInventory::list_counters`](crate::LockInventory::list_counters).
+/// Asks for a page of locks or of counters: [`LockInventory::list_locks`](crate::inventory::LockInventory::list_locks),
+/// [`LockInventory::list_counters`](crate::inventory::LockInventory::list_counters).
 ///
 /// At first it asks for the first 100 of all keys.
 #[derive(Clone, Debug)]
@@ -99,7 +100,7 @@ impl Default for ListRequest {
     }
 }
 
-/// Asks for the fence counter of a key: [`LockInventory::fence_counter`](crate::LockInventory::fence_counter).
+/// Asks for the fence counter of a key: [`LockInventory::fence_counter`](crate::inventory::LockInventory::fence_counter).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CounterRequest {
@@ -130,7 +131,7 @@ impl CounterRequest {
     }
 }
 
-/// Asks to raise the fence counter of a key: [`LockInventory::raise_counter`](crate::LockInventory::raise_counter).
+/// Asks to raise the fence counter of a key: [`LockInventory::raise_counter`](crate::inventory::LockInventory::raise_counter).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RaiseRequest {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{self, Caller};
-use syncguard_core::{
-    CounterPage, CounterRequest, Cursor, Fence, FenceCounter, Key, ListRequest, LockError,
-    LockInventory, LockPage, RaiseRequest, hash_key,
+use syncguard_core::authoring::hash_key;
+use syncguard_core::inventory::{
+    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockInventory, LockPage,
+    RaiseRequest,
 };
+use syncguard_core::{Fence, Key, LockError};
 use tokio_postgres::Row;
 
 use crate::backend::PostgresBackend;
