@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard::contract::{AcquireRequest, ReleaseRequest};
-use syncguard::inventory::{ListRequest, LockInventory, LockPages};
+use syncguard::inventory::ListRequest;
 use syncguard::{CancellationToken, LockBackend};
 
 /// Locks that are held all the time: `key(prefix, 0)` to `key(prefix, count - 1)`.
@@ -42,7 +42,7 @@ pub async fn take_all<B: LockBackend>(backend: &B, prefix: &str, count: usize) -
 /// # Errors
 ///
 /// What the backend answers, and what is wrong with the listing.
-pub async fn shows_each_once<B: LockInventory>(
+pub async fn shows_each_once<B: LockBackend>(
     backend: &B,
     others: &B,
     prefix: &str,
@@ -50,20 +50,21 @@ pub async fn shows_each_once<B: LockInventory>(
 ) -> Result<()> {
     let done = CancellationToken::new();
     let churn = tokio::spawn(churn(others.clone(), prefix.to_owned(), count, done.clone()));
-    let request =
-        ListRequest::new().with_prefix(prefix)?.with_page_size(ListRequest::MAX_PAGE_SIZE)?;
+    let request = ListRequest::new().with_prefix(prefix).with_page_size(ListRequest::MAX_PAGE_SIZE);
     let mut listed = HashSet::with_capacity(count);
     let (mut pages, mut passing) = (0, 0);
-    let mut all = LockPages::new(backend, request);
-    while let Some(page) = all.next().await? {
+    let (inventory, mut next) = (backend.inventory().context("an inventory")?, Some(request));
+    while let Some(request) = next {
+        let page = inventory.list_locks(request).await?;
         ensure!(page.corrupt.is_empty(), "a record makes no sense");
-        ensure!(page.locks.len() <= ListRequest::MAX_PAGE_SIZE, "a page is too large");
+        ensure!(page.entries.len() <= ListRequest::MAX_PAGE_SIZE, "a page is too large");
         pages += 1;
-        for lock in page.locks {
+        for lock in page.entries {
             let text = lock.expose().key.expose().to_owned();
             passing += usize::from(text.ends_with('+'));
             ensure!(listed.insert(text), "a key is listed twice");
         }
+        next = page.next;
     }
     done.cancel();
     let cycles = churn.await??;

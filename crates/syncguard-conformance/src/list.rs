@@ -337,8 +337,8 @@ macro_rules! __for_each_case {
                     "The pages of a listing, of whatever size, show each lock exactly once.",
                 what_comes_and_goes_hides_no_lock:
                     "While locks come and go, the pages show each that stays, and no key twice.",
-                a_cursor_goes_on_where_its_page_ended:
-                    "A cursor leads on from the page that it came with, again and again, on any connection.",
+                the_next_page_begins_where_the_page_ended:
+                    "The request for the next page leads on from the page that it came with, again and again, on any connection.",
                 a_corrupt_record_hides_no_other:
                     "A stored record that makes no sense is told of, and hides no other lock.",
                 looking_over_all_changes_nothing:
@@ -355,8 +355,6 @@ macro_rules! __for_each_case {
                     "A counter that was raised to the last fence grants no further one.",
                 raises_and_acquires_at_once_keep_fences_growing:
                     "Whatever raises go on at the same time, fences grow, and each is above what the counter was before its acquire.",
-                a_fired_token_stops_a_look_over_all:
-                    "Under a token that has fired, listings, looks at counters and raises answer Aborted, and no counter is raised.",
             }
             late Late {
                 a_request_that_is_a_little_late_is_served:

@@ -1,10 +1,8 @@
 //! Looking over all locks, as the cases say it.
 
 use syncguard_core::contract::FenceToken;
-use syncguard_core::inventory::{
-    CounterPages, CounterRequest, ListRequest, LockInventory, LockPages, RaiseRequest,
-};
-use syncguard_core::{DynBackend, Fence, Key, LockBackend, LockInfo};
+use syncguard_core::inventory::{Inventory, ListRequest};
+use syncguard_core::{Fence, Key, LockBackend, LockInfo};
 
 use crate::client::Client;
 use crate::outcome::{Stop, Unexpected};
@@ -14,15 +12,13 @@ const ENDLESS: usize = 1000;
 
 /// The inventory of a backend.
 #[derive(Clone)]
-pub(crate) struct OverAll<F: FenceToken>(DynBackend<F>);
+pub(crate) struct OverAll<F: FenceToken>(Inventory<F>);
 
 impl<F: FenceToken> OverAll<F> {
     /// Ends the case where the backend has none.
     pub(crate) fn of<B: LockBackend<Fence = F>>(client: &Client<B>) -> Result<Self, Stop> {
-        if client.backend().inventory().is_none() {
-            return Err(Stop::NotApplicable("the backend cannot list its locks"));
-        }
-        Ok(Self(DynBackend::new(client.backend().clone())))
+        let inventory = client.backend().inventory();
+        inventory.map(Self).ok_or(Stop::NotApplicable("the backend cannot list its locks"))
     }
 
     /// [`of`](Self::of), and ends the case where the backend does not fence.
@@ -36,15 +32,14 @@ impl<F: FenceToken> OverAll<F> {
         }
     }
 
-    /// For operations that are expected to fail.
-    pub(crate) fn raw(&self) -> &DynBackend<F> {
+    /// For single pages.
+    pub(crate) fn raw(&self) -> &Inventory<F> {
         &self.0
     }
 
     /// A listing of locks, page by page.
     pub(crate) fn pages(&self, request: ListRequest) -> Pages<'_, F> {
-        let most = request.page_size;
-        Pages { listing: LockPages::new(&self.0, request), most, left: ENDLESS }
+        Pages { inventory: &self.0, next: Some(request), left: ENDLESS }
     }
 
     pub(crate) async fn locks(&self, request: ListRequest) -> Result<Vec<LockInfo<F>>, Unexpected> {
@@ -57,7 +52,7 @@ impl<F: FenceToken> OverAll<F> {
 
     /// The texts of the keys, as they were listed.
     pub(crate) async fn keys(&self, prefix: &str) -> Result<Vec<String>, Unexpected> {
-        Ok(texts(self.locks(ListRequest::new().with_prefix(prefix)?).await?))
+        Ok(texts(self.locks(ListRequest::new().with_prefix(prefix)).await?))
     }
 
     /// All pages of counters.
@@ -65,50 +60,53 @@ impl<F: FenceToken> OverAll<F> {
         &self,
         request: ListRequest,
     ) -> Result<Vec<(String, Fence)>, Unexpected> {
-        let (most, mut counters) = (request.page_size, Vec::new());
-        let mut pages = CounterPages::new(&self.0, request);
+        let (mut next, mut counters) = (Some(request), Vec::new());
         for _ in 0..ENDLESS {
-            let page = pages.next().await;
+            let Some(request) = next else { return Ok(counters) };
+            let most = request.page_size();
+            let page = self.0.list_counters(request).await;
             let page = page.map_err(|error| Unexpected::error("list_counters", &error))?;
-            let Some(page) = page else { return Ok(counters) };
-            fits(page.counters.len(), most)?;
+            fits(page.entries.len(), most)?;
             let text = |key: &Key| key.expose().to_owned();
-            counters.extend(page.counters.iter().map(|counter| (text(&counter.key), counter.last)));
+            counters.extend(page.entries.iter().map(|counter| (text(&counter.key), counter.last)));
+            next = page.next;
         }
         Err(Unexpected::new("a listing of counters has no end"))
     }
 
     pub(crate) async fn counter(&self, key: &Key) -> Result<Option<Fence>, Unexpected> {
-        let counter = self.0.fence_counter(CounterRequest::new(key)?).await;
+        let counter = self.0.fence_counter(key).await;
         counter.map_err(|error| Unexpected::error("fence_counter", &error))
     }
 
     pub(crate) async fn raise(&self, key: &Key, at_least: Fence) -> Result<Fence, Unexpected> {
-        let raised = self.0.raise_counter(RaiseRequest::new(key, at_least)?).await;
+        let raised = self.0.raise_counter(key, at_least).await;
         raised.map_err(|error| Unexpected::error("raise_counter", &error))
     }
 }
 
 /// The pages of a listing of locks.
 pub(crate) struct Pages<'a, F: FenceToken> {
-    listing: LockPages<'a, DynBackend<F>>,
-    /// How many entries a page may have.
-    most: usize,
+    inventory: &'a Inventory<F>,
+    /// `None` after the last page.
+    next: Option<ListRequest>,
     left: usize,
 }
 
 impl<F: FenceToken> Pages<'_, F> {
     /// `None` after the last one.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<LockInfo<F>>>, Unexpected> {
-        let page = self.listing.next().await;
+        let Some(request) = self.next.take() else { return Ok(None) };
+        let most = request.page_size();
+        let page = self.inventory.list_locks(request).await;
         let page = page.map_err(|error| Unexpected::error("list_locks", &error))?;
-        let Some(page) = page else { return Ok(None) };
         self.left = self
             .left
             .checked_sub(1)
             .ok_or_else(|| Unexpected::new("a listing of locks has no end"))?;
-        fits(page.locks.len(), self.most)?;
-        Ok(Some(page.locks))
+        fits(page.entries.len(), most)?;
+        self.next = page.next;
+        Ok(Some(page.entries))
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Line;
-use syncguard_core::inventory::{CounterRequest, Cursor, ListRequest, LockInventory, RaiseRequest};
+use syncguard_core::inventory::{Inventory, ListRequest};
 use syncguard_core::{DynBackend, ErrorCode, Fence, LockBackend, LockError, try_acquire};
 use syncguard_memory::MemoryBackend;
 
@@ -11,21 +11,20 @@ fn fence(number: u64) -> Fence {
     Fence::new(number).unwrap()
 }
 
+fn inventory() -> Inventory {
+    MemoryBackend::new().inventory().expect("all stores of the library have one")
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T, LockError>) -> String {
+    let error = result.err().expect("a refusal");
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    error.message().to_owned()
+}
+
 #[tokio::test]
 async fn a_backend_need_not_write_anything_for_it_and_says_so() {
-    let plain = DynBackend::new(Line::new());
-    assert!(plain.inventory().is_none());
-    let answers: [Option<LockError>; 4] = [
-        plain.list_locks(ListRequest::new()).await.err(),
-        plain.list_counters(ListRequest::new()).await.err(),
-        plain.fence_counter(CounterRequest::new("key").unwrap()).await.err(),
-        plain.raise_counter(RaiseRequest::new("key", fence(1)).unwrap()).await.err(),
-    ];
-    for error in answers {
-        let error = error.expect("no inventory");
-        assert_eq!(error.code(), ErrorCode::InvalidArgument);
-        assert!(error.message().starts_with("this store cannot list its locks"), "{error}");
-    }
+    assert!(DynBackend::new(Line::new()).inventory().is_none());
 }
 
 #[tokio::test]
@@ -33,48 +32,57 @@ async fn a_backend_chosen_at_run_time_carries_it_however_it_is_wrapped() {
     let store = MemoryBackend::new();
     let _held = try_acquire(&store, "job:1").await.unwrap().acquired().expect("free");
     let wrapped = DynBackend::new(std::sync::Arc::new(DynBackend::new(store)));
-    let page = wrapped.list_locks(ListRequest::new().with_prefix("job:").unwrap()).await.unwrap();
-    assert_eq!(page.locks.len(), 1);
+    let inventory = wrapped.inventory().expect("that of the store");
+    let page = inventory.list_locks(ListRequest::new().with_prefix("job:")).await.unwrap();
+    assert_eq!(page.entries.len(), 1);
     assert!(page.next.is_none());
-    let raised = wrapped.raise_counter(RaiseRequest::new("job:1", fence(7)).unwrap()).await;
-    assert_eq!(raised.unwrap(), fence(7));
-    let counters = wrapped.list_counters(ListRequest::new()).await.unwrap().counters;
+    assert_eq!(inventory.raise_counter("job:1", fence(7)).await.unwrap(), fence(7));
+    assert_eq!(inventory.fence_counter("job:1").await.unwrap(), Some(fence(7)));
+    let counters = inventory.list_counters(ListRequest::new()).await.unwrap().entries;
     assert_eq!((counters[0].key.expose(), counters[0].last), ("job:1", fence(7)));
 }
 
-#[test]
-fn bad_arguments_are_refused_by_the_requests() {
-    let refused = |error: LockError| {
-        assert_eq!(error.code(), ErrorCode::InvalidArgument);
-        error.message().to_owned()
-    };
+#[tokio::test]
+async fn bad_arguments_are_refused_before_the_store_is_asked() {
+    let inventory = inventory();
     for size in [0, 1001, usize::MAX] {
-        let error = ListRequest::new().with_page_size(size).unwrap_err();
-        assert!(refused(error).contains("1 to 1000 are allowed"));
+        let request = ListRequest::new().with_page_size(size);
+        assert!((1..=1000).contains(&request.page_size()));
+        assert!(
+            refused(inventory.list_locks(request.clone()).await).contains("1 to 1000 are allowed")
+        );
+        refused(inventory.list_counters(request).await);
     }
     for size in [1, 1000] {
-        assert_eq!(ListRequest::new().with_page_size(size).unwrap().page_size, size);
+        let request = ListRequest::new().with_page_size(size);
+        assert_eq!(request.page_size(), size);
+        inventory.list_locks(request).await.unwrap();
     }
-    refused(ListRequest::new().with_prefix("x".repeat(513)).unwrap_err());
-    refused(ListRequest::new().with_prefix("x\0").unwrap_err());
-    refused(CounterRequest::new("").unwrap_err());
-    refused(RaiseRequest::new("", fence(1)).unwrap_err());
+    for bad in ["x".repeat(513), "secret\0".to_owned()] {
+        let request = ListRequest::new().with_prefix(&bad);
+        // A backend that is asked past the inventory shows none of the keys.
+        assert!(!request.includes(&bad) && !request.includes("x"));
+        let message = refused(inventory.list_locks(request).await);
+        assert!(message.starts_with("prefix of keys: "), "{message}");
+        assert!(!message.contains("secret"));
+    }
+    refused(inventory.fence_counter("").await);
+    refused(inventory.raise_counter("", fence(1)).await);
     for bad in [fence(Fence::MAX.get() + 1), fence(999_999_999_999_999)] {
-        let error = RaiseRequest::new("key", bad).unwrap_err();
-        assert!(refused(error).contains("is allowed"));
+        assert!(refused(inventory.raise_counter("key", bad).await).contains("is allowed"));
     }
-    RaiseRequest::new("key", Fence::MAX).unwrap();
+    inventory.raise_counter("key", Fence::MAX).await.unwrap();
 }
 
 #[test]
-fn a_page_starts_behind_its_cursor_and_not_before_its_prefix() {
+fn a_page_starts_behind_its_place_and_not_before_its_prefix() {
     let all = ListRequest::new();
-    assert_eq!((all.expose_place(), all.expose_start()), ("", ""));
-    let jobs = ListRequest::new().with_prefix("job:").unwrap();
-    assert_eq!((jobs.expose_place(), jobs.expose_start()), ("", "job:"));
-    let later = jobs.clone().with_cursor(Cursor::behind("job:7"));
-    assert_eq!((later.expose_place(), later.expose_start()), ("job:7", "job:7"));
+    assert_eq!((all.expose_place(), all.expose_start()), (None, ""));
+    let jobs = ListRequest::new().with_prefix("job:").with_page_size(7);
+    assert_eq!((jobs.expose_place(), jobs.expose_start()), (None, "job:"));
+    let later = jobs.behind("job:7");
+    assert_eq!((later.expose_place(), later.expose_start()), (Some("job:7"), "job:7"));
+    assert_eq!((later.expose_prefix(), later.page_size()), ("job:", 7));
     // Of another listing.
-    let strange = jobs.with_cursor(Cursor::behind("a"));
-    assert_eq!(strange.expose_start(), "job:");
+    assert_eq!(jobs.behind("a").expose_start(), "job:");
 }

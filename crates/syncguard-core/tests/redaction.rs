@@ -8,9 +8,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, ExtendRequest, FenceToken as _, HashId,
     IsLockedRequest, LookupRequest, NoFence, ReleaseRequest,
 };
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockPage, RaiseRequest,
-};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{ErrorCode, Fence, Key, LockConfig, LockError, LockId, LockInfo, Timestamp};
 
 const KEY: &str = "customer:4711:iban";
@@ -30,6 +28,12 @@ fn time(millis: u64) -> Timestamp {
 
 fn assert_redacted(printed: &str) {
     assert!(!printed.contains("4711") && !printed.contains(LOCK_ID), "{printed}");
+}
+
+fn page_of<T>(entry: Result<T, ()>) -> Page<T> {
+    let mut page = Page::new(None);
+    page.push(KEY, entry);
+    page
 }
 
 #[test]
@@ -57,11 +61,11 @@ fn nothing_that_holds_a_key_or_a_lock_id_prints_it() {
         format!("{:?} {:?}", AcquireResult::Acquired(acquired), acquired),
         format!("{info:?} {:?}", info.clone().expose()),
         format!("{:?}", LockConfig::new(KEY)),
-        format!("{:?}", ListRequest::new().with_prefix(KEY).unwrap()),
-        format!("{:?}", ListRequest::new().with_cursor(Cursor::behind(KEY))),
-        format!("{:?}", LockPage::new(vec![info.clone()], vec![hash_key(KEY)], None)),
-        format!("{:?}", CounterPage::new(vec![FenceCounter::new(key(), fence)], Vec::new(), None)),
-        format!("{:?} {:?}", CounterRequest::new(KEY).unwrap(), RaiseRequest::new(KEY, fence)),
+        format!("{:?}", ListRequest::new().with_prefix(KEY)),
+        format!("{:?}", ListRequest::new().behind(KEY)),
+        format!("{:?}", page_of(Ok(info.clone()))),
+        format!("{:?}", page_of::<LockInfo>(Err(()))),
+        format!("{:?}", page_of(Ok(FenceCounter::new(key(), fence)))),
         format!("{error} {error:?} {error:#?}"),
     ];
     for printed in printed {

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use gcloud_sdk::google::firestore::v1::Document;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockInventory, LockPage,
-    RaiseRequest,
-};
-use syncguard_core::{Fence, Key, LockError};
+use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::backend::FirestoreBackend;
 use crate::document::{Counter, KEY, KEY_DEBUG, Record, key_of, put};
@@ -24,31 +21,30 @@ use crate::retry::Attempt;
 /// locks are read as well.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for FirestoreBackend {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
+    async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
         let inner = self.inner();
         let read = inner.attempts().run(|attempt| list_locks(inner, &request, attempt));
-        cancel::read(request.cancellation.as_ref(), Box::pin(read)).await
+        cancel::read(None, Box::pin(read)).await
     }
 
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
         let inner = self.inner();
         let read = inner.attempts().run(|attempt| list_counters(inner, &request, attempt));
-        cancel::read(request.cancellation.as_ref(), Box::pin(read)).await
+        cancel::read(None, Box::pin(read)).await
     }
 
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
         let inner = self.inner();
         let read = async {
-            let name = inner.layout.names(&request.key)?.fence;
+            let name = inner.layout.names(&key)?.fence;
             inner.attempts().run(|attempt| counter(inner, &name, attempt)).await
         };
-        let found = cancel::read(request.cancellation.as_ref(), Box::pin(read)).await;
-        let counter = found.map_err(|error| error.with_key(&request.key))?;
+        let counter =
+            cancel::read(None, Box::pin(read)).await.map_err(|error| error.with_key(&key))?;
         Ok(counter.map(|counter| counter.last))
     }
 
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        let RaiseRequest { key, at_least, cancellation, .. } = request;
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
         let inner = Arc::clone(self.inner());
         let raise = async move {
             let subject = |error: LockError| error.with_key(&key);
@@ -56,7 +52,7 @@ impl LockInventory for FirestoreBackend {
             let once = |attempt| raise(&inner, &key, &name, at_least, attempt);
             inner.attempts().run(once).await.map_err(subject)
         };
-        cancel::finish(cancellation.as_ref(), raise).await
+        cancel::finish(None, raise).await
     }
 }
 
@@ -64,15 +60,15 @@ async fn list_locks(
     inner: &Inner,
     request: &ListRequest,
     attempt: Attempt,
-) -> Result<LockPage, Fault> {
+) -> Result<Page<LockInfo>, Fault> {
     let collection = inner.layout.lock_parent();
     let documents = documents(inner, collection, KEY, request, &attempt).await?;
     let now = inner.now()?;
-    let mut page = LockPage::new(Vec::new(), Vec::new(), next(&documents, KEY, request));
+    let mut page = Page::new(next(&documents, KEY, request));
     for document in documents {
         let hash = hash_key(storage_key_of(&document.name));
         match Record::read(document) {
-            Ok(record) if record.is_live(now) => page.locks.push(record.into_info()),
+            Ok(record) if record.is_live(now) => page.entries.push(record.into_info()),
             Ok(_) => {}
             Err(_) => page.corrupt.push(hash),
         }
@@ -84,16 +80,16 @@ async fn list_counters(
     inner: &Inner,
     request: &ListRequest,
     attempt: Attempt,
-) -> Result<CounterPage, Fault> {
+) -> Result<Page<FenceCounter>, Fault> {
     let collection = inner.layout.fence_parent();
     let documents = documents(inner, collection, KEY_DEBUG, request, &attempt).await?;
-    let mut page = CounterPage::new(Vec::new(), Vec::new(), next(&documents, KEY_DEBUG, request));
+    let mut page = Page::new(next(&documents, KEY_DEBUG, request));
     for document in documents {
         let hash = hash_key(storage_key_of(&document.name));
         let key = key_of(&document, KEY_DEBUG).and_then(|key| Key::new(key).ok());
         match (key, Counter::read(document)) {
             (Some(key), Ok(counter)) => {
-                page.counters.push(FenceCounter::new(key, counter.last));
+                page.entries.push(FenceCounter::new(key, counter.last));
             }
             _ => page.corrupt.push(hash),
         }
@@ -112,9 +108,9 @@ async fn documents(
     inner.client.query(parent, query, attempt.call_deadline()).await
 }
 
-fn next(documents: &[Document], field: &str, request: &ListRequest) -> Option<Cursor> {
-    let last = documents.last().filter(|_| documents.len() >= request.page_size)?;
-    Some(Cursor::behind(key_of(last, field)?))
+fn next(documents: &[Document], field: &str, request: &ListRequest) -> Option<ListRequest> {
+    let last = documents.last().filter(|_| documents.len() >= request.page_size())?;
+    Some(request.behind(key_of(last, field)?))
 }
 
 async fn counter(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<Counter>, Fault> {

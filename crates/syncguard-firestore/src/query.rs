@@ -24,11 +24,11 @@ pub(crate) fn by_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
 /// A page of documents, in the order of a field that has keys in it.
 pub(crate) fn page(collection: &str, field: &str, request: &ListRequest) -> StructuredQuery {
     let start = request.expose_start();
-    let is_behind = request.after.is_some() && start == request.expose_place();
+    let is_behind = request.expose_place() == Some(start);
     let from = if is_behind { Operator::GreaterThan } else { Operator::GreaterThanOrEqual };
     let mut filters = vec![filter(field, from, start)];
-    if !request.prefix.is_empty() {
-        filters.push(filter(field, Operator::LessThan, &request.prefix.end()));
+    if !request.expose_prefix().is_empty() {
+        filters.push(filter(field, Operator::LessThan, &request.expose_end()));
     }
     let all = CompositeFilter { op: Composite::And.into(), filters };
     StructuredQuery {
@@ -38,7 +38,7 @@ pub(crate) fn page(collection: &str, field: &str, request: &ListRequest) -> Stru
             field: Some(FieldReference { field_path: field.to_owned() }),
             direction: Direction::Ascending.into(),
         }],
-        limit: Some(i32::try_from(request.page_size).unwrap_or(i32::MAX)),
+        limit: Some(i32::try_from(request.page_size()).unwrap_or(i32::MAX)),
         ..StructuredQuery::default()
     }
 }

@@ -1,55 +1,50 @@
 //! Looking over all locks.
 
-use syncguard_core::authoring::cancel;
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockInventory, LockPage,
-    RaiseRequest,
-};
-use syncguard_core::{Fence, Key, LockError};
+use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::backend::MemoryBackend;
 
 /// A page looks at every lock, or every counter, there is. Meanwhile others wait.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for MemoryBackend {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
-        cancel::check(request.cancellation.as_ref())?;
+    async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
         self.with(|store| {
             let now = self.now()?;
             let (locks, next) = page(store.live(now), &request);
+            let mut page = Page::new(next);
             let locks = locks.into_iter().filter_map(|(key, held)| held.live_info(key, now));
-            Ok(LockPage::new(locks.collect(), Vec::new(), next))
+            page.entries.extend(locks);
+            Ok(page)
         })
     }
 
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
-        cancel::check(request.cancellation.as_ref())?;
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
         self.with(|store| {
             let (counters, next) = page(store.counters(), &request);
-            let counters =
-                counters.into_iter().map(|(key, last)| FenceCounter::new(key.clone(), *last));
-            Ok(CounterPage::new(counters.collect(), Vec::new(), next))
+            let mut page = Page::new(next);
+            let counters = counters.into_iter();
+            page.entries.extend(counters.map(|(key, last)| FenceCounter::new(key.clone(), *last)));
+            Ok(page)
         })
     }
 
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
-        cancel::check(request.cancellation.as_ref())?;
-        self.with(|store| Ok(store.fence(&request.key)))
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
+        self.with(|store| Ok(store.fence(&key)))
     }
 
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        cancel::check(request.cancellation.as_ref())?;
-        self.with(|store| Ok(store.raise_fence(request.key, request.at_least)))
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
+        self.with(|store| Ok(store.raise_fence(key, at_least)))
     }
 }
 
-/// The entries of a page in the order of their keys, and where the next one begins.
+/// The entries of a page in the order of their keys, and the request for the page behind.
 fn page<'s, V>(
     entries: impl Iterator<Item = (&'s Key, V)>,
     request: &ListRequest,
-) -> (Vec<(&'s Key, V)>, Option<Cursor>) {
-    let (place, size) = (request.expose_place(), request.page_size);
-    let wanted = |key: &Key| key.expose() > place && request.prefix.is_of(key.expose());
+) -> (Vec<(&'s Key, V)>, Option<ListRequest>) {
+    let (place, size) = (request.expose_place().unwrap_or_default(), request.page_size());
+    let wanted = |key: &Key| key.expose() > place && request.includes(key.expose());
     let mut page: Vec<_> = entries.filter(|(key, _)| wanted(key)).collect();
     let more = page.len() > size;
     if more {
@@ -58,6 +53,6 @@ fn page<'s, V>(
     }
     page.sort_unstable_by_key(|(key, _)| *key);
     let last = page.last().filter(|_| more);
-    let next = last.map(|(key, _)| Cursor::behind(key.expose()));
+    let next = last.map(|(key, _)| request.behind(key.expose()));
     (page, next)
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use syncguard_memory::contract::{AcquireRequest, ReleaseRequest};
-use syncguard_memory::inventory::{ListRequest, LockPages};
+use syncguard_memory::inventory::ListRequest;
 use syncguard_memory::{LockBackend as _, MemoryBackend};
 
 #[tokio::test]
@@ -19,12 +19,14 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() {
     for number in 0..COUNT {
         let _ = take(key(number)).await;
     }
-    let request = ListRequest::new().with_prefix("bulk:").unwrap();
-    let request = request.with_page_size(ListRequest::MAX_PAGE_SIZE).unwrap();
+    let request = ListRequest::new().with_prefix("bulk:");
+    let request = request.with_page_size(ListRequest::MAX_PAGE_SIZE);
     let (mut listed, mut passing, mut held) = (HashSet::new(), 0, Vec::new());
-    let mut pages = LockPages::new(&backend, request);
-    while let Some(page) = pages.next().await.unwrap() {
-        for lock in page.locks {
+    let (inventory, mut next) = (backend.inventory().expect("an inventory"), Some(request));
+    while let Some(request) = next {
+        let page = inventory.list_locks(request).await.unwrap();
+        next = page.next;
+        for lock in page.entries {
             let text = lock.expose().key.expose().to_owned();
             passing += usize::from(text.ends_with('+'));
             assert!(listed.insert(text), "a key is listed twice");

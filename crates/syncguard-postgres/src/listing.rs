@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{self, Caller};
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, Cursor, FenceCounter, ListRequest, LockInventory, LockPage,
-    RaiseRequest,
-};
-use syncguard_core::{Fence, Key, LockError};
+use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::{Fence, Key, LockError, LockInfo};
 use tokio_postgres::Row;
 
 use crate::backend::PostgresBackend;
@@ -23,27 +20,23 @@ use crate::statements::Statement;
 /// those that it shows as well.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for PostgresBackend {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
-        let token = request.cancellation.clone();
+    async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
         let read = |caller| list_locks(Arc::clone(self.inner()), request, caller);
-        cancel::finish_read(token.as_ref(), read).await
+        cancel::finish_read(None, read).await
     }
 
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
-        let token = request.cancellation.clone();
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
         let read = |caller| list_counters(Arc::clone(self.inner()), request, caller);
-        cancel::finish_read(token.as_ref(), read).await
+        cancel::finish_read(None, read).await
     }
 
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
-        let token = request.cancellation.clone();
-        let read = |caller| counter(Arc::clone(self.inner()), request.key, caller);
-        cancel::finish_read(token.as_ref(), read).await
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
+        let read = |caller| counter(Arc::clone(self.inner()), key, caller);
+        cancel::finish_read(None, read).await
     }
 
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        let token = request.cancellation.clone();
-        cancel::finish(token.as_ref(), raise(Arc::clone(self.inner()), request)).await
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
+        cancel::finish(None, raise(Arc::clone(self.inner()), key, at_least)).await
     }
 }
 
@@ -51,17 +44,16 @@ async fn list_locks(
     inner: Arc<Inner>,
     request: ListRequest,
     caller: Caller,
-) -> Result<LockPage, LockError> {
+) -> Result<Page<LockInfo>, LockError> {
     let rows = rows(&inner, &inner.statements.list_locks, &request, "", &caller).await?;
-    let mut page = LockPage::new(Vec::new(), Vec::new(), None);
+    let mut page = Page::new(next(&rows, &request, "")?);
     for row in &rows {
-        match Record::from_row(row, 0) {
-            Ok(Some(record)) if record.is_live() => page.locks.push(record.into_info()),
-            Ok(_) => {}
-            Err(_) => page.corrupt.push(hash_key(column::<&str>(row, 0)?)),
+        let record = Record::from_row(row, 0).transpose();
+        if let Some(record) = record.filter(|record| record.as_ref().map_or(true, Record::is_live))
+        {
+            page.push(column(row, 0)?, record.map(Record::into_info));
         }
     }
-    page.next = next(&rows, &request, "")?;
     Ok(page)
 }
 
@@ -69,20 +61,21 @@ async fn list_counters(
     inner: Arc<Inner>,
     request: ListRequest,
     caller: Caller,
-) -> Result<CounterPage, LockError> {
+) -> Result<Page<FenceCounter>, LockError> {
     let (statement, lead) = (&inner.statements.list_counters, names::FENCE_LEAD);
     let rows = rows(&inner, statement, &request, lead, &caller).await?;
-    let mut page = CounterPage::new(Vec::new(), Vec::new(), None);
+    let mut page = Page::new(next(&rows, &request, lead)?);
     for row in &rows {
         let name: &str = column(row, 0)?;
-        let key = name.strip_prefix(lead).map(Key::new);
-        match (key, Fence::try_from(column::<i64>(row, 1)?)) {
-            (Some(Ok(key)), Ok(last)) => page.counters.push(FenceCounter::new(key, last)),
-            _ => page.corrupt.push(hash_key(name)),
-        }
+        let last = column::<i64>(row, 1)?;
+        page.push(name, read_counter(name, last));
     }
-    page.next = next(&rows, &request, lead)?;
     Ok(page)
+}
+
+fn read_counter(name: &str, last: i64) -> Result<FenceCounter, LockError> {
+    let key = Key::new(name.strip_prefix(names::FENCE_LEAD).unwrap_or_default())?;
+    Ok(FenceCounter::new(key, Fence::try_from(last)?))
 }
 
 async fn rows(
@@ -94,26 +87,26 @@ async fn rows(
 ) -> Result<Vec<Row>, LockError> {
     let named = |text: &str| [lead, text].concat();
     let start = named(request.expose_start());
-    let place = request.after.as_ref().map_or_else(String::new, |at| named(at.expose_place()));
-    let (end, prefix) = (named(&request.prefix.end()), named(request.prefix.expose()));
+    let place = request.expose_place().map_or_else(String::new, named);
+    let (end, prefix) = (named(&request.expose_end()), named(request.expose_prefix()));
     let parameters = [
         Param::Text(&start),
         Param::Text(&place),
         Param::Text(&end),
         Param::Text(&prefix),
-        Param::Number(i64::try_from(request.page_size).unwrap_or(i64::MAX)),
+        Param::Number(i64::try_from(request.page_size()).unwrap_or(i64::MAX)),
     ];
     let Answer { row, more, .. } =
         inner.pool.query(Lane::Contender, caller, statement, &parameters).await?;
     Ok(row.into_iter().chain(more).collect())
 }
 
-fn next(rows: &[Row], request: &ListRequest, lead: &str) -> Result<Option<Cursor>, LockError> {
-    let Some(last) = rows.last().filter(|_| rows.len() >= request.page_size) else {
+fn next(rows: &[Row], request: &ListRequest, lead: &str) -> Result<Option<ListRequest>, LockError> {
+    let Some(last) = rows.last().filter(|_| rows.len() >= request.page_size()) else {
         return Ok(None);
     };
     let name: &str = column(last, 0)?;
-    Ok(Some(Cursor::behind(name.strip_prefix(lead).unwrap_or(name))))
+    Ok(Some(request.behind(name.strip_prefix(lead).unwrap_or(name))))
 }
 
 async fn counter(inner: Arc<Inner>, key: Key, caller: Caller) -> Result<Option<Fence>, LockError> {
@@ -126,9 +119,8 @@ async fn counter(inner: Arc<Inner>, key: Key, caller: Caller) -> Result<Option<F
     fence(column(&row, 0)?, fence_key.expose()).map(Some)
 }
 
-async fn raise(inner: Arc<Inner>, request: RaiseRequest) -> Result<Fence, LockError> {
-    let RaiseRequest { key, at_least, cancellation, .. } = request;
-    let caller = Caller::new(cancellation.as_ref());
+async fn raise(inner: Arc<Inner>, key: Key, at_least: Fence) -> Result<Fence, LockError> {
+    let caller = Caller::new(None);
     let fence_key = names::fence_name(&names::lock_name(&key)?)?;
     let parameters = [
         Param::Text(fence_key.expose()),

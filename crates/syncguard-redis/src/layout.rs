@@ -3,7 +3,6 @@
 use std::fmt;
 
 use sha2::{Digest, Sha256};
-use syncguard_core::inventory::KeyPrefix;
 use syncguard_core::{Key, LockError};
 
 use crate::listed::{Listed, What};
@@ -88,7 +87,7 @@ impl Layout {
     }
 
     /// What `SCAN` is to match: it shows at least the names of these records.
-    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> String {
+    pub(crate) fn pattern(&self, what: What, prefix: &str) -> String {
         let Some(shard) = self.shards.first() else {
             return self.whole.pattern(what, prefix).concat();
         };

@@ -9,10 +9,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, FenceCounter, ListRequest, LockInventory, LockPage, RaiseRequest,
-};
-use syncguard_core::{Fence, Key, LockError};
+use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::{Fence, Key, LockError, LockInfo};
 use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
@@ -30,38 +28,35 @@ use crate::{reply, scripts};
 /// those are used up. Each page then reads its records. See the crate's front page.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for RedisBackend {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
-        cancel::read(request.cancellation.as_ref(), list_locks(self.inner(), &request)).await
+    async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
+        cancel::read(None, list_locks(self.inner(), &request)).await
     }
 
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
-        cancel::read(request.cancellation.as_ref(), list_counters(self.inner(), &request)).await
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
+        cancel::read(None, list_counters(self.inner(), &request)).await
     }
 
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
-        let read = counter(self.inner(), &request.key);
-        let result = cancel::read(request.cancellation.as_ref(), read).await;
-        result.map_err(|error| error.with_key(&request.key))
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
+        cancel::read(None, counter(self.inner(), &key)).await.map_err(|error| error.with_key(&key))
     }
 
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        let RaiseRequest { key, at_least, cancellation, .. } = request;
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
         let inner = Arc::clone(self.inner());
-        cancel::finish(cancellation.as_ref(), async move {
+        cancel::finish(None, async move {
             raise(&inner, &key, at_least).await.map_err(|error| error.with_key(&key))
         })
         .await
     }
 }
 
-async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<LockPage, LockError> {
+async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<Page<LockInfo>, LockError> {
     let section = |listed| inner.layout.section_of_listed(listed);
     let (names, next) = page(inner, What::Locks, request).await?;
-    let mut page = LockPage::new(Vec::new(), Vec::new(), next);
+    let mut page = Page::new(next);
     for (listed, answer) in read(inner, &scripts::LIST_LOCKS, &names).await? {
         match reply::found(answer, &listed.name) {
-            Ok(Some(info)) if section(listed).is_listed(&request.prefix, listed, &info) => {
-                page.locks.push(info);
+            Ok(Some(info)) if section(listed).is_listed(request, listed, &info) => {
+                page.entries.push(info);
             }
             Ok(_) => {}
             // Where names are hashed, this may be another kind of record.
@@ -72,14 +67,17 @@ async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<LockPage, Lo
     Ok(page)
 }
 
-async fn list_counters(inner: &Inner, request: &ListRequest) -> Result<CounterPage, LockError> {
+async fn list_counters(
+    inner: &Inner,
+    request: &ListRequest,
+) -> Result<Page<FenceCounter>, LockError> {
     inner.layout.sections().iter().try_for_each(Section::refuse_hashed_counters)?;
     let (names, next) = page(inner, What::Counters, request).await?;
-    let mut page = CounterPage::new(Vec::new(), Vec::new(), next);
+    let mut page = Page::new(next);
     for (listed, answer) in read(inner, &scripts::COUNTERS, &names).await? {
         match (Key::new(listed.rest()), reply::counter(&answer)) {
             (_, Ok(None)) => {}
-            (Ok(key), Ok(Some(last))) => page.counters.push(FenceCounter::new(key, last)),
+            (Ok(key), Ok(Some(last))) => page.entries.push(FenceCounter::new(key, last)),
             _ => page.corrupt.push(hash_key(&listed.name)),
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
-use syncguard_core::inventory::KeyPrefix;
+use syncguard_core::inventory::ListRequest;
 use syncguard_core::{Key, LockError, LockId, LockInfo};
 
 use crate::driver::At;
@@ -133,7 +133,7 @@ impl Section {
 
     /// What `SCAN` is to match, in two parts: what all names of these records begin with, and how they go on. It
     /// shows at least those.
-    pub(crate) fn pattern(&self, what: What, prefix: &KeyPrefix) -> [String; 2] {
+    pub(crate) fn pattern(&self, what: What, prefix: &str) -> [String; 2] {
         let escaped = |text: &str| {
             let mut pattern = String::with_capacity(text.len() + 1);
             for character in text.chars() {
@@ -145,7 +145,7 @@ impl Section {
             pattern
         };
         // Where names are hashed, only the records say whose they are.
-        let prefix = if self.leads.is_some() { prefix.expose() } else { "" };
+        let prefix = if self.leads.is_some() { prefix } else { "" };
         [escaped(&self.lead(what)), escaped(prefix) + "*"]
     }
 
@@ -163,11 +163,16 @@ impl Section {
     }
 
     /// Whether the lock of a record that was listed begins so.
-    pub(crate) fn is_listed(&self, prefix: &KeyPrefix, listed: &Listed, info: &LockInfo) -> bool {
+    pub(crate) fn is_listed(
+        &self,
+        request: &ListRequest,
+        listed: &Listed,
+        info: &LockInfo,
+    ) -> bool {
         if self.leads.is_some() {
-            return prefix.is_of(listed.rest());
+            return request.includes(listed.rest());
         }
-        prefix.is_of(info.clone().expose().key.expose())
+        request.includes(info.clone().expose().key.expose())
     }
 
     /// Whether this can be the hashed name of a counter or an index entry.

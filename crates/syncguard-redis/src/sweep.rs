@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fred::types::Value;
 use fred::types::config::Server;
-use syncguard_core::inventory::{Cursor, KeyPrefix, ListRequest};
+use syncguard_core::inventory::ListRequest;
 use syncguard_core::{ErrorCode, LockError};
 
 use crate::driver::At;
@@ -23,34 +23,36 @@ const COUNT: &str = "1000";
 /// What a sweep has found, in the order of the keys.
 struct Sweep {
     what: What,
-    prefix: KeyPrefix,
+    prefix: String,
     names: Vec<Listed>,
     /// Whether there are more behind these.
     is_cut: bool,
 }
 
-/// The names of a page, and where the next one begins.
+/// The names of a page, and the request for the page behind.
 pub(crate) async fn page(
     inner: &Inner,
     what: What,
     request: &ListRequest,
-) -> Result<(Vec<Listed>, Option<Cursor>), LockError> {
-    let place = request.expose_place();
+) -> Result<(Vec<Listed>, Option<ListRequest>), LockError> {
+    let place = request.expose_place().unwrap_or_default();
     let behind = |sweep: &Sweep| sweep.names.partition_point(|listed| listed.rest() <= place);
-    let kept = request.after.as_ref().and_then(Cursor::kept::<Sweep>).filter(|sweep| {
-        let is_the_same = sweep.what == what && sweep.prefix == request.prefix;
+    let kept = request.kept::<Sweep>().filter(|sweep| {
+        let is_the_same = sweep.what == what && sweep.prefix == request.expose_prefix();
         is_the_same && (!sweep.is_cut || behind(sweep) < sweep.names.len())
     });
     let sweep = match kept {
         Some(sweep) => sweep,
-        None => Arc::new(sweep_the_same_servers(inner, what, &request.prefix, place).await?),
+        None => {
+            Arc::new(sweep_the_same_servers(inner, what, request.expose_prefix(), place).await?)
+        }
     };
     let rest = &sweep.names[behind(&sweep)..];
-    let page: Vec<Listed> = rest.iter().take(request.page_size).cloned().collect();
+    let page: Vec<Listed> = rest.iter().take(request.page_size()).cloned().collect();
     let is_last = page.len() == rest.len() && !sweep.is_cut;
     let next = page.last().filter(|_| !is_last).map(|last| {
         let sweep: Arc<Sweep> = Arc::clone(&sweep);
-        Cursor::behind(last.rest()).keeping(sweep)
+        request.behind(last.rest()).keeping(sweep)
     });
     Ok((page, next))
 }
@@ -60,7 +62,7 @@ pub(crate) async fn page(
 async fn sweep_the_same_servers(
     inner: &Inner,
     what: What,
-    prefix: &KeyPrefix,
+    prefix: &str,
     place: &str,
 ) -> Result<Sweep, LockError> {
     const TRIES: usize = 3;
@@ -97,25 +99,20 @@ async fn server(inner: &Inner, at: At) -> Option<String> {
 }
 
 /// Goes over all servers, one after the other.
-async fn sweep(
-    inner: &Inner,
-    what: What,
-    prefix: &KeyPrefix,
-    place: &str,
-) -> Result<Sweep, LockError> {
+async fn sweep(inner: &Inner, what: What, prefix: &str, place: &str) -> Result<Sweep, LockError> {
     let (mut names, mut is_cut) = (BTreeSet::new(), false);
     for at in one_section_each(&inner.connections, &inner.layout) {
         is_cut |= sweep_one(inner, at, (what, prefix, place), &mut names).await?;
     }
     let names = names.into_iter().collect();
-    Ok(Sweep { what, prefix: prefix.clone(), names, is_cut })
+    Ok(Sweep { what, prefix: prefix.to_owned(), names, is_cut })
 }
 
 /// Adds what one server has, and says whether there was too much of it.
 async fn sweep_one(
     inner: &Inner,
     at: At,
-    (what, prefix, place): (What, &KeyPrefix, &str),
+    (what, prefix, place): (What, &str, &str),
     names: &mut BTreeSet<Listed>,
 ) -> Result<bool, LockError> {
     let pattern = inner.layout.pattern(what, prefix);

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{self, Caller};
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, ListRequest, LockInventory, LockPage, RaiseRequest,
-};
-use syncguard_core::{Fence, Key, LockError};
+use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
+use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::backend::SqliteBackend;
 use crate::clock::Moment;
@@ -18,32 +16,22 @@ use crate::store::Store;
 /// of this backend wait for it.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for SqliteBackend {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage, LockError> {
-        let token = request.cancellation.clone();
-        let caller = Caller::new(token.as_ref());
-        cancel::read(token.as_ref(), self.inner().run(ListLocks(request), caller)).await
+    async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
+        cancel::read(None, self.inner().run(ListLocks(request), Caller::new(None))).await
     }
 
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
-        let token = request.cancellation.clone();
-        let caller = Caller::new(token.as_ref());
-        cancel::read(token.as_ref(), self.inner().run(ListCounters(request), caller)).await
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
+        cancel::read(None, self.inner().run(ListCounters(request), Caller::new(None))).await
     }
 
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
-        let CounterRequest { key, cancellation: token, .. } = request;
-        let read = async {
-            let caller = Caller::new(token.as_ref());
-            let result = self.inner().run(ReadCounter(key.clone()), caller).await;
-            result.map_err(|error| error.with_key(&key))
-        };
-        cancel::read(token.as_ref(), read).await
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
+        let read = self.inner().run(ReadCounter(key.clone()), Caller::new(None));
+        cancel::read(None, read).await.map_err(|error| error.with_key(&key))
     }
 
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        let RaiseRequest { key, at_least, cancellation: token, .. } = request;
-        let (inner, caller) = (Arc::clone(self.inner()), Caller::new(token.as_ref()));
-        cancel::finish(token.as_ref(), async move {
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
+        let (inner, caller) = (Arc::clone(self.inner()), Caller::new(None));
+        cancel::finish(None, async move {
             let result = inner.run(RaiseCounter(key.clone(), at_least), caller).await;
             result.map_err(|error| error.with_key(&key))
         })
@@ -54,13 +42,13 @@ impl LockInventory for SqliteBackend {
 struct ListLocks(ListRequest);
 
 impl Operation for ListLocks {
-    type Output = LockPage;
+    type Output = Page<LockInfo>;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<LockPage>, Failure> {
+    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Page<LockInfo>>, Failure> {
         self.change(store, now).map(Some)
     }
 
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<LockPage, Failure> {
+    fn change(&self, store: Store<'_>, now: &Moment) -> Result<Page<LockInfo>, Failure> {
         store.locks(&self.0, now)
     }
 }
@@ -68,13 +56,13 @@ impl Operation for ListLocks {
 struct ListCounters(ListRequest);
 
 impl Operation for ListCounters {
-    type Output = CounterPage;
+    type Output = Page<FenceCounter>;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<CounterPage>, Failure> {
+    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Page<FenceCounter>>, Failure> {
         self.change(store, now).map(Some)
     }
 
-    fn change(&self, store: Store<'_>, _: &Moment) -> Result<CounterPage, Failure> {
+    fn change(&self, store: Store<'_>, _: &Moment) -> Result<Page<FenceCounter>, Failure> {
         store.counters(&self.0)
     }
 }

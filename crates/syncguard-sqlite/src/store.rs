@@ -2,8 +2,8 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{CounterPage, Cursor, FenceCounter, ListRequest, LockPage};
-use syncguard_core::{Fence, Key, LockError, LockId};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
+use syncguard_core::{Fence, Key, LockError, LockId, LockInfo};
 
 use crate::clock::Moment;
 use crate::error::Failure;
@@ -74,11 +74,15 @@ impl Store<'_> {
     }
 
     /// A page of the live locks.
-    pub(crate) fn locks(self, request: &ListRequest, now: &Moment) -> Result<LockPage, Failure> {
-        let mut page = LockPage::new(Vec::new(), Vec::new(), None);
+    pub(crate) fn locks(
+        self,
+        request: &ListRequest,
+        now: &Moment,
+    ) -> Result<Page<LockInfo>, Failure> {
+        let mut page = Page::new(None);
         page.next = self.rows(include_str!("sql/list_locks.sql"), request, |row| {
             match Record::from_row(row) {
-                Ok(record) if record.is_live(now) => page.locks.push(record.into_info()?),
+                Ok(record) if record.is_live(now) => page.entries.push(record.into_info()?),
                 Ok(_) => {}
                 Err(BadRow::Corrupt(_)) => page.corrupt.push(hash_key(name(row)?)),
                 Err(BadRow::Sqlite(error)) => return Err(error.into()),
@@ -89,12 +93,12 @@ impl Store<'_> {
     }
 
     /// A page of the counters.
-    pub(crate) fn counters(self, request: &ListRequest) -> Result<CounterPage, Failure> {
-        let mut page = CounterPage::new(Vec::new(), Vec::new(), None);
+    pub(crate) fn counters(self, request: &ListRequest) -> Result<Page<FenceCounter>, Failure> {
+        let mut page = Page::new(None);
         page.next = self.rows(include_str!("sql/list_counters.sql"), request, |row| {
             let (key, last) = (Key::new(name(row)?), Fence::try_from(row.get::<_, i64>(1)?));
             match (key, last) {
-                (Ok(key), Ok(last)) => page.counters.push(FenceCounter::new(key, last)),
+                (Ok(key), Ok(last)) => page.entries.push(FenceCounter::new(key, last)),
                 _ => page.corrupt.push(hash_key(name(row)?)),
             }
             Ok(())
@@ -102,24 +106,24 @@ impl Store<'_> {
         Ok(page)
     }
 
-    /// The rows of a page, and where the next one begins.
+    /// The rows of a page, and the request for the page behind.
     fn rows(
         self,
         sql: &str,
         request: &ListRequest,
         mut take: impl FnMut(&Row<'_>) -> Result<(), Failure>,
-    ) -> Result<Option<Cursor>, Failure> {
-        let size = i64::try_from(request.page_size).unwrap_or(i64::MAX);
+    ) -> Result<Option<ListRequest>, Failure> {
+        let size = i64::try_from(request.page_size()).unwrap_or(i64::MAX);
         let mut statement = self.prepare(sql)?;
-        let bounds =
-            params![request.expose_start(), request.expose_place(), request.prefix.end(), size];
+        let place = request.expose_place().unwrap_or_default();
+        let bounds = params![request.expose_start(), place, request.expose_end(), size];
         let mut rows = statement.query(bounds)?;
-        let (mut left, mut last) = (request.page_size, None);
+        let (mut left, mut last) = (request.page_size(), None);
         while let Some(row) = rows.next()? {
             take(row)?;
             left = left.saturating_sub(1);
             if left == 0 {
-                last = Some(Cursor::behind(name(row)?));
+                last = Some(request.behind(name(row)?));
             }
         }
         Ok(last)

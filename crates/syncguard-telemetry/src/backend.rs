@@ -7,13 +7,8 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, LookupBy,
     LookupRequest, ReleaseRequest,
 };
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, ListRequest, LockInventory, LockPage, RaiseRequest,
-};
 use syncguard_core::observe::LockObserver;
-use syncguard_core::{
-    ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, forward,
-};
+use syncguard_core::{ExtendResult, LockBackend, LockError, LockInfo, ReleaseResult, forward};
 
 use crate::event::{Operation, Outcome};
 use crate::operation::Pending;
@@ -144,26 +139,6 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
     }
 
     forward!(inner: watch, inventory, capabilities);
-}
-
-/// Looking over all locks gives no events.
-#[deny(clippy::missing_trait_methods)]
-impl<B: LockInventory> LockInventory for Telemetry<B> {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage<B::Fence>, LockError> {
-        self.inner.list_locks(request).await
-    }
-
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
-        self.inner.list_counters(request).await
-    }
-
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
-        self.inner.fence_counter(request).await
-    }
-
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        self.inner.raise_counter(request).await
-    }
 }
 
 impl<B: fmt::Debug> fmt::Debug for Telemetry<B> {

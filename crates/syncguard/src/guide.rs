@@ -19,7 +19,7 @@ macro_rules! quoted {
 
 // So that the pages can call things by the names that a program uses.
 #[allow(unused_imports, reason = "for links in the text alone")]
-use crate::{authoring::*, *};
+use crate::{authoring::*, contract::*, diagnostics::*, inventory::*, *};
 
 #[doc = include_str!("guide/getting_started.md")]
 pub mod getting_started {}

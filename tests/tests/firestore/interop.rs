@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value as Json;
 use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
-use syncguard_firestore::inventory::{ListRequest, LockInventory as _};
+use syncguard_firestore::inventory::ListRequest;
 use syncguard_firestore::{
     Fence, FirestoreBackend, FirestoreOptions, LockBackend as _, LockId, LockInfo,
 };
@@ -121,9 +121,9 @@ async fn theirs_are_listed() -> Result<()> {
             }
         }
         let ours = backend_at(&url, latest + 1000).await;
-        let page = ours.list_locks(ListRequest::new()).await?;
+        let page = ours.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
         assert!(page.corrupt.is_empty() && page.next.is_none());
-        let listed: Vec<_> = page.locks.into_iter().map(LockInfo::expose).collect();
+        let listed: Vec<_> = page.entries.into_iter().map(LockInfo::expose).collect();
         // In the order of the bytes, as the map has them.
         assert!(listed.iter().map(|lock| lock.key.expose()).eq(locks.keys()));
         for (lock, data) in listed.iter().zip(locks.values()) {
@@ -135,9 +135,10 @@ async fn theirs_are_listed() -> Result<()> {
             );
         }
         assert!(listed.len() >= 4, "{} records", listed.len());
-        let counters = ours.list_counters(ListRequest::new()).await?;
+        let counters =
+            ours.inventory().expect("an inventory").list_counters(ListRequest::new()).await?;
         assert!(counters.corrupt.is_empty());
-        assert!(counters.counters.iter().map(|one| one.key.expose()).eq(counted.iter()));
+        assert!(counters.entries.iter().map(|one| one.key.expose()).eq(counted.iter()));
     }
     Ok(())
 }

@@ -1,10 +1,8 @@
 //! Looking over all locks of a database.
 
 use anyhow::Result;
-use syncguard_firestore::inventory::{
-    CounterRequest, ListRequest, LockInventory as _, RaiseRequest,
-};
-use syncguard_firestore::{Fence, FirestoreOptions};
+use syncguard_firestore::inventory::ListRequest;
+use syncguard_firestore::{Fence, FirestoreOptions, LockBackend as _};
 use syncguard_tests::inventory::{shows_each_once, take_all};
 
 use crate::support::{Raw, backend, fresh, take};
@@ -28,18 +26,26 @@ async fn each_of_it_sends_what_it_says() -> Result<()> {
         let _ = take(&backend, key, 60_000).await;
     }
     raw.calls();
-    let page = backend.list_locks(ListRequest::new().with_page_size(2)?).await?;
-    assert_eq!((page.locks.len(), raw.calls()), (2, 1), "a page of locks");
-    backend.list_counters(ListRequest::new()).await?;
+    let page = backend
+        .inventory()
+        .expect("an inventory")
+        .list_locks(ListRequest::new().with_page_size(2))
+        .await?;
+    assert_eq!((page.entries.len(), raw.calls()), (2, 1), "a page of locks");
+    backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await?;
     assert_eq!(raw.calls(), 1, "a page of counters");
-    backend.fence_counter(CounterRequest::new("job:1")?).await?;
+    backend.inventory().expect("an inventory").fence_counter("job:1").await?;
     assert_eq!(raw.calls(), 1, "a look at a counter");
-    backend.raise_counter(RaiseRequest::new("job:1", Fence::new(9)?)?).await?;
+    backend.inventory().expect("an inventory").raise_counter("job:1", Fence::new(9)?).await?;
     assert_eq!(raw.calls(), 2, "a raise");
-    backend.raise_counter(RaiseRequest::new("job:1", Fence::new(5)?)?).await?;
+    backend.inventory().expect("an inventory").raise_counter("job:1", Fence::new(5)?).await?;
     assert_eq!(raw.calls(), 1, "a raise to less");
     // A key that is no document id is found by its prefix as well.
-    let slashed = backend.list_locks(ListRequest::new().with_prefix("a/")?).await?;
-    assert_eq!(slashed.locks.len(), 1);
+    let slashed = backend
+        .inventory()
+        .expect("an inventory")
+        .list_locks(ListRequest::new().with_prefix("a/"))
+        .await?;
+    assert_eq!(slashed.entries.len(), 1);
     Ok(())
 }

@@ -11,7 +11,7 @@ use syncguard_postgres::contract::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_postgres::deadpool_postgres::Client;
-use syncguard_postgres::inventory::{ListRequest, LockInventory as _};
+use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{ExtendResult, LockBackend as _, LockId, PostgresBackend};
 
 use crate::support::Tables;
@@ -69,10 +69,11 @@ async fn their_records_are_listed() -> Result<()> {
     let last = samples().pop().context("a sample")?.counters;
     fixture.write_counters(&last).await?;
 
-    let page = fixture.backend.list_locks(ListRequest::new()).await?;
+    let page =
+        fixture.backend.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
     assert!(page.corrupt.is_empty() && page.next.is_none());
-    assert_eq!(page.locks.len(), keys.len());
-    for lock in page.locks {
+    assert_eq!(page.entries.len(), keys.len());
+    for lock in page.entries {
         let lock = lock.expose();
         let row = keys.remove(lock.key.expose()).context("a key of theirs, once")?;
         assert_eq!(lock.lock_id, LockId::new(text(&row, "lock_id"))?);
@@ -80,10 +81,15 @@ async fn their_records_are_listed() -> Result<()> {
         assert_eq!(lock.info.expires_at.as_millis(), number(&row, "expires_at_ms"));
         assert_eq!(lock.info.acquired_at.as_millis(), number(&row, "acquired_at_ms"));
     }
-    let counters = fixture.backend.list_counters(ListRequest::new()).await?;
+    let counters = fixture
+        .backend
+        .inventory()
+        .expect("an inventory")
+        .list_counters(ListRequest::new())
+        .await?;
     assert!(counters.corrupt.is_empty());
     let mut theirs: Vec<&str> = last.iter().map(|row| text(row, "key_debug")).collect();
-    let mut listed: Vec<&str> = counters.counters.iter().map(|one| one.key.expose()).collect();
+    let mut listed: Vec<&str> = counters.entries.iter().map(|one| one.key.expose()).collect();
     theirs.sort_unstable();
     listed.sort_unstable();
     assert_eq!(listed, theirs);

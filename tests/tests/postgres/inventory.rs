@@ -1,11 +1,9 @@
 //! Looking over all locks of a database.
 
 use anyhow::Result;
-use syncguard_postgres::inventory::{
-    CounterPages, CounterRequest, ListRequest, LockInventory as _, RaiseRequest,
-};
+use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{ErrorCode, Fence, PostgresBackend};
+use syncguard_postgres::{ErrorCode, Fence, LockBackend as _, PostgresBackend};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_tests::inventory::shows_each_once;
 
@@ -57,12 +55,18 @@ async fn the_order_of_another_collation_loses_no_lock() -> Result<()> {
         let _ = take(&backend, key).await;
     }
     shows_each_once(&backend, &others, "bulk:", COUNT).await?;
-    let counters = backend.list_counters(ListRequest::new().with_prefix("b\u{fc}")?).await?;
-    assert_eq!(counters.counters.len(), 1);
-    let all = ListRequest::new().with_page_size(1000)?;
-    let (mut pages, mut counted) = (CounterPages::new(&backend, all), 0);
-    while let Some(page) = pages.next().await? {
-        counted += page.counters.iter().filter(|one| !one.key.expose().ends_with('+')).count();
+    let counters = backend
+        .inventory()
+        .expect("an inventory")
+        .list_counters(ListRequest::new().with_prefix("b\u{fc}"))
+        .await?;
+    assert_eq!(counters.entries.len(), 1);
+    let inventory = backend.inventory().expect("an inventory");
+    let (mut next, mut counted) = (Some(ListRequest::new().with_page_size(1000)), 0);
+    while let Some(request) = next {
+        let page = inventory.list_counters(request).await?;
+        next = page.next;
+        counted += page.entries.iter().filter(|one| !one.key.expose().ends_with('+')).count();
     }
     assert_eq!(counted, COUNT + 5);
     Ok(())
@@ -143,11 +147,33 @@ async fn the_documented_grants_are_enough() -> Result<()> {
             1,
         );
         let backend = PostgresBackend::from_pool(pool(&url, 1), tables.options())?;
-        assert_eq!(backend.list_locks(ListRequest::new()).await?.locks.len(), 1);
-        assert_eq!(backend.list_counters(ListRequest::new()).await?.counters.len(), 1);
-        let counter = CounterRequest::new("k")?;
-        assert_eq!(backend.fence_counter(counter).await?, Some(Fence::new(stands_at)?));
-        let raised = backend.raise_counter(RaiseRequest::new("k", Fence::new(9)?)?).await;
+        assert_eq!(
+            backend
+                .inventory()
+                .expect("an inventory")
+                .list_locks(ListRequest::new())
+                .await?
+                .entries
+                .len(),
+            1
+        );
+        assert_eq!(
+            backend
+                .inventory()
+                .expect("an inventory")
+                .list_counters(ListRequest::new())
+                .await?
+                .entries
+                .len(),
+            1
+        );
+        let counter = "k";
+        assert_eq!(
+            backend.inventory().expect("an inventory").fence_counter(counter).await?,
+            Some(Fence::new(stands_at)?)
+        );
+        let raised =
+            backend.inventory().expect("an inventory").raise_counter("k", Fence::new(9)?).await;
         if role == "worker" {
             assert_eq!(raised?, Fence::new(9)?);
         } else {
@@ -166,11 +192,16 @@ async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
     let sql =
         format!("INSERT INTO {} VALUES ('fence:bad', -5, 'bad'), ('odd', 7, 'odd')", tables.fences);
     client.batch_execute(&sql).await?;
-    let page = backend.list_counters(ListRequest::new()).await?;
-    assert_eq!((page.counters.len(), page.corrupt.len()), (0, 1));
+    let page = backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await?;
+    assert_eq!((page.entries.len(), page.corrupt.len()), (0, 1));
     let answers = [
-        backend.fence_counter(CounterRequest::new("bad")?).await.map(drop),
-        backend.raise_counter(RaiseRequest::new("bad", Fence::new(9)?)?).await.map(drop),
+        backend.inventory().expect("an inventory").fence_counter("bad").await.map(drop),
+        backend
+            .inventory()
+            .expect("an inventory")
+            .raise_counter("bad", Fence::new(9)?)
+            .await
+            .map(drop),
     ];
     for answer in answers {
         assert_eq!(answer.unwrap_err().code(), ErrorCode::Internal);

@@ -9,9 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::contract::{
     ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, WatchRequest,
 };
-use syncguard_postgres::inventory::{
-    CounterPages, CounterRequest, ListRequest, LockInventory as _, LockPages, RaiseRequest,
-};
+use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::{
     Fence, Key, LockBackend as _, PostgresBackend, PostgresOptions, check_fence_sql, schema_sql,
     setup_schema,
@@ -127,13 +125,13 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     ensure!(!backend.is_locked(IsLockedRequest::new(key)?).await?);
 
     let _ = take(backend, key).await;
-    let page = LockPages::new(backend, ListRequest::new().with_prefix(key)?).next().await?;
-    ensure!(page.is_some_and(|page| page.locks.len() == 1));
-    let page = CounterPages::new(backend, ListRequest::new().with_prefix(key)?).next().await?;
-    ensure!(page.is_some_and(|page| page.counters.len() == 1));
+    let inventory = backend.inventory().expect("an inventory");
+    let request = ListRequest::new().with_prefix(key);
+    ensure!(inventory.list_locks(request.clone()).await?.entries.len() == 1);
+    ensure!(inventory.list_counters(request).await?.entries.len() == 1);
     let fence = Fence::new(1000)?;
-    backend.raise_counter(RaiseRequest::new(key, fence)?).await?;
-    ensure!(backend.fence_counter(CounterRequest::new(key)?).await? == Some(fence));
+    inventory.raise_counter(key, fence).await?;
+    ensure!(inventory.fence_counter(key).await? == Some(fence));
     Ok(())
 }
 

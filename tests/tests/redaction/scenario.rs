@@ -7,7 +7,7 @@ use syncguard_conformance::{Decorated, Group, Harness, Suite};
 use syncguard_core::contract::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
-use syncguard_core::inventory::{CounterRequest, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard_core::inventory::ListRequest;
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, Fence, LockBackend, LockConfig, LockError, LockId, acquire,
     lock,
@@ -98,12 +98,12 @@ pub(crate) async fn all_fail(backend: &Watched<impl LockBackend>) {
     backend.lookup(LookupRequest::by_lock_id(lock_id)).await.expect_err("no store");
     backend.release(ReleaseRequest::new(lock_id)).await.expect_err("no store");
     // Some of these get an answer, where only the records of locks are out of reach.
-    let list = ListRequest::new().with_prefix(&key).expect("a request");
-    let _ = backend.list_locks(list.clone()).await;
-    let _ = backend.list_counters(list).await;
-    let _ = backend.fence_counter(CounterRequest::new(&key).expect("a request")).await;
-    let raise = RaiseRequest::new(&key, Fence::MAX).expect("a request");
-    let _ = backend.raise_counter(raise).await;
+    let list = ListRequest::new().with_prefix(&key);
+    let inventory = backend.inventory().expect("an inventory");
+    let _ = inventory.list_locks(list.clone()).await;
+    let _ = inventory.list_counters(list).await;
+    let _ = inventory.fence_counter(&key).await;
+    let _ = inventory.raise_counter(&key, Fence::MAX).await;
 }
 
 /// Connecting fails, and what it says of it is read.

@@ -8,12 +8,9 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, LookupBy,
     LookupRequest, ReleaseRequest, WatchRequest,
 };
-use syncguard_core::inventory::{
-    CounterPage, CounterRequest, Inventory, ListRequest, LockInventory, LockPage, RaiseRequest,
-};
+use syncguard_core::inventory::{FenceCounter, Inventory, ListRequest, LockInventory, Page};
 use syncguard_core::{
-    DynBackend, ExtendResult, Fence, Key, LockBackend, LockError, LockId, LockInfo, ReleaseResult,
-    forward,
+    ExtendResult, Fence, Key, LockBackend, LockError, LockId, LockInfo, ReleaseResult, forward,
 };
 use syncguard_telemetry::{
     LockEvent, Telemetry, TelemetryHandle, TelemetryOptions, with_telemetry,
@@ -145,11 +142,14 @@ impl<B: LockBackend> LockBackend for Watched<B> {
 /// Only asked where the backend inside has one.
 #[deny(clippy::missing_trait_methods)]
 impl<B: LockBackend> LockInventory for Watched<B> {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage<B::Fence>, LockError> {
+    async fn list_locks(
+        &self,
+        request: ListRequest,
+    ) -> Result<Page<LockInfo<B::Fence>>, LockError> {
         self.request(&request);
-        let page = self.answer(self.over_all().list_locks(request).await)?;
+        let page = self.answer(self.over_all()?.list_locks(request).await)?;
         // What was listed is known from now on, wherever it came from.
-        for info in page.locks.clone() {
+        for info in page.entries.clone() {
             let raw = info.expose();
             self.key(&raw.key);
             self.lock_id(raw.lock_id);
@@ -158,26 +158,24 @@ impl<B: LockBackend> LockInventory for Watched<B> {
         Ok(page)
     }
 
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
+    async fn list_counters(&self, request: ListRequest) -> Result<Page<FenceCounter>, LockError> {
         self.request(&request);
-        self.answer(self.over_all().list_counters(request).await)
+        self.answer(self.over_all()?.list_counters(request).await)
     }
 
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
-        self.key(&request.key);
-        self.request(&request);
-        self.answer(self.over_all().fence_counter(request).await)
+    async fn fence_counter(&self, key: Key) -> Result<Option<Fence>, LockError> {
+        self.key(&key);
+        self.answer(self.over_all()?.fence_counter(key).await)
     }
 
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        self.key(&request.key);
-        self.request(&request);
-        self.answer(self.over_all().raise_counter(request).await)
+    async fn raise_counter(&self, key: Key, at_least: Fence) -> Result<Fence, LockError> {
+        self.key(&key);
+        self.answer(self.over_all()?.raise_counter(key, at_least).await)
     }
 }
 
 impl<B: LockBackend> Watched<B> {
-    fn over_all(&self) -> DynBackend<B::Fence> {
-        DynBackend::new(self.backend.clone())
+    fn over_all(&self) -> Result<Inventory<B::Fence>, LockError> {
+        self.backend.inventory().ok_or_else(|| LockError::internal("no inventory"))
     }
 }

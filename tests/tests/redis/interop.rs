@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use syncguard_redis::contract::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
-use syncguard_redis::inventory::{ListRequest, LockInventory as _};
+use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{ErrorCode, Key, LockBackend as _, LockId, LockInfo, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 
@@ -141,9 +141,10 @@ async fn their_records_are_listed() -> Result<()> {
             raw.send("SET", &[name, text]).await;
         }
         let backend = backend_with(&server, RedisOptions::new().with_key_prefix(&prefix)).await;
-        let page = backend.list_locks(ListRequest::new()).await?;
+        let page =
+            backend.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
         assert!(page.corrupt.is_empty() && page.next.is_none());
-        let mut listed: Vec<_> = page.locks.into_iter().map(LockInfo::expose).collect();
+        let mut listed: Vec<_> = page.entries.into_iter().map(LockInfo::expose).collect();
         // A long key is listed where its hash belongs.
         listed.sort_by(|one, other| one.key.expose().cmp(other.key.expose()));
         let keys: Vec<_> = listed.iter().map(|lock| lock.key.expose()).collect();
@@ -153,7 +154,8 @@ async fn their_records_are_listed() -> Result<()> {
             assert_eq!(lock.info.fence.to_string(), sample.fence);
             assert_eq!(lock.info.expires_at.as_millis(), sample.expires_at);
         }
-        let counters = backend.list_counters(ListRequest::new()).await;
+        let counters =
+            backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await;
         if prefix.len() > 227 {
             // Counters are under hashes then, from which no key can be told.
             assert_eq!(counters.unwrap_err().code(), ErrorCode::InvalidArgument);
@@ -161,7 +163,7 @@ async fn their_records_are_listed() -> Result<()> {
         }
         let counters = counters?;
         assert!(counters.corrupt.is_empty());
-        let mut counted: Vec<_> = counters.counters.iter().map(|one| one.key.expose()).collect();
+        let mut counted: Vec<_> = counters.entries.iter().map(|one| one.key.expose()).collect();
         counted.sort_unstable();
         assert_eq!(counted, samples.keys().collect::<Vec<_>>());
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use syncguard::DynBackend;
-use syncguard::inventory::{CounterPages, ListRequest, LockInventory as _, RaiseRequest};
+use syncguard::inventory::ListRequest;
 
 use super::listing;
 use crate::exit::{Failure, Status};
@@ -89,18 +89,20 @@ async fn expect_quiet(from: &DynBackend) -> Result<(), Failure> {
 
 /// Answers how many were copied, and how many make no sense.
 async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failure> {
-    let request = ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE)?;
+    let (from, to) = (listing::inventory(from)?, listing::inventory(to)?);
+    let mut next = Some(ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE));
     let (mut copied, mut corrupt) = (0, 0);
-    let mut pages = CounterPages::new(from, request);
-    while let Some(page) = pages.next().await? {
-        for counter in page.counters {
+    while let Some(request) = next {
+        let page = from.list_counters(request).await?;
+        for counter in page.entries {
             // One at zero is as good as none.
             if counter.last.get() > 0 {
-                let _ = to.raise_counter(RaiseRequest::new(counter.key, counter.last)?).await?;
+                let _ = to.raise_counter(counter.key, counter.last).await?;
                 copied += 1;
             }
         }
         corrupt += page.corrupt.len();
+        next = page.next;
     }
     Ok((copied, corrupt))
 }

@@ -2,9 +2,9 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use syncguard::inventory::{CounterRequest, LockInventory as _, RaiseRequest};
 use syncguard::{Fence, Key};
 
+use super::listing;
 use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};
 use crate::store::Store;
@@ -48,12 +48,14 @@ struct Raise {
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let (key, json, fence) = match &options.command {
         Command::Show(show) => {
-            let request = CounterRequest::new(show.key.as_str())?;
-            (&show.key, show.json, store.connect().await?.fence_counter(request).await?)
+            let key = Key::new(show.key.as_str())?;
+            let inventory = listing::inventory(&store.connect().await?)?;
+            (&show.key, show.json, inventory.fence_counter(key).await?)
         }
         Command::Raise(raise) => {
-            let request = RaiseRequest::new(Key::new(raise.key.as_str())?, raise.at_least)?;
-            (&raise.key, raise.json, Some(store.connect().await?.raise_counter(request).await?))
+            let key = Key::new(raise.key.as_str())?;
+            let inventory = listing::inventory(&store.connect().await?)?;
+            (&raise.key, raise.json, Some(inventory.raise_counter(key, raise.at_least).await?))
         }
     };
     let printed = match fence {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use syncguard::contract::HashId;
-use syncguard::inventory::{ListRequest, LockPages};
-use syncguard::{DynBackend, LockInfo};
+use syncguard::inventory::{Inventory, ListRequest};
+use syncguard::{DynBackend, LockBackend as _, LockInfo};
 
 use crate::exit::Failure;
 use crate::time::{human, since, until};
@@ -21,17 +21,24 @@ pub(super) struct Listing {
 
 /// Reads all pages.
 pub(super) async fn read(backend: &DynBackend, prefix: &str) -> Result<Listing, Failure> {
-    let request =
-        ListRequest::new().with_prefix(prefix)?.with_page_size(ListRequest::MAX_PAGE_SIZE)?;
+    let inventory = inventory(backend)?;
+    let request = ListRequest::new().with_prefix(prefix);
+    let mut next = Some(request.with_page_size(ListRequest::MAX_PAGE_SIZE));
     let (mut locks, mut corrupt) = (BTreeMap::new(), Vec::new());
-    let mut pages = LockPages::new(backend, request);
-    while let Some(page) = pages.next().await? {
-        for info in page.locks {
+    while let Some(request) = next {
+        let page = inventory.list_locks(request).await?;
+        for info in page.entries {
             locks.insert(key_of(&info), info);
         }
         corrupt.extend(page.corrupt);
+        next = page.next;
     }
     Ok(Listing { locks: locks.into_values().collect(), corrupt })
+}
+
+/// All stores that the command can connect to have one.
+pub(crate) fn inventory(backend: &DynBackend) -> Result<Inventory, Failure> {
+    backend.inventory().ok_or_else(|| Failure::usage("this store cannot list its locks"))
 }
 
 /// The key as it was given. It is what the user has asked to see.

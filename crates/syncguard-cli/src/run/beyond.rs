@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use syncguard::contract::IsLockedRequest;
-use syncguard::inventory::{ListRequest, LockPages};
+use syncguard::inventory::ListRequest;
 use syncguard::{DynBackend, Key, LockBackend as _, LockError};
 use tokio::task::JoinSet;
 
@@ -39,11 +39,13 @@ pub(super) async fn refuse(backend: &DynBackend, key: &Key, permits: u32) -> Res
 
 async fn listed(backend: &DynBackend, key: &Key, permits: u32) -> Result<Option<u32>, LockError> {
     let prefix = of_slot(key, "");
-    let request = ListRequest::new().with_prefix(&prefix)?;
-    let request = request.with_page_size(ListRequest::MAX_PAGE_SIZE)?;
-    let mut pages = LockPages::new(backend, request);
-    while let Some(page) = pages.next().await? {
-        let slots = page.locks.into_iter().filter_map(|lock| {
+    let Some(inventory) = backend.inventory() else { return Ok(None) };
+    let request = ListRequest::new().with_prefix(&prefix);
+    let mut next = Some(request.with_page_size(ListRequest::MAX_PAGE_SIZE));
+    while let Some(request) = next {
+        let page = inventory.list_locks(request).await?;
+        next = page.next;
+        let slots = page.entries.into_iter().filter_map(|lock| {
             let lock = lock.expose();
             lock.key.expose().strip_prefix(&prefix)?.parse::<u32>().ok()
         });

@@ -156,11 +156,11 @@ flaws! {
     takes_prefixes_for_patterns => [a_listing_goes_by_the_beginning_of_keys];
     ignores_prefixes => [a_listing_goes_by_the_beginning_of_keys];
     lists_the_stores_names => [a_listing_shows_keys_as_they_are];
-    ignores_the_page_size => [pages_show_each_lock_once, a_cursor_goes_on_where_its_page_ended];
+    ignores_the_page_size => [pages_show_each_lock_once, the_next_page_begins_where_the_page_ended];
     lists_the_last_of_a_page_twice => [pages_show_each_lock_once, what_comes_and_goes_hides_no_lock];
-    ends_a_listing_at_a_full_page => [pages_show_each_lock_once, a_cursor_goes_on_where_its_page_ended];
+    ends_a_listing_at_a_full_page => [pages_show_each_lock_once, the_next_page_begins_where_the_page_ended];
     counts_places_instead_of_keys => [what_comes_and_goes_hides_no_lock];
-    uses_up_cursors => [a_cursor_goes_on_where_its_page_ended];
+    uses_up_cursors => [the_next_page_begins_where_the_page_ended];
     fails_a_listing_over_corrupt_records => [a_corrupt_record_hides_no_other];
     is_silent_about_corrupt_records => [a_corrupt_record_hides_no_other];
     a_listing_extends => [looking_over_all_changes_nothing];
@@ -237,11 +237,10 @@ flaws! {
     // Cancellation.
     ignores_tokens => [
         a_fired_token_stops_an_acquire, a_fired_token_stops_a_release, a_fired_token_stops_an_extend,
-        a_fired_token_stops_is_locked, a_fired_token_stops_a_lookup, a_fired_token_stops_a_look_over_all,
+        a_fired_token_stops_is_locked, a_fired_token_stops_a_lookup,
     ];
     sends_before_it_looks_at_the_token => [
         a_fired_token_stops_an_acquire, a_fired_token_stops_a_release, a_fired_token_stops_an_extend,
-        a_fired_token_stops_a_look_over_all,
     ];
     releases_when_a_token_fires_late => [a_quiet_token_changes_nothing];
     an_aborted_acquire_stays => [a_token_fired_on_the_way_leaves_no_lock];

@@ -10,9 +10,7 @@ use crate::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, FenceToken,
     IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
-use crate::inventory::{
-    CounterPage, CounterRequest, Inventory, ListRequest, LockInventory, LockPage, RaiseRequest,
-};
+use crate::inventory::Inventory;
 use crate::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
 /// Any backend behind one type, for programs that choose their store from configuration.
@@ -45,14 +43,6 @@ impl<F: FenceToken> DynBackend<F> {
     /// Safe: nothing but the waiting ends.
     pub async fn drained(&self, timeout: Duration) -> usize {
         self.0.client_state().drained(timeout).await
-    }
-
-    fn known_inventory(&self) -> Result<Inventory<F>, LockError> {
-        self.0.inventory().ok_or_else(|| {
-            LockError::invalid_argument(
-                "this store cannot list its locks; a backend that is a `LockInventory` can",
-            )
-        })
     }
 }
 
@@ -94,26 +84,6 @@ impl<F: FenceToken> LockBackend for DynBackend<F> {
 
     fn client_state(&self) -> &ClientState {
         self.0.client_state()
-    }
-}
-
-/// Answers `InvalidArgument` where the backend inside has no [inventory](LockBackend::inventory).
-#[deny(clippy::missing_trait_methods)]
-impl<F: FenceToken> LockInventory for DynBackend<F> {
-    async fn list_locks(&self, request: ListRequest) -> Result<LockPage<F>, LockError> {
-        self.known_inventory()?.0.list_locks(request).await
-    }
-
-    async fn list_counters(&self, request: ListRequest) -> Result<CounterPage, LockError> {
-        self.known_inventory()?.0.list_counters(request).await
-    }
-
-    async fn fence_counter(&self, request: CounterRequest) -> Result<Option<Fence>, LockError> {
-        self.known_inventory()?.0.fence_counter(request).await
-    }
-
-    async fn raise_counter(&self, request: RaiseRequest) -> Result<Fence, LockError> {
-        self.known_inventory()?.0.raise_counter(request).await
     }
 }
 

@@ -1,25 +1,26 @@
-//! What is asked of an inventory.
+//! The question to an inventory.
 
-use tokio_util::sync::CancellationToken;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
-use crate::inventory::{Cursor, KeyPrefix};
-use crate::{Fence, Key, LockError};
+use super::prefix::KeyPrefix;
+use crate::LockError;
+use crate::authoring::hash_key;
 
-/// Asks for a page of locks or of counters: [`LockInventory::list_locks`](crate::inventory::LockInventory::list_locks),
-/// [`LockInventory::list_counters`](crate::inventory::LockInventory::list_counters).
+/// Asks for a page of locks or of counters: [`Inventory::list_locks`](super::Inventory::list_locks),
+/// [`Inventory::list_counters`](super::Inventory::list_counters).
 ///
-/// At first it asks for the first 100 of all keys.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
+/// At first it asks for the first 100 of all keys. [`Page::next`](super::Page::next) asks for the page behind. It holds
+/// no connection and keeps nothing in the store, so it may lie around for as long as you like. `Debug` shows hashes.
+#[derive(Clone)]
 pub struct ListRequest {
-    /// What the keys begin with.
-    pub prefix: KeyPrefix,
-    /// Behind which place the page begins; `None` for the first page.
-    pub after: Option<Cursor>,
-    /// How many entries the page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE).
-    pub page_size: usize,
-    /// Gives the operation up when it fires.
-    pub cancellation: Option<CancellationToken>,
+    prefix: KeyPrefix,
+    page_size: usize,
+    /// The name of the last entry before the page.
+    place: Option<Arc<str>>,
+    kept: Option<Arc<dyn Any + Send + Sync>>,
+    refused: Option<LockError>,
 }
 
 impl ListRequest {
@@ -33,64 +34,118 @@ impl ListRequest {
     pub fn new() -> Self {
         Self {
             prefix: KeyPrefix::default(),
-            after: None,
             page_size: Self::PAGE_SIZE,
-            cancellation: None,
+            place: None,
+            kept: None,
+            refused: None,
         }
     }
 
-    /// Only keys that begin so.
+    /// Only keys that begin so: 0 to 512 bytes of text; an empty one stands for all keys. A bad one is refused with
+    /// `InvalidArgument` when the page is asked for.
     ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` as [`KeyPrefix::new`].
-    pub fn with_prefix(mut self, prefix: impl AsRef<str>) -> Result<Self, LockError> {
-        self.prefix = KeyPrefix::new(prefix)?;
-        Ok(self)
-    }
-
-    /// Goes on where a page of this listing ended.
+    /// Keys are compared in NFC, so a prefix that ends in the middle of a character is none: `e` begins
+    /// `e` and `ex`, but not `é`.
     #[must_use]
-    pub fn with_cursor(mut self, after: Cursor) -> Self {
-        self.after = Some(after);
+    pub fn with_prefix(mut self, prefix: impl AsRef<str>) -> Self {
+        match KeyPrefix::new(prefix) {
+            Ok(prefix) => self.prefix = prefix,
+            Err(error) => {
+                self.prefix = KeyPrefix::of_no_key();
+                self.refused = Some(error);
+            }
+        }
         self
     }
 
-    /// Sets how many entries a page may have.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` unless it is 1 to 1000.
-    pub fn with_page_size(mut self, page_size: usize) -> Result<Self, LockError> {
-        if !(1..=Self::MAX_PAGE_SIZE).contains(&page_size) {
+    /// How many entries a page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE). Another number is refused with
+    /// `InvalidArgument` when the page is asked for.
+    #[must_use]
+    pub fn with_page_size(mut self, page_size: usize) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// The request, if nothing about it is wrong.
+    pub(super) fn checked(self) -> Result<Self, LockError> {
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
+        if self.page_size != self.page_size() {
             return Err(LockError::invalid_argument(format!(
-                "the page size is {page_size}; 1 to {} are allowed",
+                "the page size is {}; 1 to {} are allowed",
+                self.page_size,
                 Self::MAX_PAGE_SIZE
             )));
         }
-        self.page_size = page_size;
         Ok(self)
     }
 
-    /// Gives the operation up with `Aborted` when the token fires.
+    /// For authors of backends: how many entries the page may have.
     #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
+    pub fn page_size(&self) -> usize {
+        self.page_size.clamp(1, Self::MAX_PAGE_SIZE)
     }
 
-    /// For authors of backends: the name behind which the page begins, and which is not in it; empty for the
+    /// For authors of backends: whether a key with this text belongs to the listing.
+    #[must_use]
+    pub fn includes(&self, key: &str) -> bool {
+        key.starts_with(self.prefix.expose())
+    }
+
+    /// For authors of backends: the beginning of the keys; empty for all of them. Keep it out of logs.
+    #[must_use]
+    pub fn expose_prefix(&self) -> &str {
+        self.prefix.expose()
+    }
+
+    /// For authors of backends: the first text, in the order of the bytes, behind all that begin with the prefix. Where
+    /// nothing comes behind them, a text that is behind every key. Keep it out of logs.
+    ///
+    /// ```
+    /// use syncguard_core::inventory::ListRequest;
+    ///
+    /// assert_eq!(ListRequest::new().with_prefix("job:").expose_end(), "job;");
+    /// assert!(ListRequest::new().expose_end().as_str() > "payment:7");
+    /// ```
+    #[must_use]
+    pub fn expose_end(&self) -> String {
+        self.prefix.end()
+    }
+
+    /// For authors of backends: the name behind which the page begins, and which is not in it; `None` for the
     /// first page. Keep it out of logs.
     #[must_use]
-    pub fn expose_place(&self) -> &str {
-        self.after.as_ref().map_or("", Cursor::expose_place)
+    pub fn expose_place(&self) -> Option<&str> {
+        self.place.as_deref()
     }
 
     /// For authors of backends: the first name that can be in the page, in the order of the bytes, where
     /// names are the keys themselves. Keep it out of logs.
     #[must_use]
     pub fn expose_start(&self) -> &str {
-        self.expose_place().max(self.prefix.expose())
+        self.expose_place().unwrap_or_default().max(self.expose_prefix())
+    }
+
+    /// For authors of backends: the request for the page behind the entry with this name. The name may have the key in
+    /// it.
+    #[must_use]
+    pub fn behind(&self, place: impl Into<Arc<str>>) -> Self {
+        Self { place: Some(place.into()), kept: None, ..self.clone() }
+    }
+
+    /// For authors of backends: keeps something that saves the next page work. A backend that does not find it goes by
+    /// the [place](Self::expose_place) alone.
+    #[must_use]
+    pub fn keeping(mut self, kept: Arc<dyn Any + Send + Sync>) -> Self {
+        self.kept = Some(kept);
+        self
+    }
+
+    /// For authors of backends: what was kept, if it is of this type.
+    #[must_use]
+    pub fn kept<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.kept.as_ref()?).downcast().ok()
     }
 }
 
@@ -100,75 +155,12 @@ impl Default for ListRequest {
     }
 }
 
-/// Asks for the fence counter of a key: [`LockInventory::fence_counter`](crate::inventory::LockInventory::fence_counter).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CounterRequest {
-    /// Whose counter.
-    pub key: Key,
-    /// Gives the operation up when it fires.
-    pub cancellation: Option<CancellationToken>,
-}
-
-impl CounterRequest {
-    /// Asks for this key's counter.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` for a bad key.
-    pub fn new<K>(key: K) -> Result<Self, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
-        Ok(Self { key: key.try_into().map_err(Into::into)?, cancellation: None })
-    }
-
-    /// Gives the operation up with `Aborted` when the token fires.
-    #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
-    }
-}
-
-/// Asks to raise the fence counter of a key: [`LockInventory::raise_counter`](crate::inventory::LockInventory::raise_counter).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RaiseRequest {
-    /// Whose counter.
-    pub key: Key,
-    /// What the counter holds afterwards at the least.
-    pub at_least: Fence,
-    /// Gives the operation up when it fires.
-    pub cancellation: Option<CancellationToken>,
-}
-
-impl RaiseRequest {
-    /// Raises this key's counter to this value, or leaves it where it is above already.
-    ///
-    /// At [`Fence::MAX`] a key is used up: no lock of it is granted any more.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` for a bad key, and above [`Fence::MAX`], which no counter passes.
-    pub fn new<K>(key: K, at_least: Fence) -> Result<Self, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        if at_least > Fence::MAX {
-            return Err(LockError::invalid_argument(format!(
-                "a counter cannot be raised to {at_least}; up to {} is allowed",
-                Fence::MAX
-            )));
-        }
-        Ok(Self { key, at_least, cancellation: None })
-    }
-
-    /// Gives the operation up with `Aborted` when the token fires.
-    #[must_use]
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = Some(token);
-        self
+impl fmt::Debug for ListRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListRequest")
+            .field("prefix", &self.prefix)
+            .field("page_size", &self.page_size)
+            .field("place", &self.place.as_deref().map(hash_key))
+            .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,6 @@
 mod fence;
 mod hash;
 mod key;
-mod key_prefix;
 mod lock_id;
 mod normalize;
 pub(crate) mod random;
@@ -15,7 +14,6 @@ mod ttl;
 pub use self::fence::{Fence, FenceToken, NoFence};
 pub use self::hash::{HashId, hash_key, hash_key_triple32};
 pub use self::key::Key;
-pub use self::key_prefix::KeyPrefix;
 pub use self::lock_id::LockId;
 pub(crate) use self::normalize::nfc;
 pub use self::timestamp::Timestamp;

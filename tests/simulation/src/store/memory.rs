@@ -5,7 +5,6 @@ use std::time::Duration;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
-use syncguard_core::inventory::LockInventory as _;
 use syncguard_core::{
     ExtendResult, Key, LockBackend, LockError, NotHeld, ReleaseResult, Timestamp,
 };
@@ -136,7 +135,10 @@ impl Atomic for Memory {
     fn live(&mut self, now: u64) -> u64 {
         self.moves_to(now);
         let request = syncguard_core::inventory::ListRequest::new();
-        let page = self.runtime.block_on(self.backend.list_locks(request)).expect("a page");
-        page.locks.len() as u64
+        let page = self
+            .runtime
+            .block_on(self.backend.inventory().expect("an inventory").list_locks(request))
+            .expect("a page");
+        page.entries.len() as u64
     }
 }

@@ -76,11 +76,12 @@ impl Drop for SqliteFile {
 ///
 /// # Errors
 ///
-/// When the file cannot be written, or is kept by somebody else for ten seconds.
+/// When the file cannot be written, or is kept by somebody else for two minutes.
 #[allow(clippy::print_stdout, reason = "its parent reads it")]
 pub fn keep_out(file: &Path) -> Result<()> {
     let mut connection = Connection::open(file)?;
-    connection.busy_timeout(Duration::from_secs(10))?;
+    // The members write all the time, and SQLite gives turns by chance.
+    connection.busy_timeout(Duration::from_secs(120))?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute("INSERT INTO fences VALUES ('half done', 7)", ())?;
     println!("in");

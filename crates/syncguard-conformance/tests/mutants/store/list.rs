@@ -1,7 +1,7 @@
 //! Looking over all locks and counters.
 
 use syncguard_core::authoring::hash_key;
-use syncguard_core::inventory::{CounterPage, Cursor, FenceCounter, ListRequest, LockPage};
+use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use super::{Store, Stored, is_live, timestamp};
@@ -13,31 +13,31 @@ impl Store {
         &mut self,
         request: &ListRequest,
         now: u64,
-    ) -> Result<LockPage, LockError> {
+    ) -> Result<Page<LockInfo>, LockError> {
         let mut found: Vec<(String, Stored)> =
             self.locks.iter().map(|(name, lock)| (name.clone(), lock.clone())).collect();
         found.retain(|(name, lock)| match lock {
-            Stored::Garbage => request.prefix.is_of(keys::text(name)),
+            Stored::Garbage => request.includes(keys::text(name)),
             Stored::Lock(lock) => {
                 self.is_wanted(request, lock.key.expose()) && self.shows(lock, now)
             }
         });
         found.sort_by(|one, other| one.0.cmp(&other.0));
-        let place = request.expose_place();
+        let place = request.expose_place().unwrap_or_default();
         let behind = |name: &str| name > place;
         if self.has(Flaw::counts_places_instead_of_keys) {
             found.drain(..place.parse::<usize>().unwrap_or(0).min(found.len()));
         } else {
             found.retain(|(name, _)| behind(name));
         }
-        let mut page = LockPage::new(Vec::new(), Vec::new(), None);
+        let mut page = Page::new(None);
         let size = self.page_size(request);
         if found.len() > size && !self.has(Flaw::ends_a_listing_at_a_full_page) {
             page.next = Some(match self.flaw {
                 Some(Flaw::counts_places_instead_of_keys) => {
-                    Cursor::behind((place.parse::<usize>().unwrap_or(0) + size).to_string())
+                    request.behind((place.parse::<usize>().unwrap_or(0) + size).to_string())
                 }
-                _ => Cursor::behind(found[size - 1].0.as_str()),
+                _ => request.behind(found[size - 1].0.as_str()),
             });
         }
         found.truncate(size);
@@ -60,7 +60,7 @@ impl Store {
                     } else {
                         lock.key
                     };
-                    page.locks.push(LockInfo::new(
+                    page.entries.push(LockInfo::new(
                         key,
                         lock.lock_id,
                         timestamp(lock.acquired_at)?,
@@ -73,27 +73,31 @@ impl Store {
         Ok(page)
     }
 
-    pub(crate) fn list_counters(&self, request: &ListRequest) -> Result<CounterPage, LockError> {
-        let place = request.expose_place();
+    pub(crate) fn list_counters(
+        &self,
+        request: &ListRequest,
+    ) -> Result<Page<FenceCounter>, LockError> {
+        let place = request.expose_place().unwrap_or_default();
         let mut found: Vec<_> = self
             .fences
             .iter()
-            .filter(|(name, _)| request.prefix.is_of(keys::text(name)) && name.as_str() > place)
+            .filter(|(name, _)| request.includes(keys::text(name)) && name.as_str() > place)
             .filter(|(name, _)| {
                 !self.has(Flaw::lists_counters_of_locked_keys_only)
                     || self.locks.contains_key(*name)
             })
             .collect();
         found.sort_unstable();
-        let size = request.page_size;
+        let size = request.page_size();
         let last = found.get(size - 1).filter(|_| found.len() > size);
-        let next = last.map(|(name, _)| Cursor::behind(name.as_str()));
+        let next = last.map(|(name, _)| request.behind(name.as_str()));
         found.truncate(size);
         let counter = |(name, last): (&String, &u64)| {
             Ok(FenceCounter::new(Key::new(keys::text(name))?, Fence::new(*last)?))
         };
-        let counters = found.into_iter().map(counter).collect::<Result<_, LockError>>()?;
-        Ok(CounterPage::new(counters, Vec::new(), next))
+        let mut page = Page::new(next);
+        page.entries = found.into_iter().map(counter).collect::<Result<_, LockError>>()?;
+        Ok(page)
     }
 
     pub(crate) fn fence_counter(&mut self, key: &Key) -> Result<Option<Fence>, LockError> {
@@ -142,11 +146,11 @@ impl Store {
         match self.flaw {
             Some(Flaw::ignores_prefixes) => true,
             Some(Flaw::takes_prefixes_for_patterns) => {
-                let prefix = request.prefix.expose();
+                let prefix = request.expose_prefix();
                 let begin = prefix.split(['*', '%', '_', '?', '[']).next().unwrap_or(prefix);
                 key.starts_with(begin)
             }
-            _ => request.prefix.is_of(key),
+            _ => request.includes(key),
         }
     }
 
@@ -159,6 +163,6 @@ impl Store {
     }
 
     fn page_size(&self, request: &ListRequest) -> usize {
-        if self.has(Flaw::ignores_the_page_size) { usize::MAX } else { request.page_size }
+        if self.has(Flaw::ignores_the_page_size) { usize::MAX } else { request.page_size() }
     }
 }

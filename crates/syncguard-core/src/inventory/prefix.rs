@@ -6,25 +6,11 @@ use std::sync::Arc;
 use crate::authoring::hash_key;
 use crate::{Key, LockError};
 
-/// What the keys of a listing begin with: 0 to 512 bytes of text in NFC. The empty one is every key.
+/// The beginning of the keys of a listing: 0 to 512 bytes of text in NFC. The empty one is that of every key.
 ///
 /// `Debug` shows a hash, as that of [`Key`] does; the text comes out through [`expose`](Self::expose) alone.
-///
-/// Keys are compared in NFC, so a prefix that ends in the middle of a character is none: `e` begins
-/// `e` and `ex`, but not `é`.
-///
-/// ```
-/// use syncguard_core::inventory::KeyPrefix;
-/// use syncguard_core::Key;
-///
-/// let jobs = KeyPrefix::new("job:")?;
-/// assert!(jobs.is_of(Key::new("job:nightly")?.expose()));
-/// assert!(!jobs.is_of(Key::new("payment:7")?.expose()));
-/// assert!(KeyPrefix::default().is_of("payment:7"));
-/// # Ok::<(), syncguard_core::LockError>(())
-/// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct KeyPrefix(Arc<str>);
+pub(super) struct KeyPrefix(Arc<str>);
 
 impl KeyPrefix {
     /// Normalises and checks a prefix.
@@ -32,7 +18,7 @@ impl KeyPrefix {
     /// # Errors
     ///
     /// `InvalidArgument` if the text is longer than 512 bytes in NFC, or contains NUL: no key begins so.
-    pub fn new(text: impl AsRef<str>) -> Result<Self, LockError> {
+    pub(super) fn new(text: impl AsRef<str>) -> Result<Self, LockError> {
         fn checked(text: &str) -> Result<KeyPrefix, LockError> {
             if text.is_empty() {
                 return Ok(KeyPrefix::default());
@@ -49,35 +35,13 @@ impl KeyPrefix {
     }
 
     /// The normalised text. Keep it out of logs.
-    #[must_use]
-    pub fn expose(&self) -> &str {
+    pub(super) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether every key begins so.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether this text begins so.
-    #[must_use]
-    pub fn is_of(&self, text: &str) -> bool {
-        text.starts_with(self.expose())
-    }
-
-    /// For authors of backends: the first text, in the order of the bytes, behind all that begin so. Where
-    /// nothing comes behind them, a text that is behind every key.
-    ///
-    /// ```
-    /// use syncguard_core::inventory::KeyPrefix;
-    ///
-    /// assert_eq!(KeyPrefix::new("job:")?.end(), "job;");
-    /// assert!(KeyPrefix::default().end().as_str() > "payment:7");
-    /// # Ok::<(), syncguard_core::LockError>(())
-    /// ```
-    #[must_use]
-    pub fn end(&self) -> String {
+    /// The first text, in the order of the bytes, behind all that begin so. Where nothing comes behind them, a text
+    /// that is behind every key.
+    pub(super) fn end(&self) -> String {
         // The order of UTF-8 is that of the characters, and no character lies among the surrogates.
         let mut text = self.expose().to_owned();
         while let Some(last) = text.pop() {
@@ -86,14 +50,23 @@ impl KeyPrefix {
                 return text;
             }
         }
-        // As many of the last character as no key has.
-        char::MAX.to_string().repeat(Key::MAX_LENGTH_BYTES / char::MAX.len_utf8() + 1)
+        behind_all()
     }
+
+    /// A prefix that no key has.
+    pub(super) fn of_no_key() -> Self {
+        Self(behind_all().into())
+    }
+}
+
+/// As many of the last character as no key has.
+fn behind_all() -> String {
+    char::MAX.to_string().repeat(Key::MAX_LENGTH_BYTES / char::MAX.len_utf8() + 1)
 }
 
 impl fmt::Debug for KeyPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
+        if self.expose().is_empty() {
             return f.write_str("KeyPrefix(all)");
         }
         f.debug_tuple("KeyPrefix").field(&hash_key(self.expose())).finish()
