@@ -6,7 +6,7 @@
 //! [`LookupRequest::with_cancellation`].
 
 use crate::contract::{LockInfoDebug, LookupRequest};
-use crate::{Key, LockBackend, LockError, LockId, LockInfo};
+use crate::{IntoKey, LockBackend, LockError, LockId, LockInfo};
 
 /// The live lock of a key, with key and lock id as hashes. TypeScript: `getByKey`.
 ///
@@ -17,10 +17,12 @@ use crate::{Key, LockBackend, LockError, LockId, LockInfo};
 /// # Cancel safety
 ///
 /// Safe: it only reads.
-pub async fn get_by_key<B, K>(backend: &B, key: K) -> Result<Option<LockInfo<B::Fence>>, LockError>
+pub async fn get_by_key<B>(
+    backend: &B,
+    key: impl IntoKey,
+) -> Result<Option<LockInfo<B::Fence>>, LockError>
 where
     B: LockBackend,
-    K: TryInto<Key, Error: Into<LockError>>,
 {
     backend.lookup(LookupRequest::by_key(key)?).await
 }
@@ -53,13 +55,12 @@ where
 /// # Cancel safety
 ///
 /// Safe: it only reads.
-pub async fn get_by_key_raw<B, K>(
+pub async fn get_by_key_raw<B>(
     backend: &B,
-    key: K,
+    key: impl IntoKey,
 ) -> Result<Option<LockInfoDebug<B::Fence>>, LockError>
 where
     B: LockBackend,
-    K: TryInto<Key, Error: Into<LockError>>,
 {
     Ok(get_by_key(backend, key).await?.map(LockInfo::expose))
 }

@@ -118,7 +118,7 @@ fn an_error_keeps_its_chain_of_causes_without_the_drivers_debug() {
             "{printed}"
         );
     }
-    assert_eq!(error.clone().to_string(), "ServiceUnavailable: no connection");
+    assert_eq!(error.clone().to_string(), "no connection (ServiceUnavailable)");
 }
 
 #[test]

@@ -223,9 +223,10 @@ impl FirestoreOptions {
     }
 
     pub(crate) fn client_state(&self) -> Result<ClientState, LockError> {
-        ClientState::default()
+        let timeout = checked_timeout("dispose timeout", self.dispose_timeout)?;
+        Ok(ClientState::default()
             .with_on_release_error(self.on_release_error.clone())
-            .with_dispose_timeout(self.dispose_timeout)
+            .with_dispose_timeout(timeout))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
+use syncguard_core::authoring::checked_timeout;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
     IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
@@ -75,7 +76,7 @@ impl MemoryBackend {
         url.expect_only(&[&["dispose_timeout_ms"]])?;
         let mut guards = ClientState::default();
         if let Some(timeout) = url.millis("dispose_timeout_ms")? {
-            guards = guards.with_dispose_timeout(timeout)?;
+            guards = guards.with_dispose_timeout(checked_timeout("dispose timeout", timeout)?);
         }
         Ok(Self::with_client_state(guards))
     }

@@ -55,7 +55,7 @@ impl Settings {
             tables: Tables::new(&options.lock_table, &options.fence_table)?,
             client_state: ClientState::default()
                 .with_on_release_error(options.on_release_error)
-                .with_dispose_timeout(options.dispose_timeout)?,
+                .with_dispose_timeout(checked_timeout("dispose timeout", options.dispose_timeout)?),
             cleanup_in_is_locked: options.cleanup_in_is_locked,
             pool_wait: checked_timeout("pool wait timeout", options.pool_wait_timeout)?,
             statement: checked_timeout("statement timeout", options.statement_timeout)?,

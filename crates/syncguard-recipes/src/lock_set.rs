@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use syncguard_core::{
-    AutoExtend, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
+    AutoExtend, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
     ReleaseResult, acquire,
 };
 use tokio::time::Instant;
@@ -107,11 +107,8 @@ pub struct LockSet<B: LockBackend> {
 impl<B: LockBackend> LockSet<B> {
     /// The fence of one of the locks; `None` if its key is not in the set.
     #[must_use]
-    pub fn fence<K>(&self, key: K) -> Option<B::Fence>
-    where
-        K: TryInto<Key>,
-    {
-        let key = key.try_into().ok()?;
+    pub fn fence(&self, key: impl IntoKey) -> Option<B::Fence> {
+        let key = key.into_key().ok()?;
         let index = self.locks.binary_search_by(|(other, _)| other.cmp(&key)).ok()?;
         self.locks.get(index).map(|(_, guard)| guard.fence())
     }

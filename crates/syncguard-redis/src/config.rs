@@ -164,9 +164,10 @@ impl RedisOptions {
     }
 
     pub(crate) fn client_state(self) -> Result<ClientState, LockError> {
-        ClientState::default()
+        let timeout = checked_timeout("dispose timeout", self.dispose_timeout)?;
+        Ok(ClientState::default()
             .with_on_release_error(self.on_release_error)
-            .with_dispose_timeout(self.dispose_timeout)
+            .with_dispose_timeout(timeout))
     }
 }
 

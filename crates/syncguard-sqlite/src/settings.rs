@@ -28,7 +28,7 @@ impl Settings {
         Ok(Self {
             client_state: ClientState::default()
                 .with_on_release_error(options.on_release_error)
-                .with_dispose_timeout(options.dispose_timeout)?,
+                .with_dispose_timeout(checked_timeout("dispose timeout", options.dispose_timeout)?),
             operation_timeout: checked_timeout("operation timeout", options.operation_timeout)?,
             synchronous: options.synchronous,
             strict: options.strict_durability,

@@ -20,6 +20,18 @@
 //!
 //! The first `?` is for the lock, the second for the work's own result, which comes back untouched.
 //!
+//! | you want | use |
+//! |---|---|
+//! | a guard, released when it is dropped | [`acquire`], [`try_acquire`] |
+//! | to run work under the lock | [`lock()`] |
+//! | the same, and one error for the lock and the work | [`lock_flat`] |
+//! | the same in code that is generic over the work and spawns it | [`lock_send`] |
+//! | any of these, configured once | [`Locker`] |
+//!
+//! If the compiler answers `error[E0282]: type annotations needed` to [`lock_flat`], the work does not say what its error
+//! is: end it with `Ok::<_, MyError>(value)`, where `MyError` takes a [`LockError`] in. If it answers that a future is not
+//! `Send`, or that `AsyncFnOnce` is not general enough, use [`lock_send`].
+//!
 //! ```toml
 //! [dependencies]
 //! syncguard = { version = "0.1", default-features = false, features = ["redis", "tls"] }
@@ -40,7 +52,9 @@
 //! - `unix-sockets`: `redis+unix://` URLs.
 //! - `serde`: the types that are safe to print can be serialised.
 //!
-//! Everything of [`syncguard_core`] is re-exported here.
+//! The names that most programs need stand here. Requests and results of single operations are in [`contract`], listings in
+//! [`inventory`], look-ups for people in [`diagnostics`], and what authors of backends need in [`authoring`] and
+//! [`observe`].
 //!
 //! # The guide
 #![cfg_attr(

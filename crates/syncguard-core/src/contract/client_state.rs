@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::episode::Episode;
-use crate::LockError;
-use crate::authoring::checked_timeout;
 use crate::contract::ReleaseErrorHandler;
 use crate::locking::Lines;
 use crate::observe::LockObserver;
@@ -135,14 +133,11 @@ impl ClientState {
         self.with(|state| state.observer = observer)
     }
 
-    /// Bounds a release by this time.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` below one millisecond or above 100 years.
-    pub fn with_dispose_timeout(self, timeout: Duration) -> Result<Self, LockError> {
-        let timeout = checked_timeout("dispose timeout", timeout)?;
-        Ok(self.with(|state| state.dispose_timeout = timeout))
+    /// Bounds a release by this time: one millisecond at least. Check a user's time with
+    /// [`checked_timeout`](crate::authoring::checked_timeout) before.
+    #[must_use]
+    pub fn with_dispose_timeout(self, timeout: Duration) -> Self {
+        self.with(|state| state.dispose_timeout = timeout.max(Duration::from_millis(1)))
     }
 
     /// Other states keep what they have.

@@ -85,10 +85,10 @@ impl fmt::Display for ErrorCode {
 /// let error = Key::new("").unwrap_err();
 /// assert_eq!(error.code(), ErrorCode::InvalidArgument);
 /// assert!(!error.is_retryable());
-/// assert_eq!(error.to_string(), "InvalidArgument: key is empty; 1 to 512 bytes are allowed");
+/// assert_eq!(error.to_string(), "key is empty; 1 to 512 bytes are allowed (InvalidArgument)");
 /// ```
 #[derive(Clone, thiserror::Error)]
-#[error("{code}: {message}")]
+#[error("{message} ({code})")]
 pub struct LockError {
     code: ErrorCode,
     message: Cow<'static, str>,

@@ -5,7 +5,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{Key, LockError, LockId, Timestamp, Ttl};
+use crate::{IntoKey, Key, LockError, LockId, Timestamp, Ttl};
 
 /// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
 ///
@@ -32,13 +32,12 @@ impl AcquireRequest {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad key or TTL; `Internal` if the system has no secure randomness.
-    pub fn new<K, T>(key: K, ttl: T) -> Result<Self, LockError>
+    pub fn new<T>(key: impl IntoKey, ttl: T) -> Result<Self, LockError>
     where
-        K: TryInto<Key, Error: Into<LockError>>,
         T: TryInto<Ttl, Error: Into<LockError>>,
     {
         Ok(Self {
-            key: key.try_into().map_err(Into::into)?,
+            key: key.into_key()?,
             ttl: ttl.try_into().map_err(Into::into)?,
             lock_id: LockId::generate()?,
             cancellation: None,
@@ -184,11 +183,8 @@ impl IsLockedRequest {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad key.
-    pub fn new<K>(key: K) -> Result<Self, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
-        Ok(Self { key: key.try_into().map_err(Into::into)?, cancellation: None })
+    pub fn new(key: impl IntoKey) -> Result<Self, LockError> {
+        Ok(Self { key: key.into_key()?, cancellation: None })
     }
 
     /// Gives the operation up with `Aborted` when the token fires.
@@ -226,11 +222,8 @@ impl LookupRequest {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad key.
-    pub fn by_key<K>(key: K) -> Result<Self, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
+    pub fn by_key(key: impl IntoKey) -> Result<Self, LockError> {
+        let key = key.into_key()?;
         Ok(Self { by: LookupBy::Key(key), key_hint: None, cancellation: None })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{FenceCounter, ListRequest, LockInventory, Page};
 use crate::contract::FenceToken;
-use crate::{Fence, Key, LockError, LockInfo};
+use crate::{Fence, IntoKey, Key, LockError, LockInfo};
 
 /// All locks and fence counters of a store: the answer of
 /// [`LockBackend::inventory`](crate::LockBackend::inventory).
@@ -80,11 +80,8 @@ impl<F: FenceToken> Inventory<F> {
     /// # Cancel safety
     ///
     /// Safe: it only reads.
-    pub async fn fence_counter<K>(&self, key: K) -> Result<Option<Fence>, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
-        self.0.fence_counter(key.try_into().map_err(Into::into)?).await
+    pub async fn fence_counter(&self, key: impl IntoKey) -> Result<Option<Fence>, LockError> {
+        self.0.fence_counter(key.into_key()?).await
     }
 
     /// Raises the fence counter of a key to at least a value, in one atomic step, and gives the counter as
@@ -107,11 +104,12 @@ impl<F: FenceToken> Inventory<F> {
     /// # Cancel safety
     ///
     /// A raise that was sent takes effect although its future is dropped.
-    pub async fn raise_counter<K>(&self, key: K, at_least: Fence) -> Result<Fence, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
+    pub async fn raise_counter(
+        &self,
+        key: impl IntoKey,
+        at_least: Fence,
+    ) -> Result<Fence, LockError> {
+        let key = key.into_key()?;
         if at_least > Fence::MAX {
             return Err(LockError::invalid_argument(format!(
                 "a counter cannot be raised to {at_least}; up to {} is allowed",

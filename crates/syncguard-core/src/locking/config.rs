@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::AcquisitionOptions;
 use crate::authoring::checked_timeout;
 use crate::contract::ReleaseErrorHandler;
-use crate::{Key, LockError, Ttl};
+use crate::{IntoKey, Key, LockError, Ttl};
 
 /// Keeps a lock alive for as long as its guard lives.
 ///
@@ -231,19 +231,13 @@ pub struct LockConfig {
 impl LockConfig {
     /// A lock on this key with the defaults. Takes a text or a [`Key`].
     #[must_use]
-    pub fn new<K>(key: K) -> Self
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
+    pub fn new(key: impl IntoKey) -> Self {
         Self::with_policy(key, Policy::default())
     }
 
     /// The same for another key. Takes a text or a [`Key`].
     #[must_use]
-    pub fn with_key<K>(mut self, key: K) -> Self
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
+    pub fn with_key(mut self, key: impl IntoKey) -> Self {
         self.key = as_key(key);
         self
     }
@@ -286,26 +280,20 @@ impl LockConfig {
         self.policy.invalid.as_deref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    pub(crate) fn with_policy<K>(key: K, policy: Policy) -> Self
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
+    pub(crate) fn with_policy(key: impl IntoKey, policy: Policy) -> Self {
         Self { key: as_key(key), policy }
     }
 
     policy_methods!();
 }
 
-fn as_key<K>(key: K) -> Result<Key, Box<LockError>>
-where
-    K: TryInto<Key, Error: Into<LockError>>,
-{
-    key.try_into().map_err(|error| Box::new(error.into()))
+fn as_key(key: impl IntoKey) -> Result<Key, Box<LockError>> {
+    key.into_key().map_err(Box::new)
 }
 
 impl<K> From<K> for LockConfig
 where
-    K: TryInto<Key, Error: Into<LockError>>,
+    K: IntoKey,
 {
     /// A lock on this key with the defaults. Never fails: a bad key is reported when the lock is asked for.
     fn from(key: K) -> Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::config::{Policy, policy_methods};
 use crate::{
-    Held, Key, LockBackend, LockConfig, LockError, LockGuard, TryAcquired, acquire, lock,
+    Held, IntoKey, LockBackend, LockConfig, LockError, LockGuard, TryAcquired, acquire, lock,
     lock_flat, lock_send, try_acquire,
 };
 
@@ -55,9 +55,8 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`lock`](crate::lock()).
-    pub async fn lock<K, W, T>(&self, key: K, work: W) -> Result<T, LockError>
+    pub async fn lock<W, T>(&self, key: impl IntoKey, work: W) -> Result<T, LockError>
     where
-        K: TryInto<Key, Error: Into<LockError>>,
         W: AsyncFnOnce(Held<B::Fence>) -> T,
     {
         lock(&self.backend, self.config(key), work).await
@@ -72,9 +71,8 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`lock`](crate::lock()).
-    pub async fn lock_flat<K, W, T, E>(&self, key: K, work: W) -> Result<T, E>
+    pub async fn lock_flat<W, T, E>(&self, key: impl IntoKey, work: W) -> Result<T, E>
     where
-        K: TryInto<Key, Error: Into<LockError>>,
         W: AsyncFnOnce(Held<B::Fence>) -> Result<T, E>,
         E: From<LockError>,
     {
@@ -91,9 +89,8 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`lock`](crate::lock()).
-    pub async fn lock_send<K, W, F>(&self, key: K, work: W) -> Result<F::Output, LockError>
+    pub async fn lock_send<W, F>(&self, key: impl IntoKey, work: W) -> Result<F::Output, LockError>
     where
-        K: TryInto<Key, Error: Into<LockError>>,
         W: FnOnce(Held<B::Fence>) -> F,
         F: Future,
     {
@@ -109,10 +106,10 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`acquire`](crate::acquire()).
-    pub fn acquire<K>(&self, key: K) -> impl Future<Output = Result<LockGuard<B>, LockError>>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
+    pub fn acquire(
+        &self,
+        key: impl IntoKey,
+    ) -> impl Future<Output = Result<LockGuard<B>, LockError>> {
         acquire(&self.backend, self.config(key))
     }
 
@@ -125,10 +122,7 @@ impl<B: LockBackend> Locker<B> {
     /// # Cancel safety
     ///
     /// As [`try_acquire`](crate::try_acquire()).
-    pub async fn try_acquire<K>(&self, key: K) -> Result<TryAcquired<B>, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
+    pub async fn try_acquire(&self, key: impl IntoKey) -> Result<TryAcquired<B>, LockError> {
         try_acquire(&self.backend, self.config(key)).await
     }
 
@@ -142,10 +136,7 @@ impl<B: LockBackend> Locker<B> {
         self.backend.client_state().drained(timeout).await
     }
 
-    fn config<K>(&self, key: K) -> LockConfig
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
+    fn config(&self, key: impl IntoKey) -> LockConfig {
         LockConfig::with_policy(key, self.policy.clone())
     }
 }

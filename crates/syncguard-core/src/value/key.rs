@@ -112,6 +112,27 @@ impl FromStr for Key {
     }
 }
 
+/// A [`Key`], or a text that becomes one: `&str`, `String`, and each type that [`TryFrom`] turns into a key.
+///
+/// It is not implemented by hand.
+pub trait IntoKey {
+    /// The key, or why the text is none.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` as [`Key::new`].
+    fn into_key(self) -> Result<Key, LockError>;
+}
+
+impl<K> IntoKey for K
+where
+    K: TryInto<Key, Error: Into<LockError>>,
+{
+    fn into_key(self) -> Result<Key, LockError> {
+        self.try_into().map_err(Into::into)
+    }
+}
+
 impl TryFrom<&str> for Key {
     type Error = LockError;
 

@@ -13,7 +13,7 @@ mod ttl;
 
 pub use self::fence::{Fence, FenceToken, NoFence};
 pub use self::hash::{HashId, hash_key, hash_key_triple32};
-pub use self::key::Key;
+pub use self::key::{IntoKey, Key};
 pub use self::lock_id::LockId;
 pub(crate) use self::normalize::nfc;
 pub use self::timestamp::Timestamp;

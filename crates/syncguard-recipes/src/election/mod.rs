@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::checked_timeout;
 use syncguard_core::{
-    AutoExtend, CancellationToken, Key, LockBackend, LockConfig, LockError, LockGuard, Ttl,
+    AutoExtend, CancellationToken, IntoKey, LockBackend, LockConfig, LockError, LockGuard, Ttl,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -56,10 +56,7 @@ pub struct Election<B> {
 impl<B: LockBackend> Election<B> {
     /// An election of everybody who uses this key. Takes a text or a [`Key`]; a bad key is reported by
     /// [`run`](Self::run).
-    pub fn new<K>(backend: B, key: K) -> Self
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
+    pub fn new(backend: B, key: impl IntoKey) -> Self {
         Self {
             backend,
             config: LockConfig::new(key).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE),

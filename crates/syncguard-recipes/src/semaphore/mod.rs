@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, ErrorCode, Key, LockBackend, LockConfig, LockError,
+    AcquisitionOptions, AutoExtend, ErrorCode, IntoKey, LockBackend, LockConfig, LockError,
     TryAcquired, Ttl, try_acquire,
 };
 use tokio::sync::OwnedMutexGuard;
@@ -81,11 +81,8 @@ impl<B: LockBackend> Semaphore<B> {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad key, one of more than 500 bytes, and a bad number.
-    pub fn new<K>(backend: B, key: K, permits: u32) -> Result<Self, LockError>
-    where
-        K: TryInto<Key, Error: Into<LockError>>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
+    pub fn new(backend: B, key: impl IntoKey, permits: u32) -> Result<Self, LockError> {
+        let key = key.into_key()?;
         key::check_length(&key)?;
         let config =
             LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
