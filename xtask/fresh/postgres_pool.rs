@@ -13,7 +13,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::builder(manager).max_size(4).runtime(Runtime::Tokio1).build()?;
     let backend = PostgresBackend::from_pool(pool.clone(), PostgresOptions::new())?;
     backend.setup_schema().await?;
-    let guard = try_acquire(&backend, key.as_str()).await?.acquired().ok_or("somebody else has it")?;
+    let guard =
+        try_acquire(&backend, key.as_str()).await?.acquired().ok_or("somebody else has it")?;
     println!("locked under fence {}", guard.fence());
 
     let mut client = pool.get().await?;

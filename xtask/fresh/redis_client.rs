@@ -12,7 +12,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     client.init().await?;
     let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
-    let guard = try_acquire(&backend, key.as_str()).await?.acquired().ok_or("somebody else has it")?;
+    let guard =
+        try_acquire(&backend, key.as_str()).await?.acquired().ok_or("somebody else has it")?;
     println!("locked under fence {}", guard.fence());
     println!("still ours: {}", guard.release().await?.is_released());
     client.quit().await?;

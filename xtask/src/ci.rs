@@ -7,7 +7,7 @@ mod doc;
 mod figures;
 mod mirrors;
 mod oldest_rust;
-mod package;
+pub(crate) mod package;
 mod tidy;
 mod tree;
 mod workflows;

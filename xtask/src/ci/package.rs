@@ -2,8 +2,9 @@
 //! have run from the repository.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -35,8 +36,7 @@ pub(super) fn check() -> Result<()> {
         bail!("{}", missing.join("\n"));
     }
 
-    let workspace = target().join("packed");
-    unpack(&packages, &workspace)?;
+    let workspace = unpacked()?;
     for package in &packages {
         complete(&workspace.join(folder(package)))?;
     }
@@ -47,6 +47,18 @@ pub(super) fn check() -> Result<()> {
     // All at once: `ci clippy` compiles each crate with its own features alone.
     let mut compile = cargo(["check", "--workspace", "--all-targets", "--all-features"]);
     output(compile.current_dir(&workspace).env("CARGO_TARGET_DIR", target())).map(drop)
+}
+
+/// The folder with all published crates as they are packed. They are packed once in the life of this process.
+pub(crate) fn unpacked() -> Result<PathBuf> {
+    static DONE: Mutex<bool> = Mutex::new(false);
+    let mut is_done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let into = target().join("packed");
+    if !*is_done {
+        unpack(&metadata::published()?, &into)?;
+        *is_done = true;
+    }
+    Ok(into)
 }
 
 fn missing_fields(package: &Package) -> Vec<String> {
@@ -94,16 +106,22 @@ fn complete(package: &Path) -> Result<()> {
 /// Each gets the others as they were packed.
 fn manifest(packages: &[Package]) -> String {
     let folders: Vec<_> = packages.iter().map(|package| format!("{:?}", folder(package))).collect();
-    let patches = packages
-        .iter()
-        .map(|package| format!("{} = {{ path = {:?} }}\n", package.name, folder(package)));
     format!(
         "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n\
          # As in the repository, so that what was built there is of use.\n\
-         [profile.dev]\ndebug = \"line-tables-only\"\n\n[patch.crates-io]\n{}",
+         [profile.dev]\ndebug = \"line-tables-only\"\n\n{}",
         folders.join(", "),
-        patches.collect::<String>()
+        patches(packages, Path::new(""))
     )
+}
+
+/// The lines of a manifest that take the packages from this folder.
+pub(crate) fn patches(packages: &[Package], from: &Path) -> String {
+    let path = |package| from.join(folder(package));
+    let lines = packages
+        .iter()
+        .map(|package| format!("{} = {{ path = {:?} }}\n", package.name, path(package)));
+    format!("[patch.crates-io]\n{}", lines.collect::<String>())
 }
 
 fn folder(package: &Package) -> String {

@@ -18,6 +18,8 @@ pub(super) struct Project {
     pub(super) name: &'static str,
     /// Packages of the workspace.
     packages: &'static [&'static str],
+    /// Further lines of dependencies.
+    more: &'static str,
     /// Features of the first of them, as in a manifest; `None` for the default ones.
     features: Option<&'static str>,
     source: Source,
@@ -42,7 +44,7 @@ const FACADE: Source = Source::Text(include_str!("../../fresh/facade.rs"));
 const FIRST: &str = "locked under fence 000000000000001";
 
 const fn project(name: &'static str, source: Source, store: Store) -> Project {
-    Project { name, packages: &["syncguard"], features: None, source, store, says: FIRST }
+    Project { name, packages: &["syncguard"], more: "", features: None, source, store, says: FIRST }
 }
 
 pub(super) const PROJECTS: &[Project] = &[
@@ -89,6 +91,16 @@ pub(super) const PROJECTS: &[Project] = &[
         says: "0 of ",
         ..project("custom-backend", Source::Example("custom_store"), Store::Memory)
     },
+    project(
+        "from-typescript",
+        Source::Text(include_str!("../../fresh/from_typescript.rs")),
+        Store::Memory,
+    ),
+    Project {
+        features: Some("\"postgres\", \"redis\""),
+        more: "axum = \"0.8\"",
+        ..project("payments", Source::Text(include_str!("../../fresh/payments.rs")), Store::Redis)
+    },
     // The facade, with each feature.
     project("facade", FACADE, Store::Memory),
     Project { features: Some("\"memory\""), ..project("facade-memory", FACADE, Store::Memory) },
@@ -127,20 +139,20 @@ impl Project {
     }
 
     /// What `cargo new` and `cargo add` would have written.
-    pub(super) fn manifest(&self, root: &Path) -> String {
+    pub(super) fn manifest(&self) -> String {
         let mut manifest = vec![
             "[package]".to_owned(),
             format!("name = \"{}\"", self.name),
             "version = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]".to_owned(),
             "tokio = { version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }".to_owned(),
+            self.more.to_owned(),
         ];
         for (index, package) in self.packages.iter().enumerate() {
-            let path = root.join("crates").join(package);
             let features = match self.features.filter(|_| index == 0) {
                 Some(features) => format!(", default-features = false, features = [{features}]"),
                 None => String::new(),
             };
-            manifest.push(format!("{package} = {{ path = \"{}\"{features} }}", path.display()));
+            manifest.push(format!("{package} = {{ version = \"0.1\"{features} }}"));
         }
         manifest.join("\n") + "\n"
     }

@@ -1,6 +1,6 @@
 //! Looking over all locks of a store: what operators need, and what a backend need not have.
 //!
-//! [`LockBackend::inventory`](crate::LockBackend::inventory) gives an [`Inventory`]:
+//! [`LockBackend::inventory`] gives an [`Inventory`]:
 //!
 //! ```
 //! use syncguard_core::inventory::ListRequest;
