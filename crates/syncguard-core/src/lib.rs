@@ -25,7 +25,7 @@
 //!
 //! - At most one holder per key at a time, by the store's clock.
 //! - Every acquisition of a key carries a [`Fence`] above all earlier ones, across restarts.
-//! - Every lock expires; a crash blocks nobody for longer than the TTL plus [`TIME_TOLERANCE`].
+//! - Every lock expires; a crash blocks nobody for longer than the TTL plus [`TIME_TOLERANCE`](contract::TIME_TOLERANCE).
 //! - Whoever has the [`LockId`], and nobody else, releases and extends.
 //! - Contention is an answer; a [`LockError`] is for what should make someone look.
 

@@ -97,7 +97,7 @@
 //! since the acquire read it; then the commit is void, and the key is free for certain. So fences grow,
 //! but may leave numbers out. An acquire that was given up before its commit was sent costs nothing.
 //!
-//! [`ExtendRequest::with_expected_expiry`] is compared with the expiry of the document, and the commit
+//! [`ExtendRequest::with_expected_expiry`](contract::ExtendRequest::with_expected_expiry) is compared with the expiry of the document, and the commit
 //! states the document's version, so the two are one step. Should the answer to an extend be lost with its
 //! connection, the backend sends it again; it may then find the expiry that it has set itself, which is
 //! a [`Mismatch`](ExtendResult::Mismatch) as well. A guard then extends that one.

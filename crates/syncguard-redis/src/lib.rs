@@ -42,10 +42,10 @@
 //! - An acquire of unknown outcome, also one whose future was dropped, is released in the background
 //!   until the server says, past the deadline, that there is no lock. Then there will be none.
 //! - Releases that meet an outage are tried again, for as long as the lock may live, once a second at
-//!   least after the server is back. [`ClientState::clean_up`] tells how much is left to do.
+//!   least after the server is back. [`ClientState::clean_up`](contract::ClientState::clean_up) tells how much is left to do.
 //! - An extend of a guard changes only the expiry that the guard knows of, so one that was overtaken by a
-//!   later one changes nothing. An [`ExtendRequest`] made by hand does so if it
-//!   [says](ExtendRequest::with_expected_expiry) which one it expects.
+//!   later one changes nothing. An [`ExtendRequest`](contract::ExtendRequest) made by hand does so if it
+//!   [says](contract::ExtendRequest::with_expected_expiry) which one it expects.
 //!
 //! The server's time is learned from connecting and from the answers; over a client of the program, the
 //! first write asks for it. Where the clock was set forward, the server refuses the next write, and it is
@@ -127,7 +127,7 @@
 //! counters, or take new keys where the old fences were written down.
 //!
 //! A guard knows its key, so its operations are one script on one node. What has only a lock id, such as a
-//! [`ReleaseRequest`] without a [key hint](ReleaseRequest::with_key_hint), has to ask all 64 shards: they are
+//! [`ReleaseRequest`](contract::ReleaseRequest) without a [key hint](contract::ReleaseRequest::with_key_hint), has to ask all 64 shards: they are
 //! asked at once, which is one round trip to each node and 64 scripts. So is a lock that is not where its hint
 //! says, as when it is over. While one of the nodes does not answer, a lock that was not found on the others is an
 //! error, never "not found".
@@ -176,7 +176,7 @@
 //!   +info +config|get +client|tracking +cluster|slots +cluster|info
 //! ```
 //!
-//! To [list locks and counters](LockInventory) a user needs `ACL SETUSER locks +scan` as well.
+//! To [list locks and counters](inventory::LockInventory) a user needs `ACL SETUSER locks +scan` as well.
 //!
 //! `INFO` and `CONFIG GET` are only for the durability report, which says "unverified" without
 //! them. `CLIENT TRACKING` is for [signals](#waiting), and without it those who wait look from time to time.
@@ -186,7 +186,7 @@
 //! # Looking over all locks
 //!
 //! Redis keeps no order of its keys and no list of those with a prefix. So the first page of a
-//! [listing](LockInventory) is a sweep: `SCAN` over all keys of the database, 1000 at a time, with other commands in
+//! [listing](inventory::LockInventory) is a sweep: `SCAN` over all keys of the database, 1000 at a time, with other commands in
 //! between. The names it has found stay in the cursor, in the program, in the order of the keys: up to
 //! 100 000, and a listing of more sweeps again when those are used up. Each page then reads its records, 200
 //! in a script, with one at least for each shard. Each of these steps takes the [command timeout](RedisOptions::with_command_timeout) at most; the

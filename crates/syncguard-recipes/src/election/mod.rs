@@ -54,7 +54,7 @@ pub struct Election<B> {
 }
 
 impl<B: LockBackend> Election<B> {
-    /// An election of everybody who uses this key. Takes a text or a [`Key`]; a bad key is reported by
+    /// An election of everybody who uses this key. Takes a text or a [`Key`](syncguard_core::Key); a bad key is reported by
     /// [`run`](Self::run).
     pub fn new(backend: B, key: impl IntoKey) -> Self {
         Self {
