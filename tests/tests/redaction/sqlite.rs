@@ -41,7 +41,7 @@ async fn the_sqlite_backend_says_nothing() {
         format!("sqlite:{}/{hidden}/locks.db", folder.path().display()),
         format!("sqlite:{}?{hidden}=1", path.display()),
         format!("sqlite:{}?synchronous={hidden}", path.display()),
-        format!("sqlite:%{hidden}"),
+        format!("sqlite:%zz{hidden}"),
     ] {
         refused(SqliteBackend::connect(&url).await);
     }
