@@ -54,7 +54,7 @@ pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,
     LossReason, TryAcquired, acquire, lock, lock_flat, lock_send, try_acquire,
 };
-pub use self::value::{Fence, IntoKey, Key, LockId, Timestamp, Ttl};
+pub use self::value::{Fence, IntoKey, IntoTtl, Key, LockId, Timestamp, Ttl};
 
 // So that what people see first compiles.
 #[cfg(doctest)]

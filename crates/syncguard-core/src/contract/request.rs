@@ -5,7 +5,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{IntoKey, Key, LockError, LockId, Timestamp, Ttl};
+use crate::{IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
 
 /// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
 ///
@@ -32,13 +32,10 @@ impl AcquireRequest {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad key or TTL; `Internal` if the system has no secure randomness.
-    pub fn new<T>(key: impl IntoKey, ttl: T) -> Result<Self, LockError>
-    where
-        T: TryInto<Ttl, Error: Into<LockError>>,
-    {
+    pub fn new(key: impl IntoKey, ttl: impl IntoTtl) -> Result<Self, LockError> {
         Ok(Self {
             key: key.into_key()?,
-            ttl: ttl.try_into().map_err(Into::into)?,
+            ttl: ttl.into_ttl()?,
             lock_id: LockId::generate()?,
             cancellation: None,
         })
@@ -133,11 +130,8 @@ impl ExtendRequest {
     /// # Errors
     ///
     /// `InvalidArgument` for a bad TTL.
-    pub fn new<T>(lock_id: LockId, ttl: T) -> Result<Self, LockError>
-    where
-        T: TryInto<Ttl, Error: Into<LockError>>,
-    {
-        let ttl = ttl.try_into().map_err(Into::into)?;
+    pub fn new(lock_id: LockId, ttl: impl IntoTtl) -> Result<Self, LockError> {
+        let ttl = ttl.into_ttl()?;
         Ok(Self { lock_id, key_hint: None, ttl, expected_expiry: None, cancellation: None })
     }
 

@@ -103,11 +103,8 @@ macro_rules! policy_methods {
         /// How long the lock lives unless it is extended: a [`Ttl`](crate::Ttl) or a
         /// [`Duration`](std::time::Duration). Default: 30 s.
         #[must_use]
-        pub fn with_ttl<T>(mut self, ttl: T) -> Self
-        where
-            T: TryInto<crate::Ttl, Error: Into<crate::LockError>>,
-        {
-            self.policy.set_ttl(ttl.try_into().map_err(Into::into));
+        pub fn with_ttl(mut self, ttl: impl crate::IntoTtl) -> Self {
+            self.policy.set_ttl(ttl.into_ttl());
             self
         }
 

@@ -17,4 +17,4 @@ pub use self::key::{IntoKey, Key};
 pub use self::lock_id::LockId;
 pub(crate) use self::normalize::nfc;
 pub use self::timestamp::Timestamp;
-pub use self::ttl::Ttl;
+pub use self::ttl::{IntoTtl, Ttl};

@@ -80,6 +80,27 @@ impl From<Ttl> for Duration {
     }
 }
 
+/// A [`Ttl`], or a [`Duration`] that becomes one.
+///
+/// It is not implemented by hand.
+pub trait IntoTtl {
+    /// The TTL, or why the duration is none.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` as [`Ttl::new`].
+    fn into_ttl(self) -> Result<Ttl, LockError>;
+}
+
+impl<T> IntoTtl for T
+where
+    T: TryInto<Ttl, Error: Into<LockError>>,
+{
+    fn into_ttl(self) -> Result<Ttl, LockError> {
+        self.try_into().map_err(Into::into)
+    }
+}
+
 impl TryFrom<Duration> for Ttl {
     type Error = LockError;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::checked_timeout;
 use syncguard_core::{
-    AutoExtend, CancellationToken, IntoKey, LockBackend, LockConfig, LockError, LockGuard, Ttl,
+    AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError, LockGuard,
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -69,10 +69,7 @@ impl<B: LockBackend> Election<B> {
 
     /// How long nobody leads after a crash, but for the tolerance. A leader renews three times as often.
     /// Default: 30 s.
-    pub fn with_ttl<T>(mut self, ttl: T) -> Self
-    where
-        T: TryInto<Ttl, Error: Into<LockError>>,
-    {
+    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
         self.config = self.config.with_ttl(ttl);
         self
     }

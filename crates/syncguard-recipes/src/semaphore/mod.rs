@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, ErrorCode, IntoKey, LockBackend, LockConfig, LockError,
-    TryAcquired, Ttl, try_acquire,
+    AcquisitionOptions, AutoExtend, ErrorCode, IntoKey, IntoTtl, LockBackend, LockConfig,
+    LockError, TryAcquired, try_acquire,
 };
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
@@ -93,10 +93,7 @@ impl<B: LockBackend> Semaphore<B> {
     /// How long a permit stays taken after a crash, but for the tolerance. Permits are renewed three times
     /// as often. Default: 30 s. A bad one is reported when a permit is asked for.
     #[must_use]
-    pub fn with_ttl<T>(mut self, ttl: T) -> Self
-    where
-        T: TryInto<Ttl, Error: Into<LockError>>,
-    {
+    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
         self.config = self.config.with_ttl(ttl);
         self
     }

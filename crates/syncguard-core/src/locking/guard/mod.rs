@@ -34,7 +34,7 @@ use crate::contract::{Acquired, ReleaseSource};
 use crate::locking::observed::Holding;
 use crate::rt::{self, Instant};
 use crate::{
-    AutoExtend, ExtendResult, LockBackend, LockError, LockId, ReleaseResult, Timestamp, Ttl,
+    AutoExtend, ExtendResult, IntoTtl, LockBackend, LockError, LockId, ReleaseResult, Timestamp,
 };
 
 /// A held lock. Dropping it releases the lock in the background.
@@ -156,11 +156,8 @@ impl<B: LockBackend> LockGuard<B> {
     ///
     /// An extend that was sent takes effect in the store although the future is dropped;
     /// [`valid_for`](Self::valid_for) then counts on as after an error.
-    pub async fn extend<T>(&mut self, ttl: T) -> Result<ExtendResult, LockError>
-    where
-        T: TryInto<Ttl, Error: Into<LockError>>,
-    {
-        let ttl = ttl.try_into().map_err(Into::into)?;
+    pub async fn extend(&mut self, ttl: impl IntoTtl) -> Result<ExtendResult, LockError> {
+        let ttl = ttl.into_ttl()?;
         let validity = &self.held.validity;
         match &mut self.custody {
             Some(Custody::Guard(lease)) => {
