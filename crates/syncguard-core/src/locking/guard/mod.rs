@@ -141,7 +141,7 @@ impl<B: LockBackend> LockGuard<B> {
         self.held.clone()
     }
 
-    /// Lets the lock live for `ttl` from now on; takes a [`Ttl`] or a [`Duration`].
+    /// Lets the lock live for `ttl` from now on; takes a [`Ttl`](crate::Ttl) or a [`Duration`].
     ///
     /// The TTL replaces what was left, also where that shortens it. On an auto-extended guard it
     /// becomes the TTL of later renewals as well. A lock that is lost stays lost: nothing is sent,
