@@ -157,8 +157,9 @@ async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
     let held = take(&theirs, "held").await;
     let waiting = tokio::spawn({
         let ours = ours.clone();
-        let patient = AcquisitionOptions::new().with_timeout(MINUTE);
-        async move { acquire(&ours, LockConfig::new("held").with_acquisition(patient)).await }
+        // It may ask just while the server is away.
+        let patient = LockConfig::new("held").wait_up_to(10 * MINUTE).ride_out(10 * MINUTE);
+        async move { acquire(&ours, patient).await }
     });
     stage.watches(2).await?;
     stage.server.restart()?;
