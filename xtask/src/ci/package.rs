@@ -117,11 +117,10 @@ fn manifest(packages: &[Package]) -> String {
 
 /// The lines of a manifest that take the packages from this folder.
 pub(crate) fn patches(packages: &[Package], from: &Path) -> String {
-    let path = |package| from.join(folder(package));
-    let lines = packages
-        .iter()
-        .map(|package| format!("{} = {{ path = {:?} }}\n", package.name, path(package)));
-    format!("[patch.crates-io]\n{}", lines.collect::<String>())
+    let line = |package: &Package| {
+        format!("{} = {{ path = \"{}\" }}\n", package.name, from.join(folder(package)).display())
+    };
+    format!("[patch.crates-io]\n{}", packages.iter().map(line).collect::<String>())
 }
 
 fn folder(package: &Package) -> String {

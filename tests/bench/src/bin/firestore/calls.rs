@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value as Json, json};
-use syncguard_firestore::contract::{ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_firestore::contract::{
+    ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_firestore::{FirestoreOptions, LockBackend as _};
 
 use crate::support::{Raw, fresh, request, take};

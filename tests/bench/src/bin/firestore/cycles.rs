@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::contract::ReleaseRequest;
+use syncguard_firestore::gcloud_sdk::tonic::Code;
 use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _, LockId};
 
 use crate::bare::Bare;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use syncguard_postgres::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard_postgres::deadpool_postgres::{
     Manager, ManagerConfig, Pool, RecyclingMethod, Runtime,
 };
 use syncguard_postgres::tokio_postgres::{Client, Config, NoTls, Statement};
-use syncguard_postgres::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard_postgres::{LockBackend as _, PostgresBackend, PostgresOptions, setup_schema};
 use syncguard_test_services::postgres::PostgresServer;
 use tokio::task::JoinSet;

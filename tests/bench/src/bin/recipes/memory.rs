@@ -4,7 +4,9 @@ use anyhow::Result;
 use stats_alloc::Region;
 use syncguard_bench::Targets;
 use syncguard_memory::contract::AcquireRequest;
-use syncguard_memory::{AutoExtend, CancellationToken, LockBackend as _, LockConfig, MemoryBackend, Ttl, try_acquire};
+use syncguard_memory::{
+    AutoExtend, CancellationToken, LockBackend as _, LockConfig, MemoryBackend, Ttl, try_acquire,
+};
 use syncguard_recipes::{Election, Semaphore};
 use tokio::task::JoinSet;
 

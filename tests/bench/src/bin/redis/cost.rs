@@ -7,7 +7,9 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike as _;
 use fred::types::{ClusterHash, CustomCommand};
 use stats_alloc::Region;
-use syncguard_redis::contract::{AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest};
+use syncguard_redis::contract::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+};
 use syncguard_redis::{LockBackend as _, LockId, RedisBackend, try_acquire};
 use syncguard_test_services::redis::RedisServer;
 
