@@ -176,7 +176,7 @@
 //!   +info +config|get +client|tracking +cluster|slots +cluster|info
 //! ```
 //!
-//! To [list locks and counters](inventory::LockInventory) a user needs `ACL SETUSER locks +scan` as well.
+//! To [list locks and counters](inventory::Inventory) a user needs `ACL SETUSER locks +scan` as well.
 //!
 //! `INFO` and `CONFIG GET` are only for the durability report, which says "unverified" without
 //! them. `CLIENT TRACKING` is for [signals](#waiting), and without it those who wait look from time to time.
@@ -186,11 +186,11 @@
 //! # Looking over all locks
 //!
 //! Redis keeps no order of its keys and no list of those with a prefix. So the first page of a
-//! [listing](inventory::LockInventory) is a sweep: `SCAN` over all keys of the database, 1000 at a time, with other commands in
-//! between. The names it has found stay in the cursor, in the program, in the order of the keys: up to
+//! [listing](inventory::Inventory) is a sweep: `SCAN` over all keys of the database, 1000 at a time, with other commands in
+//! between. The names it has found stay in the request for the next page, in the program, in the order of the keys: up to
 //! 100 000, and a listing of more sweeps again when those are used up. Each page then reads its records, 200
 //! in a script, with one at least for each shard. Each of these steps takes the [command timeout](RedisOptions::with_command_timeout) at most; the
-//! sweep as a whole has no limit but your cancellation token.
+//! sweep as a whole has no limit of its own: drop its future to give it up.
 //!
 //! Redis promises that a sweep shows each key that is there from its beginning to its end, and that is what
 //! a listing promises of locks. If another server has taken the place of the first one meanwhile, the sweep

@@ -24,7 +24,7 @@ use crate::words::Word;
 use crate::{reply, scripts};
 
 /// Redis keeps no order of its keys. So the first page sweeps over the whole keyspace, and keeps the names
-/// in the cursor, in the order of the keys: up to 100 000 of them, and beyond that it sweeps again when
+/// in the request for the next page, in the order of the keys: up to 100 000 of them, and beyond that it sweeps again when
 /// those are used up. Each page then reads its records. See the crate's front page.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for RedisBackend {

@@ -73,5 +73,9 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
 /// With or without its leading zeros.
 fn parse_fence(text: &str) -> Result<Fence, String> {
     let number = text.parse::<u64>().map_err(|_| "a fence is a number of at most 15 digits")?;
-    Fence::new(number).map_err(|error| error.message().to_owned())
+    let fence = Fence::new(number).map_err(|error| error.message().to_owned())?;
+    if fence > Fence::MAX {
+        return Err(format!("no counter passes {}", Fence::MAX));
+    }
+    Ok(fence)
 }

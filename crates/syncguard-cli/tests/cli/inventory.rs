@@ -43,7 +43,7 @@ fn fence(bench: &Bench) -> Result<()> {
     ensure!(bench.done(&show)?.expect(0)?.stdout == "000000000000042\n");
     let done = bench.done(&["fence", "show", "fence", "--json"])?.expect(0)?;
     ensure!(done.stdout == "{\"fence\":\"000000000000042\",\"key\":\"fence\"}\n", "{done:?}");
-    for bad in ["-1", "x", "9999999999999999"] {
+    for bad in ["-1", "x", "900000000000001", "9999999999999999"] {
         bench.done(&["fence", "raise", "fence", "--", bad])?.expect(64)?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! | [`StoreClock`] | the store's time without asking for it: deadlines of writes |
 //! | [`make_storage_key`], [`make_fence_key`] | the names of records and counters, as the TypeScript library makes them |
 //! | [`backend_url`] | URLs with options |
+//! | [`hash_key`] | the hash that stands for a key or a name in logs and errors |
 //! | [`is_clearable`] | when the record of an expired lock may go |
 //! | [`checked_timeout`], [`pause`] | timeouts out of options; pauses with chance in them |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
