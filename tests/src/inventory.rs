@@ -5,13 +5,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard::contract::{AcquireRequest, ReleaseRequest};
-use syncguard::inventory::ListRequest;
+use syncguard::inventory::{Inventory, ListRequest};
 use syncguard::{CancellationToken, LockBackend};
 
 /// Locks that are held all the time: `key(prefix, 0)` to `key(prefix, count - 1)`.
 #[must_use]
 pub fn key(prefix: &str, number: usize) -> String {
     format!("{prefix}{number:06}")
+}
+
+/// The inventory of a backend that has one.
+///
+/// # Panics
+///
+/// When it has none.
+pub fn inventory<B: LockBackend>(backend: &B) -> Inventory<B::Fence> {
+    backend.inventory().expect("an inventory")
 }
 
 /// Takes them all.
@@ -53,7 +62,7 @@ pub async fn shows_each_once<B: LockBackend>(
     let request = ListRequest::new().with_prefix(prefix).with_page_size(ListRequest::MAX_PAGE_SIZE);
     let mut listed = HashSet::with_capacity(count);
     let (mut pages, mut passing) = (0, 0);
-    let (inventory, mut next) = (backend.inventory().context("an inventory")?, Some(request));
+    let (inventory, mut next) = (inventory(backend), Some(request));
     while let Some(request) = next {
         let page = inventory.list_locks(request).await?;
         ensure!(page.corrupt.is_empty(), "a record makes no sense");

@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", call(address, &order).await?);
     stop.cancel();
     server.await??;
-    // What callers no longer wait for is given back before the program ends.
+    // The backend gives back each lock that its caller no longer waits for.
     assert_eq!(backend.drained(Duration::from_secs(5)).await, 0);
     Ok(())
 }

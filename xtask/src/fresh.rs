@@ -81,7 +81,7 @@ fn try_out(project: &Project, stores: &mut Stores) -> Result<()> {
     let built = build.arg("build").output().context("cannot run cargo")?;
     let said = String::from_utf8_lossy(&built.stderr);
     let mut warnings = said.lines().filter(|line| line.starts_with("warning:"));
-    // All crates are named, and no project needs all of them.
+    // The manifest names every crate, and no project needs each of them.
     let is_clean = warnings.all(|line| line.contains("was not used in the crate graph"));
     ensure!(built.status.success() && is_clean, "cargo build:\n{said}");
 

@@ -66,16 +66,7 @@ impl Failure {
 
     /// The answer belongs to another statement.
     pub(crate) fn misdirected(phase: Phase) -> Self {
-        Self::other_answer(phase, None)
-    }
-
-    fn other_answer(phase: Phase, source: Option<&Error>) -> Self {
-        let message = "the answer was to another statement; PgBouncer before 1.21 mixes up its clients \
-             when one of them goes while several of its requests are under way";
-        let mut error = LockError::new(ErrorCode::ServiceUnavailable, message);
-        if let Some(source) = source {
-            error = error.with_source(source);
-        }
+        let mut error = LockError::new(ErrorCode::ServiceUnavailable, OTHER_ANSWER);
         if phase == (Phase::After { writes: true }) {
             error = error.with_unknown_outcome();
         }
@@ -325,9 +316,11 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
             "error performing TLS handshake" => {
                 (ErrorCode::ServiceUnavailable, "there is no TLS with this server", Remedy::Report)
             }
-            "unexpected message from server" => {
-                return Failure::other_answer(phase, Some(error));
-            }
+            "unexpected message from server" => (
+                ErrorCode::ServiceUnavailable,
+                OTHER_ANSWER,
+                Remedy::Reconnect { from_pool: false },
+            ),
             _ => (ErrorCode::Internal, "the driver failed", Remedy::Report),
         }
     };
@@ -337,6 +330,10 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
     }
     Failure { error: failed, remedy, connection: ConnectionState::Broken }
 }
+
+/// An answer that is not to the statement that was sent.
+const OTHER_ANSWER: &str = "the answer was to another statement; PgBouncer before 1.21 mixes up its clients \
+     when one of them goes while several of its requests are under way";
 
 /// What the network said, if it is what failed.
 pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {

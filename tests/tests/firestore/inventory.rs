@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use syncguard_firestore::inventory::ListRequest;
-use syncguard_firestore::{Fence, FirestoreOptions, LockBackend as _};
-use syncguard_tests::inventory::{shows_each_once, take_all};
+use syncguard_firestore::{Fence, FirestoreOptions};
+use syncguard_tests::inventory::{inventory, shows_each_once, take_all};
 
 use crate::support::{Raw, backend, fresh, take};
 
@@ -26,26 +26,18 @@ async fn each_of_it_sends_what_it_says() -> Result<()> {
         let _ = take(&backend, key, 60_000).await;
     }
     raw.calls();
-    let page = backend
-        .inventory()
-        .expect("an inventory")
-        .list_locks(ListRequest::new().with_page_size(2))
-        .await?;
+    let page = inventory(&backend).list_locks(ListRequest::new().with_page_size(2)).await?;
     assert_eq!((page.entries.len(), raw.calls()), (2, 1), "a page of locks");
-    backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await?;
+    inventory(&backend).list_counters(ListRequest::new()).await?;
     assert_eq!(raw.calls(), 1, "a page of counters");
-    backend.inventory().expect("an inventory").fence_counter("job:1").await?;
+    inventory(&backend).fence_counter("job:1").await?;
     assert_eq!(raw.calls(), 1, "a look at a counter");
-    backend.inventory().expect("an inventory").raise_counter("job:1", Fence::new(9)?).await?;
+    inventory(&backend).raise_counter("job:1", Fence::new(9)?).await?;
     assert_eq!(raw.calls(), 2, "a raise");
-    backend.inventory().expect("an inventory").raise_counter("job:1", Fence::new(5)?).await?;
+    inventory(&backend).raise_counter("job:1", Fence::new(5)?).await?;
     assert_eq!(raw.calls(), 1, "a raise to less");
     // A key that is no document id is found by its prefix as well.
-    let slashed = backend
-        .inventory()
-        .expect("an inventory")
-        .list_locks(ListRequest::new().with_prefix("a/"))
-        .await?;
+    let slashed = inventory(&backend).list_locks(ListRequest::new().with_prefix("a/")).await?;
     assert_eq!(slashed.entries.len(), 1);
     Ok(())
 }

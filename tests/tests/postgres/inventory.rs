@@ -3,9 +3,9 @@
 use anyhow::Result;
 use syncguard_postgres::inventory::ListRequest;
 use syncguard_postgres::tokio_postgres::Client;
-use syncguard_postgres::{ErrorCode, Fence, LockBackend as _, PostgresBackend};
+use syncguard_postgres::{ErrorCode, Fence, PostgresBackend};
 use syncguard_test_services::postgres::PostgresServer;
-use syncguard_tests::inventory::shows_each_once;
+use syncguard_tests::inventory::{inventory, shows_each_once};
 
 use crate::support::{Tables, connect, pool, shared, take};
 
@@ -55,16 +55,13 @@ async fn the_order_of_another_collation_loses_no_lock() -> Result<()> {
         let _ = take(&backend, key).await;
     }
     shows_each_once(&backend, &others, "bulk:", COUNT).await?;
-    let counters = backend
-        .inventory()
-        .expect("an inventory")
-        .list_counters(ListRequest::new().with_prefix("b\u{fc}"))
-        .await?;
+    let counters =
+        inventory(&backend).list_counters(ListRequest::new().with_prefix("b\u{fc}")).await?;
     assert_eq!(counters.entries.len(), 1);
-    let inventory = backend.inventory().expect("an inventory");
+    let listed = inventory(&backend);
     let (mut next, mut counted) = (Some(ListRequest::new().with_page_size(1000)), 0);
     while let Some(request) = next {
-        let page = inventory.list_counters(request).await?;
+        let page = listed.list_counters(request).await?;
         next = page.next;
         counted += page.entries.iter().filter(|one| !one.key.expose().ends_with('+')).count();
     }
@@ -147,33 +144,10 @@ async fn the_documented_grants_are_enough() -> Result<()> {
             1,
         );
         let backend = PostgresBackend::from_pool(pool(&url, 1), tables.options())?;
-        assert_eq!(
-            backend
-                .inventory()
-                .expect("an inventory")
-                .list_locks(ListRequest::new())
-                .await?
-                .entries
-                .len(),
-            1
-        );
-        assert_eq!(
-            backend
-                .inventory()
-                .expect("an inventory")
-                .list_counters(ListRequest::new())
-                .await?
-                .entries
-                .len(),
-            1
-        );
-        let counter = "k";
-        assert_eq!(
-            backend.inventory().expect("an inventory").fence_counter(counter).await?,
-            Some(Fence::new(stands_at)?)
-        );
-        let raised =
-            backend.inventory().expect("an inventory").raise_counter("k", Fence::new(9)?).await;
+        assert_eq!(inventory(&backend).list_locks(ListRequest::new()).await?.entries.len(), 1);
+        assert_eq!(inventory(&backend).list_counters(ListRequest::new()).await?.entries.len(), 1);
+        assert_eq!(inventory(&backend).fence_counter("k").await?, Some(Fence::new(stands_at)?));
+        let raised = inventory(&backend).raise_counter("k", Fence::new(9)?).await;
         if role == "worker" {
             assert_eq!(raised?, Fence::new(9)?);
         } else {
@@ -192,16 +166,11 @@ async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
     let sql =
         format!("INSERT INTO {} VALUES ('fence:bad', -5, 'bad'), ('odd', 7, 'odd')", tables.fences);
     client.batch_execute(&sql).await?;
-    let page = backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await?;
+    let page = inventory(&backend).list_counters(ListRequest::new()).await?;
     assert_eq!((page.entries.len(), page.corrupt.len()), (0, 1));
     let answers = [
-        backend.inventory().expect("an inventory").fence_counter("bad").await.map(drop),
-        backend
-            .inventory()
-            .expect("an inventory")
-            .raise_counter("bad", Fence::new(9)?)
-            .await
-            .map(drop),
+        inventory(&backend).fence_counter("bad").await.map(drop),
+        inventory(&backend).raise_counter("bad", Fence::new(9)?).await.map(drop),
     ];
     for answer in answers {
         assert_eq!(answer.unwrap_err().code(), ErrorCode::Internal);

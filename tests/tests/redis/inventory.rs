@@ -4,7 +4,7 @@ use anyhow::Result;
 use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{ErrorCode, Fence, LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
-use syncguard_tests::inventory::{key, shows_each_once};
+use syncguard_tests::inventory::{inventory, key, shows_each_once};
 
 use crate::support::{Raw, backend, backend_with, fresh, request, shared, take};
 
@@ -56,24 +56,11 @@ async fn signs_of_patterns_in_the_key_prefix_are_text() -> Result<()> {
         let backend = backend_with(shared(), options).await;
         let _ = take(&backend, "k[1]", 60_000).await;
         let _ = take(&backend, "k1", 60_000).await;
-        let listed = backend
-            .inventory()
-            .expect("an inventory")
-            .list_locks(ListRequest::new().with_prefix("k[1]"))
-            .await?;
+        let listed = inventory(&backend).list_locks(ListRequest::new().with_prefix("k[1]")).await?;
         assert_eq!(listed.entries.len(), 1, "{prefix}");
-        let all = backend.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
+        let all = inventory(&backend).list_locks(ListRequest::new()).await?;
         assert_eq!((all.entries.len(), all.corrupt.len()), (2, 0), "{prefix}");
-        assert_eq!(
-            backend
-                .inventory()
-                .expect("an inventory")
-                .list_counters(ListRequest::new())
-                .await?
-                .entries
-                .len(),
-            2
-        );
+        assert_eq!(inventory(&backend).list_counters(ListRequest::new()).await?.entries.len(), 2);
     }
     Ok(())
 }
@@ -88,27 +75,17 @@ async fn hashed_names_hide_no_lock_and_no_counter_in_silence() -> Result<()> {
         for key in ["job:1", "job:2", "other", &long] {
             let _ = take(&backend, key, 60_000).await;
         }
-        let jobs = backend
-            .inventory()
-            .expect("an inventory")
-            .list_locks(ListRequest::new().with_prefix("job:"))
-            .await?;
+        let jobs = inventory(&backend).list_locks(ListRequest::new().with_prefix("job:")).await?;
         assert_eq!((jobs.entries.len(), jobs.corrupt.len()), (2, 0), "{length}");
-        let all = backend.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
+        let all = inventory(&backend).list_locks(ListRequest::new()).await?;
         assert_eq!((all.entries.len(), all.corrupt.len()), (4, 0), "{length}");
-        let refused = backend
-            .inventory()
-            .expect("an inventory")
-            .list_counters(ListRequest::new())
-            .await
-            .unwrap_err();
+        let refused = inventory(&backend).list_counters(ListRequest::new()).await.unwrap_err();
         assert_eq!(refused.code(), ErrorCode::InvalidArgument);
         assert!(refused.message().contains("227 bytes"));
         // By its key each counter is found, and raised.
-        let counter = backend.inventory().expect("an inventory").fence_counter(&long).await?;
+        let counter = inventory(&backend).fence_counter(&long).await?;
         assert_eq!(counter, Some(Fence::new(1)?));
-        let raised =
-            backend.inventory().expect("an inventory").raise_counter(&long, Fence::new(8)?).await?;
+        let raised = inventory(&backend).raise_counter(&long, Fence::new(8)?).await?;
         assert_eq!(raised, Fence::new(8)?);
     }
     Ok(())
@@ -123,17 +100,12 @@ async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
     raw.send("SET", &[&name("text"), "seven"]).await;
     raw.send("SET", &[&name("negative"), "-5"]).await;
     raw.send("LPUSH", &[&name("list"), "7"]).await;
-    let page = backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await?;
+    let page = inventory(&backend).list_counters(ListRequest::new()).await?;
     assert_eq!((page.entries.len(), page.corrupt.len()), (0, 3));
     for key in ["text", "negative", "list"] {
         let answers = [
-            backend.inventory().expect("an inventory").fence_counter(key).await.map(drop),
-            backend
-                .inventory()
-                .expect("an inventory")
-                .raise_counter(key, Fence::new(9)?)
-                .await
-                .map(drop),
+            inventory(&backend).fence_counter(key).await.map(drop),
+            inventory(&backend).raise_counter(key, Fence::new(9)?).await.map(drop),
         ];
         for answer in answers {
             assert_eq!(answer.unwrap_err().code(), ErrorCode::Internal, "{key}");
@@ -162,36 +134,12 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     let options = RedisOptions::new().with_key_prefix("app");
     let backend = RedisBackend::connect_with(&url, options).await?;
     assert!(backend.acquire(request("k", 60_000)).await?.is_acquired());
-    let raised =
-        backend.inventory().expect("an inventory").raise_counter("k", Fence::new(5)?).await?;
-    assert_eq!(backend.inventory().expect("an inventory").fence_counter("k").await?, Some(raised));
-    let refused = backend
-        .inventory()
-        .expect("an inventory")
-        .list_locks(ListRequest::new())
-        .await
-        .unwrap_err();
+    let raised = inventory(&backend).raise_counter("k", Fence::new(5)?).await?;
+    assert_eq!(inventory(&backend).fence_counter("k").await?, Some(raised));
+    let refused = inventory(&backend).list_locks(ListRequest::new()).await.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::AuthFailed);
     set_user("+scan").await;
-    assert_eq!(
-        backend
-            .inventory()
-            .expect("an inventory")
-            .list_locks(ListRequest::new())
-            .await?
-            .entries
-            .len(),
-        1
-    );
-    assert_eq!(
-        backend
-            .inventory()
-            .expect("an inventory")
-            .list_counters(ListRequest::new())
-            .await?
-            .entries
-            .len(),
-        1
-    );
+    assert_eq!(inventory(&backend).list_locks(ListRequest::new()).await?.entries.len(), 1);
+    assert_eq!(inventory(&backend).list_counters(ListRequest::new()).await?.entries.len(), 1);
     Ok(())
 }

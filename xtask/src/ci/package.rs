@@ -44,7 +44,7 @@ pub(super) fn check() -> Result<()> {
     // The versions that everything else is tested with.
     fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock"))?;
 
-    // All at once: `ci clippy` compiles each crate with its own features alone.
+    // In one run: `ci clippy` compiles each crate with its own features alone.
     let mut compile = cargo(["check", "--workspace", "--all-targets", "--all-features"]);
     output(compile.current_dir(&workspace).env("CARGO_TARGET_DIR", target())).map(drop)
 }

@@ -36,7 +36,7 @@ pub(super) async fn read(backend: &DynBackend, prefix: &str) -> Result<Listing, 
     Ok(Listing { locks: locks.into_values().collect(), corrupt })
 }
 
-/// All stores that the command can connect to have one.
+/// The inventory of a store; each store that the command can connect to has one.
 pub(crate) fn inventory(backend: &DynBackend) -> Result<Inventory, Failure> {
     backend.inventory().ok_or_else(|| Failure::usage("this store cannot list its locks"))
 }

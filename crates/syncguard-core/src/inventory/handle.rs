@@ -9,10 +9,10 @@ use super::{FenceCounter, ListRequest, LockInventory, Page};
 use crate::contract::FenceToken;
 use crate::{Fence, IntoKey, Key, LockError, LockInfo};
 
-/// All locks and fence counters of a store: the answer of
+/// The view of each lock and fence counter of a store: the answer of
 /// [`LockBackend::inventory`](crate::LockBackend::inventory).
 ///
-/// All stores of this library have one. It is for operators and their tools: to see who holds what, to raise
+/// Each store of this library has one. It is for operators and their tools: to see who holds what, to raise
 /// counters after a backup was put back, to move to another store without fences starting anew. It takes and
 /// releases no lock, and none of its answers tells a program whether to go on.
 ///

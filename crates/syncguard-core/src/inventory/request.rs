@@ -48,13 +48,10 @@ impl ListRequest {
     /// `e` and `ex`, but not `é`.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl AsRef<str>) -> Self {
-        match KeyPrefix::new(prefix) {
-            Ok(prefix) => self.prefix = prefix,
-            Err(error) => {
-                self.prefix = KeyPrefix::of_no_key();
-                self.refused = Some(error);
-            }
-        }
+        (self.prefix, self.refused) = match KeyPrefix::new(prefix) {
+            Ok(prefix) => (prefix, None),
+            Err(error) => (KeyPrefix::of_no_key(), Some(error)),
+        };
         self
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Attempt<'a, B> {
     spawner: Spawner,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 pub(super) enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
     /// Someone else holds the lock.

@@ -1,10 +1,10 @@
 //! Looking over the locks of all shards.
 
 use anyhow::Result;
+use syncguard_redis::Fence;
 use syncguard_redis::inventory::ListRequest;
-use syncguard_redis::{Fence, LockBackend as _};
 use syncguard_test_services::redis::RedisCluster;
-use syncguard_tests::inventory::{shows_each_once, take_all};
+use syncguard_tests::inventory::{inventory, shows_each_once, take_all};
 use tokio::task::block_in_place;
 
 use super::{PREFIX, connect};
@@ -25,10 +25,10 @@ async fn all_shards_are_listed_in_the_order_of_the_keys() -> Result<()> {
         let _ = node.cli(&["SET", name, &record]);
     }
     let request = ListRequest::new().with_prefix("job:0001").with_page_size(30);
-    let inventory = backend.inventory().expect("an inventory");
+    let listed = inventory(&backend);
     let (mut next, mut keys) = (Some(request), Vec::new());
     while let Some(request) = next {
-        let page = inventory.list_locks(request).await?;
+        let page = listed.list_locks(request).await?;
         next = page.next;
         assert!(page.corrupt.is_empty());
         keys.extend(page.entries.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
@@ -38,9 +38,7 @@ async fn all_shards_are_listed_in_the_order_of_the_keys() -> Result<()> {
     let expected: Vec<String> = (100..200).map(|number| format!("job:{number:06}")).collect();
     assert_eq!(keys, expected);
     assert!(
-        backend
-            .inventory()
-            .expect("an inventory")
+        inventory(&backend)
             .list_locks(ListRequest::new().with_prefix("elsewhere"))
             .await?
             .entries
@@ -54,30 +52,18 @@ async fn counters_of_all_shards_are_listed_and_raised() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
     let (backend, other) = (connect(&cluster).await?, connect(&cluster).await?);
     take_all(&backend, "k", 100).await?;
-    let page = other
-        .inventory()
-        .expect("an inventory")
-        .list_counters(ListRequest::new().with_page_size(1000))
-        .await?;
+    let page = inventory(&other).list_counters(ListRequest::new().with_page_size(1000)).await?;
     assert_eq!((page.entries.len(), page.corrupt.len()), (100, 0));
     for number in [0, 50, 99] {
         let key = format!("k{number:06}");
-        let raised =
-            other.inventory().expect("an inventory").raise_counter(&*key, Fence::new(7)?).await?;
-        assert_eq!(
-            backend.inventory().expect("an inventory").fence_counter(&*key).await?,
-            Some(raised)
-        );
+        let raised = inventory(&other).raise_counter(&*key, Fence::new(7)?).await?;
+        assert_eq!(inventory(&backend).fence_counter(&*key).await?, Some(raised));
     }
     // Also where they are after a move.
     let name = format!("{{{PREFIX}:00}}");
     let (owner, to, slot) = cluster.owner_and_other(&name)?;
     block_in_place(|| cluster.move_slot(slot.parse()?, owner, to))?;
-    let page = other
-        .inventory()
-        .expect("an inventory")
-        .list_counters(ListRequest::new().with_page_size(1000))
-        .await?;
+    let page = inventory(&other).list_counters(ListRequest::new().with_page_size(1000)).await?;
     assert_eq!((page.entries.len(), page.corrupt.len()), (100, 0));
     Ok(())
 }
