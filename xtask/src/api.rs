@@ -30,6 +30,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.bless {
+        describe()?;
         for package in libraries()? {
             fs::write(snapshot(&package), items(&package)?)?;
         }
@@ -40,6 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 pub(crate) fn check() -> Result<()> {
+    describe()?;
     let mut changed = String::new();
     for package in libraries()? {
         let file = snapshot(&package);
@@ -60,12 +62,16 @@ fn snapshot(package: &Package) -> PathBuf {
     root().join("xtask/api").join(format!("{}.txt", package.name))
 }
 
+/// Describes the public items of each crate of the workspace in a file of JSON.
+fn describe() -> Result<()> {
+    let mut command = cargo(["doc", "--workspace", "--lib", "--no-deps", "--all-features"]);
+    command.env("RUSTUP_TOOLCHAIN", TOOLCHAIN).env("RUSTDOC", unstable_rustdoc());
+    command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
+    output(&mut command).map(drop)
+}
+
 /// A line for each item.
 fn items(package: &Package) -> Result<String> {
-    let mut command = cargo(["rustdoc", "--lib", "--all-features", "-p", &package.name]);
-    command.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    command.env("RUSTUP_TOOLCHAIN", TOOLCHAIN).env("RUSTDOC", unstable_rustdoc());
-    output(&mut command)?;
     let json = target().join("doc").join(package.name.replace('-', "_") + ".json");
     let items = public_api::Builder::from_rustdoc_json(json).omit_blanket_impls(true).build()?;
     let lines = items.items().map(|item| format!("{item}\n"));

@@ -19,7 +19,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cargo::{cargo, output};
-use crate::{api, dist, fresh};
+use crate::{api, fresh};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -48,7 +48,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     report.check("benches", benches::check);
     report.check("doc", doc::check);
     report.check("api", api::check);
-    report.check("dist", dist::check);
     report.check("package", package::check);
     report.check("test without features", without_features);
     report.check("fresh projects", fresh::check_small);

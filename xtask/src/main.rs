@@ -10,7 +10,6 @@ mod api;
 mod bench;
 mod cargo;
 mod ci;
-mod dist;
 mod fresh;
 mod fuzz;
 mod metadata;
@@ -39,8 +38,6 @@ enum Command {
     Ci(ci::Options),
     /// Compares the public items of each crate with those written down
     Api(api::Options),
-    /// Compares the completions and man pages of the command with those written down
-    Dist(dist::Options),
     /// Starts servers to try the examples on, and keeps them until Ctrl-C
     Services,
     /// Runs the benchmarks of a part of the project
@@ -62,7 +59,6 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Ci(options) => ci::run(&options),
         Command::Api(options) => api::run(&options),
-        Command::Dist(options) => dist::run(&options),
         Command::Services => services::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Fresh(options) => fresh::run(&options),

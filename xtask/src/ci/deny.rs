@@ -29,7 +29,8 @@ fn program() -> Result<PathBuf> {
     if let Some(program) = found {
         return Ok(program);
     }
-    let mut install = cargo(["install", "--quiet", "--locked"]);
+    // Its release profile optimises for a minute longer than all of its checks take.
+    let mut install = cargo(["install", "--quiet", "--locked", "--debug"]);
     install.arg(format!("cargo-deny@{VERSION}")).arg("--root").arg(&tools);
     output(&mut install).context("cargo-deny is missing and cannot be installed")?;
     Ok(tools.join("bin/cargo-deny"))

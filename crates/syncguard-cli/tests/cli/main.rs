@@ -8,6 +8,7 @@ mod bench;
 mod copying;
 mod cron;
 mod diagnoses;
+mod dist;
 mod doctor;
 mod doctor_postgres;
 mod guide;
