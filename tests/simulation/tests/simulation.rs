@@ -63,7 +63,8 @@ fn the_twin_of_firestore_holds() {
 /// All of them are found by `simulate --flaws`; this shows for several kinds that the test above would fail.
 #[test]
 fn what_is_wrong_is_found() {
-    let seed = Random::seed();
+    // In a quick run the same seeds each time, so that it takes the same time.
+    let seed = either(1, Random::seed());
     println!("SYNCGUARD_SEED={seed}");
     for flaw in [
         Flaw::SecondHolder,
@@ -80,7 +81,10 @@ fn what_is_wrong_is_found() {
             let outcome = run(&plan, |_| {});
             outcome.violations.iter().any(|it| flaw.breaks().contains(&it.invariant))
         };
-        assert!((seed..).take(40).any(finds), "{flaw:?} was not found from seed {seed} on");
+        let started = Instant::now();
+        let found = (seed..).take(40).find(|seed| finds(*seed));
+        let found = found.unwrap_or_else(|| panic!("{flaw:?} was not found from seed {seed} on"));
+        println!("{flaw:?}: seed {found}, {:.1?}", started.elapsed());
     }
 }
 

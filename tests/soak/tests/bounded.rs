@@ -43,7 +43,7 @@ fn fleets_of_processes_break_no_invariant_on_any_store() {
     let _guard = ONE_TEST_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for stores in STORES {
         let errors = side_by_side(&stores, |store| {
-            let (is_clean, said) = soak(&["--store", store, "--for", "10s"])?;
+            let (is_clean, said) = soak(&["--store", store, "--for", either("6s", "10s")])?;
             println!("{said}");
             ensure!(is_clean, "{store}: {said}");
             Ok(())
@@ -67,7 +67,8 @@ fn planted_flaws_are_found_and_shrunk() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().display().to_string();
     let errors = side_by_side(&flaws, |(flaw, invariants)| {
-        let arguments = ["--store", "sqlite", "--for", "60s", "--flaw", flaw, "--folder", &kept];
+        let arguments =
+            ["--store", "sqlite", "--for", either("15s", "60s"), "--flaw", flaw, "--folder", &kept];
         let (is_clean, said) = soak(&arguments)?;
         ensure!(!is_clean, "{flaw} was not found: {said}");
         let is_named = invariants.iter().any(|invariant| said.contains(invariant));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Erased, Group, Harness, Late, Shared, Suite, cases};
+use syncguard_conformance::{Group, Harness, Late, Suite, cases};
 use syncguard_firestore::{Fence, FirestoreBackend, Key};
 
 use crate::line::ProxiedLine;
@@ -66,16 +66,6 @@ async fn passes(harness: impl Harness) {
 async fn all_pass(harness: impl Harness, suite: Suite) {
     let report = suite.at_once(AT_ONCE).run(harness).await;
     assert!(report.is_success(), "{report}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn arc() {
-    passes(Shared(Firestore::new())).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dyn_backend() {
-    passes(Erased(Firestore::new())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncguard_conformance::{Erased, Harness, Late, Shared, Suite, conformance_tests};
+use syncguard_conformance::{Harness, Late, Suite, conformance_tests};
 use syncguard_postgres::deadpool_postgres::Pool;
 use syncguard_postgres::{Fence, Key, PostgresBackend, PostgresOptions};
 
@@ -13,16 +13,6 @@ use crate::support::{pool, shared, shared_pooler, url_of};
 conformance_tests!(bare, Postgres::direct());
 
 // The same cases, several at once, which is harder on the pools and soon over.
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn arc() {
-    passes(Shared(Postgres::direct())).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dyn_backend() {
-    passes(Erased(Postgres::direct())).await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_connection() {

@@ -8,7 +8,7 @@ use fred::clients::{Client, Pool};
 use fred::interfaces::ClientLike as _;
 use fred::types::config::{Config, ReconnectPolicy};
 use sha2::{Digest as _, Sha256};
-use syncguard_conformance::{Erased, Harness, Late, Shared, conformance_tests};
+use syncguard_conformance::{Harness, Late, conformance_tests};
 use syncguard_redis::{Fence, Key, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisCluster;
 
@@ -16,8 +16,6 @@ use crate::line::ProxiedLine;
 use crate::support::{Raw, shared};
 
 conformance_tests!(bare, Redis::single().await);
-conformance_tests!(arc, Shared(Redis::single().await));
-conformance_tests!(dyn_backend, Erased(Redis::single().await));
 conformance_tests!(pool, Redis::pooled().await);
 conformance_tests!(cluster, Redis::clustered().await);
 conformance_tests!(sharded, Redis::sharded().await);

@@ -4,35 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::params;
-use syncguard_conformance::{
-    Decorated, Erased, Harness, Late, LateLine, Shared, Suite, conformance_tests,
-};
+use syncguard_conformance::{Harness, Late, LateLine, Suite, conformance_tests};
 use syncguard_sqlite::{Fence, Gate, Key, SqliteBackend, SqliteOptions, Synchronous};
-use syncguard_telemetry::{TelemetryOptions, with_telemetry};
 
 use crate::support::File;
 
 conformance_tests!(bare, Sqlite::new());
 
 // The same cases, several at once on one file.
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn arc() {
-    passes(Shared(Sqlite::new())).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dyn_backend() {
-    passes(Erased(Sqlite::new())).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decorated() {
-    passes(Decorated::new(Sqlite::new(), |backend| {
-        with_telemetry(backend, TelemetryOptions::new())
-    }))
-    .await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clones_of_one_backend() {

@@ -15,15 +15,7 @@ struct Later {
     reason: &'static str,
 }
 
-const FORWARDING: &str =
-    "the wrappers hand every call on; conformance shows it on memory, in every run";
-
 const LATER: &[Later] = &[
-    Later {
-        program: "tests redis",
-        tests: &["conformance::arc::", "conformance::dyn_backend::"],
-        reason: FORWARDING,
-    },
     Later {
         program: "tests redis",
         tests: &["conformance::pool::"],
@@ -50,11 +42,6 @@ const LATER: &[Later] = &[
     },
     Later {
         program: "tests postgres",
-        tests: &["conformance::arc", "conformance::dyn_backend"],
-        reason: FORWARDING,
-    },
-    Later {
-        program: "tests postgres",
         tests: &["conformance::one_connection"],
         reason: "another pool on the layout that conformance::bare proves",
     },
@@ -76,11 +63,6 @@ const LATER: &[Later] = &[
     },
     Later {
         program: "tests firestore",
-        tests: &["conformance::arc", "conformance::dyn_backend"],
-        reason: FORWARDING,
-    },
-    Later {
-        program: "tests firestore",
         tests: &["conformance::without_a_memory_of_locks"],
         reason: "the suite once more without a cache, minutes on the emulator; hints:: and takeover:: stay",
     },
@@ -88,11 +70,6 @@ const LATER: &[Later] = &[
         program: "tests firestore",
         tests: &["progress::two_hundred_get_their_turn", "progress::sixteen_on_keys_of_their_own"],
         reason: "speed under load; sixteen on one key stay",
-    },
-    Later {
-        program: "tests sqlite",
-        tests: &["conformance::arc", "conformance::dyn_backend", "conformance::decorated"],
-        reason: FORWARDING,
     },
     Later {
         program: "tests sqlite",

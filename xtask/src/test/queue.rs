@@ -51,7 +51,8 @@ impl Queue {
 impl State {
     fn take(&mut self) -> Option<(usize, Program)> {
         let Self { waiting, busy } = self;
-        let at = waiting.iter().position(|(_, program)| !busy.contains(&program.lane))?;
+        let is_free = |lane: Lane| !lane.is_for_one() || !busy.contains(&lane);
+        let at = waiting.iter().position(|(_, program)| is_free(program.lane))?;
         let next = waiting.remove(at)?;
         busy.push(next.1.lane);
         Some(next)
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_each_lane_one_program_runs_at_a_time() {
+    fn of_each_lane_but_the_quick_one_a_program_runs_at_a_time() {
         let program = |name: &str, lane| {
             let (name, command) = (name.to_owned(), Command::new("true"));
             Program { name, lane, is_example: false, command }
@@ -74,9 +75,12 @@ mod tests {
             program("a", Lane::Redis),
             program("b", Lane::Redis),
             program("c", Lane::Compute),
+            program("d", Lane::Quick),
+            program("e", Lane::Quick),
         ]);
         let name = || queue.next().map(|(_, program)| program.name);
-        assert_eq!((name().as_deref(), name().as_deref()), (Some("a"), Some("c")));
+        let four = [name(), name(), name(), name()].map(Option::unwrap_or_default);
+        assert_eq!(four, ["a", "c", "d", "e"]);
         queue.ended(Lane::Compute);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(name);

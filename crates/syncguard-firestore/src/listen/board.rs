@@ -40,6 +40,18 @@ struct Asked {
     was_gone: bool,
 }
 
+impl Target {
+    fn gone(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.was_gone = true;
+            return;
+        }
+        for (_, signal) in &self.watchers {
+            signal.signal();
+        }
+    }
+}
+
 /// A watch that was added.
 pub(super) struct Joined {
     pub(super) watcher: Watcher,
@@ -120,13 +132,17 @@ impl Board {
 
     /// A document is gone, or was not there.
     pub(super) fn gone(&mut self, name: &str) {
-        let Some(target) = self.targets.get_mut(name) else { return };
-        if let Some(asked) = &mut target.asked {
-            asked.was_gone = true;
-            return;
+        if let Some(target) = self.targets.get_mut(name) {
+            target.gone();
         }
-        for (_, signal) in &target.watchers {
-            signal.signal();
+    }
+
+    /// The documents of these targets may be gone, without a word on each; those of all targets if there are no ids.
+    pub(super) fn may_be_gone(&mut self, ids: &[TargetId]) {
+        for target in self.targets.values_mut() {
+            if ids.is_empty() || ids.contains(&target.id) {
+                target.gone();
+            }
         }
     }
 
@@ -215,6 +231,21 @@ mod tests {
             () = &mut watch => panic!("nobody has signalled"),
             () = std::future::ready(()) => {}
         }
+    }
+
+    #[tokio::test]
+    async fn a_document_that_may_be_gone_is_news() {
+        let mut board = Board::default();
+        let (first, mut watch) = join(&mut board, "a");
+        board.changed("a", Some(Timestamp::from_millis(7).unwrap()));
+        board.may_be_gone(&[1]);
+        board.current(&[1]);
+        assert_eq!(first.current.await.unwrap(), None, "it is to be looked at again");
+        board.may_be_gone(&[2]);
+        board.may_be_gone(&[1]);
+        watch.changed().await;
+        board.may_be_gone(&[]);
+        watch.changed().await;
     }
 
     #[test]

@@ -140,6 +140,8 @@ fn take(board: &mut Board, answer: ResponseType) -> bool {
         }
         ResponseType::DocumentDelete(gone) => board.gone(&gone.document),
         ResponseType::DocumentRemove(gone) => board.gone(&gone.document),
+        // Documents of the target are gone, and the server does not know which: a target has one.
+        ResponseType::Filter(filter) if filter.count == 0 => board.may_be_gone(&[filter.target_id]),
         ResponseType::Filter(_) => {}
     }
     false
@@ -155,6 +157,11 @@ fn targets_changed(board: &mut Board, change: &TargetChange) -> bool {
             board.refused(&change.target_ids);
             false
         }
-        TargetChangeType::Reset | TargetChangeType::Add | TargetChangeType::NoChange => false,
+        TargetChangeType::Reset => {
+            // The first state comes once more, without a word on a document that is gone since.
+            board.may_be_gone(&change.target_ids);
+            false
+        }
+        TargetChangeType::Add | TargetChangeType::NoChange => false,
     }
 }
