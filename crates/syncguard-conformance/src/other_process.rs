@@ -3,7 +3,7 @@
 use syncguard_core::contract::ClientState;
 use syncguard_core::{LockBackend, forward};
 
-/// A backend whose callers stand in lines of their own, so that they meet those of other handles in the
+/// A backend whose callers stand in queues of their own, so that they meet those of other handles in the
 /// store alone.
 #[derive(Clone)]
 pub(crate) struct OtherProcess<B> {
@@ -13,7 +13,7 @@ pub(crate) struct OtherProcess<B> {
 
 impl<B: LockBackend> OtherProcess<B> {
     pub(crate) fn new(backend: B) -> Self {
-        let state = backend.client_state().clone().with_own_lines();
+        let state = backend.client_state().clone().with_own_queues();
         Self { backend, state }
     }
 }

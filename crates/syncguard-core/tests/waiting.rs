@@ -489,17 +489,3 @@ async fn whoever_is_woken_runs_before_the_one_that_gave_the_lock_back() {
         assert_eq!(*order.lock().unwrap(), ["next", "releaser"]);
     }
 }
-
-#[tokio::test]
-async fn a_gap_is_a_second_at_the_most() {
-    let backend = MemoryBackend::new();
-    let with_gap = |gap| {
-        let options = AcquisitionOptions::new().with_poll_gap(gap);
-        acquire(&backend, LockConfig::new(KEY).with_acquisition(options))
-    };
-    let guard = with_gap(ms(1_000)).await.unwrap();
-    assert!(guard.release().await.unwrap().is_released());
-    let refused = with_gap(ms(1_001)).await.unwrap_err();
-    assert_eq!(refused.code(), ErrorCode::InvalidArgument);
-    assert!(refused.message().contains("0 to 1 s is allowed"), "{refused}");
-}

@@ -43,7 +43,7 @@ impl MemoryBackend {
     /// An empty store whose guards use these defaults.
     #[must_use]
     pub fn with_client_state(guards: ClientState) -> Self {
-        let guards = guards.with_lines_of_one_process();
+        let guards = guards.with_queues_of_single_process();
         Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), guards }))
     }
 

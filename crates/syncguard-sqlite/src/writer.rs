@@ -39,7 +39,7 @@ const CLOSELY: Duration = Duration::from_micros(200);
 
 /// How often the thread looks whether another process has changed the file, while somebody waits: two
 /// words of shared memory.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 pub(crate) struct Writer {
     connection: Connection,

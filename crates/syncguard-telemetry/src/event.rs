@@ -127,8 +127,8 @@ impl LockEvent {
         }
     }
 
-    /// The part of the wait in which others of this process were first in line, so that the store was
-    /// not asked; for [`EventKind::Wait`] alone.
+    /// The part of the wait in which other waiters of this process stood before this one, so that it did not ask the
+    /// store; for [`EventKind::Wait`] alone.
     #[must_use]
     pub const fn queued(&self) -> Option<Duration> {
         match self.what {

@@ -86,6 +86,9 @@ pub mod shell {}
 #[cfg_attr(not(doctest), doc = shown!("", "guide/custom_store.rs"))]
 pub mod custom_backend {}
 
+#[doc = include_str!("guide/upgrading.md")]
+pub mod upgrading {}
+
 #[doc = include_str!("guide/from_typescript.md")]
 pub mod from_typescript {}
 

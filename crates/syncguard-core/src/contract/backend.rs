@@ -172,7 +172,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     /// It holds the lines in which the callers of this process wait, by key. So two backends must not
     /// share one, unless their keys mean the same locks: a backend without options for it keeps a
     /// [`ClientState::default`], and a decorator that changes keys makes one
-    /// [with lines of its own](ClientState::with_own_lines).
+    /// [with queues of its own](ClientState::with_own_queues).
     fn client_state(&self) -> &ClientState;
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::clean_up::CleanUp;
 use super::episode::Episode;
 use crate::contract::ReleaseErrorHandler;
-use crate::locking::Lines;
+use crate::locking::WaitQueues;
 use crate::observe::LockObserver;
 
 /// What the clones of one backend share in this process: what guards do when they end, who hears of
-/// locks, the lines in which callers wait, and the background work. Cheap to clone.
+/// locks, the queues in which callers wait, and the background work. Cheap to clone.
 ///
 /// A [`LockConfig`](crate::LockConfig) can say otherwise for one lock.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ struct State {
     dispose_timeout: Duration,
     observer: LockObserver,
     clean_up: CleanUp,
-    lines: Lines,
+    queues: WaitQueues,
     renewals: Episode,
     releases: Episode,
 }
@@ -52,7 +52,7 @@ impl ClientState {
     /// How many keys callers of this process have or wait for, as far as they use guards.
     #[must_use]
     pub fn keys_in_use(&self) -> usize {
-        self.0.lines.len()
+        self.0.queues.len()
     }
 
     /// The background work of the backend: locks that nobody holds any more and that are still to be
@@ -72,9 +72,9 @@ impl ClientState {
         self.0.clean_up.drained(timeout).await
     }
 
-    /// The lines in which callers wait.
-    pub(crate) fn lines(&self) -> &Lines {
-        &self.0.lines
+    /// The queues in which callers wait.
+    pub(crate) fn queues(&self) -> &WaitQueues {
+        &self.0.queues
     }
 
     /// Of renewals that fail.
@@ -106,18 +106,18 @@ impl ClientState {
         })
     }
 
-    /// This state, with lines of its own: for a decorator that changes keys, so that those who wait for
-    /// different locks do not wait for each other.
+    /// This state, with queues of its own: for a decorator that changes keys, so that waiters for different locks do
+    /// not wait for each other.
     #[must_use]
-    pub fn with_own_lines(self) -> Self {
-        self.with(|state| state.lines = Lines::default())
+    pub fn with_own_queues(self) -> Self {
+        self.with(|state| state.queues = WaitQueues::default())
     }
 
-    /// This state, with lines for a store that no other process can reach: a process that hands a lock on
-    /// to itself need not let others go first now and then. Not for decorators.
+    /// This state, with queues for a store that no other process can reach: a process that hands a lock on to itself
+    /// need not step back for rivals. Not for decorators.
     #[must_use]
-    pub fn with_lines_of_one_process(self) -> Self {
-        self.with(|state| state.lines = Lines::of_one_process())
+    pub fn with_queues_of_single_process(self) -> Self {
+        self.with(|state| state.queues = WaitQueues::of_single_process())
     }
 
     /// Sends release errors to this handler.
@@ -154,7 +154,7 @@ impl Default for State {
             dispose_timeout: ClientState::DISPOSE_TIMEOUT,
             observer: LockObserver::none(),
             clean_up: CleanUp::default(),
-            lines: Lines::default(),
+            queues: WaitQueues::default(),
             renewals: Episode::default(),
             releases: Episode::default(),
         }

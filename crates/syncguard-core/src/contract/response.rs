@@ -64,19 +64,22 @@ pub struct Contention {
     /// How long it takes at most until the lock is free, unless its holder extends it: what is left of its
     /// TTL, and [`TIME_TOLERANCE`]. `None` if the store has not said.
     pub free_within: Option<Duration>,
+    /// Whether the store says that the holder is a client that only polls, such as the TypeScript library: the lock's
+    /// record names no [holder](crate::LockConfig). Such a client finds a lock only while it is free.
+    pub holder_polls: bool,
 }
 
 impl Contention {
     /// A lock of unknown expiry: someone was faster, and more is not known.
     #[must_use]
     pub const fn unknown() -> Self {
-        Self { free_within: None }
+        Self { free_within: None, holder_polls: false }
     }
 
     /// A lock that is free after this time, [`TIME_TOLERANCE`] included.
     #[must_use]
     pub const fn free_within(time: Duration) -> Self {
-        Self { free_within: Some(time) }
+        Self { free_within: Some(time), holder_polls: false }
     }
 
     /// A lock that expires at this time, when it is `now` by the same clock.
@@ -84,6 +87,12 @@ impl Contention {
     pub const fn until(expires_at: Timestamp, now: Timestamp) -> Self {
         let free_at = Duration::from_millis(expires_at.as_millis()).saturating_add(TIME_TOLERANCE);
         Self::free_within(free_at.saturating_sub(Duration::from_millis(now.as_millis())))
+    }
+
+    /// This lock, whose holder polls or does not.
+    #[must_use]
+    pub const fn with_holder_polls(self, holder_polls: bool) -> Self {
+        Self { holder_polls, ..self }
     }
 }
 

@@ -4,16 +4,16 @@ use std::fmt;
 use std::future::Future;
 
 use super::attempt::{Attempt, Tried};
-use super::contend;
+use super::wait;
 use crate::{Contention, LockBackend, LockConfig, LockError, LockGuard, LockId};
 
 /// Takes a lock, waiting for its turn while someone else holds it.
 ///
-/// The callers of one process wait in line: the first one asks the store, and each gets the lock in the
-/// order in which they came, with an acquire of its own. Between processes no order is promised; a
-/// process lets others go first now and then. Only contention is waited for; a failing store is reported
-/// at once, unless [`ride_out`](LockConfig::ride_out) says for how long to ask it again. An acquire with no
-/// retries does not wait in line, and neither does [`try_acquire`].
+/// The callers of one process wait in a queue: its head asks the store, and each caller gets the lock in the order in
+/// which they came, with an acquire of its own. Between processes no order is promised; a process that has kept the
+/// lock to itself for a while lets other processes in. Only contention is waited for; a failing store is reported at
+/// once, unless [`ride_out`](LockConfig::ride_out) says for how long to ask it again. An acquire with no retries does
+/// not wait in the queue, and neither does [`try_acquire`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,7 +39,7 @@ use crate::{Contention, LockBackend, LockConfig, LockError, LockGuard, LockId};
 ///
 /// # Cancel safety
 ///
-/// Safe: dropping the future leaves no lock behind, and gives its place in line up. A future that is
+/// Safe: dropping the future leaves no lock behind, and gives up its place in the queue. A future that is
 /// kept but not polled loses its place after a second or more, so that others do not wait for it.
 pub fn acquire<B, C>(
     backend: &B,
@@ -60,7 +60,7 @@ where
             let result = if attempt.policy().acquisition.max_retries == 0 {
                 Box::pin(attempt.without_waiting(&mut waiting)).await
             } else {
-                contend::wait(&attempt, &mut waiting).await
+                wait::wait(&attempt, &mut waiting).await
             };
             let Some(pause) = attempt.pause_in_outage(&result, waiting.attempts(), &mut outage)
             else {
@@ -78,7 +78,7 @@ where
 
 /// Takes a lock if it is free right now, and says so if another holder has it.
 ///
-/// One attempt: the retry settings of the configuration are not used. It does not wait in line and does
+/// One attempt: the retry settings of the configuration are not used. It does not wait in the queue and does
 /// not overtake: while others of this process wait for the lock, the answer is [`TryAcquired::Held`] without a
 /// request to the store.
 ///

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::config::Policy;
 use super::guard::{Keep, Lease};
-use super::lines::{Lines, Place, Tenure};
 use super::observed::Waiting;
 use super::outage::Outage;
+use super::queue::{LocalHolder, Ticket, WaitQueues};
 use super::retry::{Answers, Pauses};
-use super::stand::unless_cancelled;
+use super::wait::sleep_unless_cancelled;
 use crate::authoring::cancel;
 use crate::contract::{AcquireRequest, AcquireResult, ClientState, TIME_TOLERANCE};
-use crate::rt::{self, Instant, Spawner, sleep_until};
+use crate::rt::{self, Instant, Spawner};
 use crate::{
     AcquisitionOptions, Contention, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard,
     LockId,
@@ -57,8 +57,8 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         self.policy
     }
 
-    pub(super) fn lines(&self) -> &'a Lines {
-        self.defaults.lines()
+    pub(super) fn queues(&self) -> &'a WaitQueues {
+        self.defaults.queues()
     }
 
     pub(super) fn waiting(&self, lock_id: LockId) -> Waiting<'a> {
@@ -81,7 +81,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
 
     /// Waits, unless the token fires.
     pub(super) async fn rest(&self, pause: Duration) -> Result<(), LockError> {
-        unless_cancelled(self.policy.cancellation.as_ref(), sleep_until(rt::after(pause))).await
+        sleep_unless_cancelled(self.policy.cancellation.as_ref(), rt::after(pause)).await
     }
 
     /// One attempt, unless others of this process are before it.
@@ -90,7 +90,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         waiting: &mut Waiting<'_>,
     ) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
-        if self.lines().has_waiters(self.key, now) {
+        if self.queues().has_waiters(self.key, now) {
             return Ok(Tried::Locked(Contention::unknown()));
         }
         waiting.is_first();
@@ -115,12 +115,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Err(self.gave_up(&Pauses::new(options), &answers))
     }
 
-    /// One attempt, sent at this time. Granted, it gives up the place in line that it is made from.
+    /// One attempt, sent at this time. Granted, it gives up the place in the queue that it is made from.
     pub(super) async fn once(
         &self,
         lock_id: LockId,
         sent: Instant,
-        place: Option<&mut Place>,
+        ticket: Option<&mut Ticket>,
     ) -> Result<Tried<B>, LockError> {
         let policy = self.policy;
         let request = AcquireRequest {
@@ -137,11 +137,11 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let now = Instant::now();
         let cap = policy.auto_extend.as_ref().and_then(|plan| plan.max_hold);
         let is_late = sent + cap.map_or(ttl, |cap| cap.min(ttl)) <= now;
-        let tenure = (!is_late).then(|| {
+        let holder = (!is_late).then(|| {
             let until = now + ttl + TIME_TOLERANCE;
-            match place {
-                Some(place) => place.granted(until, now),
-                None => Tenure::begin(self.lines(), self.key, until, now),
+            match ticket {
+                Some(ticket) => ticket.granted(until, now),
+                None => LocalHolder::begin(self.queues(), self.key, until, now),
             }
         });
         // In a box: a guard is moved more often than its lease is used.
@@ -150,7 +150,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             (self.key.clone(), acquired.lock_id, policy.ttl),
             self.disposal(),
             self.spawner.clone(),
-            tenure,
+            holder,
         ));
         if is_late {
             // Nobody can rely on it any more. Dropped, it is released.
@@ -202,17 +202,17 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     /// Why no attempt was made: others of this process were before it all the time.
-    pub(super) fn gave_up_in_line(&self, is_contended: bool) -> LockError {
+    pub(super) fn gave_up_in_queue(&self, is_contended: bool) -> LockError {
         let timeout = self.policy.acquisition.timeout;
         let (code, message) = if is_contended {
             let message = format!(
-                "the lock was still held, and other waiters of this process were first in line; \
+                "the lock was still held, and other waiters of this process stood before it; \
                  the limit is {timeout:?} (wait_up_to)"
             );
             (ErrorCode::AcquisitionTimeout, message)
         } else {
             let message = format!(
-                "the store did not answer the first one in line of this process within the acquisition \
+                "the store did not answer the first waiter of this process within the acquisition \
                  limit of {timeout:?}; nothing was sent for this lock"
             );
             (ErrorCode::NetworkTimeout, message)

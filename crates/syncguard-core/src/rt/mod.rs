@@ -10,9 +10,13 @@ pub(crate) mod model;
 mod tokio_rt;
 
 #[cfg(test)]
-pub(crate) use model::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until, yield_now};
+pub(crate) use model::{
+    Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_awake, sleep_until, yield_now,
+};
 #[cfg(not(test))]
-pub(crate) use tokio_rt::{Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_until, yield_now};
+pub(crate) use tokio_rt::{
+    Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_awake, sleep_until, yield_now,
+};
 
 use std::future::Future;
 use std::time::Duration;

@@ -65,6 +65,10 @@ pub(crate) fn sleep_until(deadline: Instant) -> impl Future<Output = ()> + Send 
     Sleep(deadline)
 }
 
+pub(crate) fn sleep_awake(time: Duration) -> impl Future<Output = ()> {
+    sleep_until(Instant::now() + time)
+}
+
 pub(crate) fn is_usable() -> bool {
     true
 }

@@ -37,6 +37,11 @@ impl Add<Duration> for Instant {
     }
 }
 
+/// Waits for so long, not counting the time in which the machine is asleep.
+pub(crate) fn sleep_awake(time: Duration) -> impl Future<Output = ()> {
+    tokio::time::sleep(time)
+}
+
 /// Waits for a point in time; at most [`LOOK_AGAIN`](super::LOOK_AGAIN) longer if the machine was asleep meanwhile.
 pub(crate) async fn sleep_until(deadline: Instant) {
     loop {

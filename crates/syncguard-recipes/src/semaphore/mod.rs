@@ -107,7 +107,6 @@ impl<B: LockBackend> Semaphore<B> {
 
     /// How long [`acquire`](Self::acquire) waits, and the pauses between looks where no signal comes. Default: 5 s,
     /// and pauses of 100 to 500 ms. Retries are not counted, but with none at all nothing is waited for.
-    /// A [poll gap](AcquisitionOptions::poll_gap) changes nothing.
     #[must_use]
     pub fn with_acquisition(mut self, acquisition: AcquisitionOptions) -> Self {
         self.config = self.config.with_acquisition(acquisition);
@@ -181,7 +180,7 @@ impl<B: LockBackend> Semaphore<B> {
     ///
     /// # Cancel safety
     ///
-    /// Safe: dropping the future leaves no lock behind, and gives its place in line up.
+    /// Safe: dropping the future leaves no lock behind, and gives up its place in the queue.
     pub async fn acquire(&self) -> Result<Permit<B>, LockError> {
         self.config.check()?;
         let options = self.config.acquisition();

@@ -22,7 +22,7 @@ impl TelemetryOptions {
     /// |---|---|---|---|
     /// | `syncguard.operation.duration` | histogram, `s` | each operation | `syncguard.operation`, `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.wait_time` | histogram, `s` | how long `lock`, `acquire` and `try_acquire` took to get a lock, or to give up | `syncguard.result`, `syncguard.reason`, `error.type` |
-    /// | `syncguard.lock.queue_time` | histogram, `s` | the part of it in which others of the process were first in line, so that the store was not asked | `syncguard.result`, `syncguard.reason`, `error.type` |
+    /// | `syncguard.lock.queue_time` | histogram, `s` | the part of it in which other waiters of the process stood before this one, so that it did not ask the store | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.attempts` | histogram, `{attempt}` | the attempts of each of these calls | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.hold_time` | histogram, `s` | how long guards held their locks | `syncguard.result`, `syncguard.loss` |
     /// | `syncguard.lock.contentions` | counter, `{contention}` | attempts that found the lock held by someone else | |

@@ -11,7 +11,7 @@ use crate::contract::clean_up::{Attempt, Job, Outcome};
 use crate::contract::{
     ClientState, ExtendRequest, ReleaseErrorContext, ReleaseRequest, ReleaseSource, TIME_TOLERANCE,
 };
-use crate::locking::lines::Tenure;
+use crate::locking::queue::LocalHolder;
 use crate::rt::{self, Instant, Spawner};
 use crate::{
     ErrorCode, ExtendResult, Key, LockBackend, LockError, LockId, NotHeld, ReleaseResult,
@@ -32,7 +32,7 @@ pub(crate) struct Lease<B: LockBackend> {
     /// Extends without an answer that may still arrive: the expiry that each of them applies to, and its TTL.
     unanswered: Vec<(Timestamp, Ttl)>,
     /// `None` once the release has it, and for a lock that nobody waits behind.
-    tenure: Option<Tenure>,
+    local_holder: Option<LocalHolder>,
     /// For a lock that stays for a minimum time.
     keep: Option<Box<Keep>>,
     is_released: bool,
@@ -44,7 +44,7 @@ impl<B: LockBackend> Lease<B> {
         (key, lock_id, ttl): (Key, LockId, Ttl),
         disposal: ClientState,
         spawner: Spawner,
-        tenure: Option<Tenure>,
+        local_holder: Option<LocalHolder>,
     ) -> Self {
         Self {
             backend,
@@ -55,7 +55,7 @@ impl<B: LockBackend> Lease<B> {
             spawner,
             longest: ttl,
             unanswered: Vec::new(),
-            tenure,
+            local_holder,
             keep: None,
             is_released: false,
         }
@@ -133,7 +133,7 @@ impl<B: LockBackend> Lease<B> {
                 ExtendResult::NotHeld(_) => {
                     validity.end(LossReason::NotHeld);
                     // Whoever waits for it need not wait for the release.
-                    self.tenure = None;
+                    self.local_holder = None;
                     return Ok(result);
                 }
                 ExtendResult::Mismatch { expires_at } => {
@@ -205,7 +205,7 @@ impl<B: LockBackend> Lease<B> {
             disposal: &self.disposal,
             key: &self.key,
             lock_id: self.lock_id,
-            tenure: self.tenure.as_ref(),
+            local_holder: self.local_holder.as_ref(),
             keep: self.keep.as_deref(),
         }
     }
@@ -263,7 +263,7 @@ struct Release<B> {
     spawner: Spawner,
     /// When the lock is over anyway.
     over: Instant,
-    tenure: Option<Tenure>,
+    local_holder: Option<LocalHolder>,
     keep: Option<Box<Keep>>,
     /// Whether nobody has to hear of a failure any more.
     is_reported: AtomicBool,
@@ -282,7 +282,7 @@ impl<B: LockBackend> Release<B> {
             reporter: lease.reporter(report.unwrap_or(ReleaseSource::Drop)),
             spawner: lease.spawner.clone(),
             over: rt::after(lease.longest.as_duration() + TIME_TOLERANCE),
-            tenure: lease.tenure.take(),
+            local_holder: lease.local_holder.take(),
             keep: lease.keep.take(),
             is_reported: AtomicBool::new(report.is_none()),
             has_failed: AtomicBool::new(false),
@@ -296,7 +296,7 @@ impl<B: LockBackend> Release<B> {
             disposal,
             key: &context.key,
             lock_id: context.lock_id,
-            tenure: self.tenure.as_ref(),
+            local_holder: self.local_holder.as_ref(),
             keep: self.keep.as_deref(),
         }
     }
@@ -308,7 +308,7 @@ struct Claim<'a, B> {
     disposal: &'a ClientState,
     key: &'a Key,
     lock_id: LockId,
-    tenure: Option<&'a Tenure>,
+    local_holder: Option<&'a LocalHolder>,
     keep: Option<&'a Keep>,
 }
 
@@ -319,7 +319,7 @@ impl<B: LockBackend> Claim<'_, B> {
             return (Err(error), false);
         }
         let result = self.answer().await;
-        (result, self.tenure.is_some_and(Tenure::freed))
+        (result, self.local_holder.is_some_and(LocalHolder::freed))
     }
 
     async fn answer(&self) -> Result<ReleaseResult, LockError> {

@@ -1,10 +1,9 @@
 //! What a child process does.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
-use syncguard_core::{AcquisitionOptions, LockBackend, Locker};
+use syncguard_core::{LockBackend, Locker};
 use syncguard_memory::MemoryBackend;
 use syncguard_postgres::PostgresBackend;
 use syncguard_redis::RedisBackend;
@@ -13,10 +12,11 @@ use tokio::sync::Mutex;
 use {crate::support::Raw, syncguard_firestore::FirestoreOptions};
 
 use crate::deaf::Deaf;
+use crate::far::Far;
 use crate::job::{Contest, Job, Store, Way};
 #[cfg(feature = "etcd")]
 use crate::locks::Etcd;
-use crate::locks::{Advisory, Alone, Ours, Rslock, Tokio};
+use crate::locks::{Advisory, Ours, Pauses, Poller, Rslock, Tokio};
 use crate::process::tell;
 use crate::{contest, crash, requests, weight};
 
@@ -60,23 +60,20 @@ async fn contest_with<B: LockBackend>(
     calls: impl Fn() -> u64,
 ) -> Result<()> {
     let outcome = match (contest.way, store) {
-        (Way::Ours, _) => contest::run(contest, Ours(Locker::new(backend)), calls).await?,
-        (Way::Deaf, _) => {
-            contest::run(contest, Ours(Locker::new(Deaf::new(backend))), calls).await?
+        (Way::Ours, _) if contest.latency.is_zero() => {
+            contest::run(contest, Ours(Locker::new(backend)), calls).await?
         }
-        (Way::Gap, _) => {
-            let options = AcquisitionOptions::new().with_poll_gap(Duration::from_millis(100));
-            let locker = Locker::new(backend).with_acquisition(options);
-            contest::run(contest, Ours(locker), calls).await?
+        (Way::Ours, _) => {
+            let far = Far::new(backend, contest.latency);
+            contest::run(contest, Ours(Locker::new(far)), calls).await?
         }
-        (Way::Alone, _) => {
-            let options = AcquisitionOptions::new();
-            contest::run(contest, Alone(Deaf::new(backend), options), calls).await?
-        }
+        (Way::Deaf, _) => contest::run(contest, Ours(Locker::new(Deaf(backend))), calls).await?,
         (Way::TypeScript, _) => {
-            let options = AcquisitionOptions::new();
-            let options = options.with_max_retries(10).with_max_retry_delay(Duration::from_secs(5));
-            contest::run(contest, Alone(Deaf::new(backend), options), calls).await?
+            let poller = Poller::new(store, Pauses::TYPE_SCRIPT).await?;
+            contest::run(contest, poller, calls).await?
+        }
+        (Way::Before, _) => {
+            contest::run(contest, Poller::new(store, Pauses::BEFORE).await?, calls).await?
         }
         (Way::Tokio, _) => contest::run(contest, Tokio(Arc::new(Mutex::new(()))), calls).await?,
         (Way::Rslock, Store::Redis { url }) => {

@@ -1,13 +1,14 @@
-//! Waiters that want one key: the child's side.
+//! Waiters that want the same keys: the child's side.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use syncguard_core::authoring::pause::random_part;
 use tokio::task::JoinSet;
 
 use crate::clock;
-use crate::job::{Contest, Outcome, Turn};
+use crate::job::{Contest, Outcome, Spread, Turn};
 use crate::locks::Lock;
 use crate::process::Parent;
 
@@ -23,7 +24,7 @@ pub(crate) async fn run<L: Lock>(
         locks.push(lock.for_waiter().await?);
     }
     // Connections and scripts, which are not what is measured.
-    let warm = format!("{}:warm:{}", contest.key, std::process::id());
+    let warm = format!("warm:{}", std::process::id());
     for _ in 0..20 {
         let guard = lock.acquire(&warm).await.map_err(|error| anyhow!(error))?;
         lock.release(guard).await.map_err(|error| anyhow!(error))?;
@@ -60,7 +61,9 @@ async fn wait(lock: impl Lock, contest: Arc<Contest>, end: u64) -> Result<Outcom
         if requested >= end {
             return Ok(outcome);
         }
-        let guard = match lock.acquire(&contest.key).await {
+        let number = Duration::from_nanos(contest.keys.len() as u64);
+        let key = usize::try_from(random_part(number).as_nanos())?;
+        let guard = match lock.acquire(&contest.keys[key]).await {
             Ok(guard) => guard,
             Err(failure) => {
                 failed(&mut outcome, failure);
@@ -70,12 +73,18 @@ async fn wait(lock: impl Lock, contest: Arc<Contest>, end: u64) -> Result<Outcom
             }
         };
         let granted = clock::now();
-        clock::exactly(contest.work).await?;
+        rest(contest.work).await?;
         let release_begun = clock::now();
         if let Err(failure) = lock.release(guard).await {
             failed(&mut outcome, failure);
         }
         let release_done = clock::now();
-        outcome.turns.push(Turn { requested, granted, release_begun, release_done });
+        outcome.turns.push(Turn { key, requested, granted, release_begun, release_done });
+        rest(contest.rest).await?;
     }
+}
+
+async fn rest(spread: Spread) -> Result<()> {
+    let time = spread.any();
+    if time.is_zero() { Ok(()) } else { clock::exactly(time).await }
 }

@@ -24,6 +24,10 @@ pub(crate) struct Figures {
     pub(crate) shares: Vec<f64>,
     /// The longest wait of each process.
     pub(crate) longest_waits: Vec<f64>,
+    /// How many turns each process had.
+    pub(crate) turns: Vec<usize>,
+    /// How many waits of each process failed.
+    pub(crate) failed: Vec<u64>,
     /// How often the lock changed hands.
     pub(crate) hand_overs: usize,
     pub(crate) failures: BTreeMap<String, u64>,
@@ -46,9 +50,9 @@ impl Figures {
                 *failures.entry(failure.clone()).or_default() += count;
             }
         }
-        turns.sort_by_key(|(_, turn)| turn.granted);
-        for pair in turns.windows(2) {
-            let [(_, one), (_, next)] = pair else { continue };
+        // In the order of each key.
+        turns.sort_by_key(|(_, turn)| (turn.key, turn.granted));
+        for (one, next) in hand_overs(&turns) {
             ensure!(next.granted >= one.release_begun, "two holders at once");
         }
 
@@ -64,14 +68,12 @@ impl Figures {
         let works = turns.iter().map(|(_, turn)| turn.release_begun.min(end) - turn.granted);
         let in_use = works.clone().sum::<u64>() as f64 / time.as_nanos() as f64;
         let hand_overs: Vec<u64> =
-            turns.windows(2).map(|pair| pair[1].1.granted - pair[0].1.release_begun).collect();
+            hand_overs(&turns).map(|(one, next)| next.granted - one.release_begun).collect();
         let (hand_overs, works) = (Sorted::new(hand_overs), Sorted::new(works.collect()));
         let p50 = hand_overs.quantile(0.5);
         let releases = turns.iter().map(|(_, turn)| turn.release_done - turn.release_begun);
-        let share = |process| {
-            let own = turns.iter().filter(|(one, _)| *one == process).count();
-            own as f64 / turns.len() as f64
-        };
+        let own = |process| turns.iter().filter(|(one, _)| *one == process).count();
+        let share = |process| own(process) as f64 / turns.len() as f64;
         Ok(Self {
             p50,
             p99: hand_overs.quantile(0.99),
@@ -82,10 +84,18 @@ impl Figures {
             over_ideal: longest / (waiters as f64 * (works.quantile(0.5) + p50)),
             shares: (0..outcomes.len()).map(share).collect(),
             longest_waits,
+            turns: (0..outcomes.len()).map(own).collect(),
+            failed: outcomes.iter().map(|outcome| outcome.failures.values().sum()).collect(),
             hand_overs: hand_overs.0.len(),
             failures,
         })
     }
+}
+
+/// Two turns of the same key, one after the other.
+fn hand_overs(turns: &[(usize, Turn)]) -> impl Iterator<Item = (&Turn, &Turn)> {
+    let pairs = turns.windows(2).map(|pair| (&pair[0].1, &pair[1].1));
+    pairs.filter(|(one, next)| one.key == next.key)
 }
 
 /// Times in ns.

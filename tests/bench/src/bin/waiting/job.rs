@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use syncguard_core::authoring::pause::random_part;
 
 /// Where the locks are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,16 +64,44 @@ pub(crate) struct Requests {
     pub(crate) work: Duration,
 }
 
-/// Waiters of one process that want one key, again and again.
+/// Waiters of one process that want the same keys, again and again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Contest {
     pub(crate) way: Way,
-    pub(crate) key: String,
     pub(crate) waiters: usize,
+    /// How far the process is from the store, in one direction.
+    pub(crate) latency: Duration,
+    /// One of them for each turn.
+    pub(crate) keys: Vec<String>,
     /// How long each holder works.
-    pub(crate) work: Duration,
+    pub(crate) work: Spread,
+    /// How long each waiter rests after its turn.
+    pub(crate) rest: Spread,
     /// For how long they begin to wait anew.
     pub(crate) time: Duration,
+}
+
+/// A time that is chosen at random.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) least: Duration,
+    pub(crate) most: Duration,
+}
+
+impl Spread {
+    pub(crate) const NONE: Self = Self::exactly(Duration::ZERO);
+
+    pub(crate) const fn exactly(time: Duration) -> Self {
+        Self { least: time, most: time }
+    }
+
+    pub(crate) const fn millis(least: u64, most: u64) -> Self {
+        Self { least: Duration::from_millis(least), most: Duration::from_millis(most) }
+    }
+
+    pub(crate) fn any(self) -> Duration {
+        self.least + random_part(self.most - self.least)
+    }
 }
 
 /// With which lock.
@@ -80,14 +109,12 @@ pub(crate) struct Contest {
 pub(crate) enum Way {
     /// Ours, with the defaults.
     Ours,
-    /// Ours, where the key is left free now and then for those who only look from time to time.
-    Gap,
-    /// Ours, over a backend that hears no signals: all of the process in one line.
+    /// Ours, over a backend that hears no signals.
     Deaf,
-    /// Ours, over a backend that hears no signals, each waiter by itself.
-    Alone,
-    /// The same with the pauses of the TypeScript library: they double without a ceiling, 10 times.
+    /// The TypeScript library, by its records and its pauses.
     TypeScript,
+    /// This library before it had signals, by its records and its pauses.
+    Before,
     /// `tokio::sync::Mutex`, in one process.
     Tokio,
     Rslock,
@@ -110,6 +137,8 @@ pub(crate) struct Outcome {
 /// A lock that was waited for, held, and given back: ns of the shared clock.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Turn {
+    /// Which of the keys.
+    pub(crate) key: usize,
     pub(crate) requested: u64,
     pub(crate) granted: u64,
     pub(crate) release_begun: u64,

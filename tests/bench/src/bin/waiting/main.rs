@@ -18,6 +18,8 @@ mod commands;
 mod contest;
 mod crash;
 mod deaf;
+mod fairness;
+mod far;
 mod figures;
 mod floor;
 mod job;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::job::{Job, Store};
+use crate::job::{Contest, Job, Store, Way};
 
 /// What a program that is such a child is called with first.
 pub(crate) const CHILD: &str = "--child";
@@ -22,8 +22,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(store: &Store, job: &Job) -> Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg(CHILD)
+        let mut child = program(store, job)?
             .arg(serde_json::to_string(&(store, job))?)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -72,6 +71,21 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// This program as a child, or the TypeScript library where it is installed and has a driver for the store.
+fn program(store: &Store, job: &Job) -> Result<Command> {
+    let is_type_script = matches!(job, Job::Contest(Contest { way: Way::TypeScript, .. }))
+        && matches!(store, Store::Redis { .. } | Store::Postgres { .. })
+        && std::env::var_os("SYNCGUARD_TYPESCRIPT").is_some();
+    if is_type_script {
+        let mut command = Command::new("node");
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/typescript.mjs"));
+        return Ok(command);
+    }
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(CHILD);
+    Ok(command)
 }
 
 /// The parent, seen from a child.

@@ -75,6 +75,28 @@ impl Report {
         }
     }
 
+    /// A line for processes that differ.
+    pub(crate) fn beside(&mut self, name: &str, figures: &Figures, commands: f64) {
+        let Figures { in_use, shares, longest_waits, turns, failed, .. } = figures;
+        let percent = |part: &f64| format!("{:.0} %", part * 100.0);
+        let seconds = |ms: &f64| format!("{:.2} s", ms / 1000.0);
+        let in_vain = |(turns, failed): (&usize, &u64)| {
+            format!("{:.1} %", 100.0 * *failed as f64 / (*turns as f64 + *failed as f64).max(1.0))
+        };
+        let shares = shares.iter().map(percent).collect::<Vec<_>>().join(", ");
+        let waits = longest_waits.iter().map(seconds).collect::<Vec<_>>().join(", ");
+        let in_vain = turns.iter().zip(failed).map(in_vain).collect::<Vec<_>>().join(", ");
+        println!(
+            "{name:<26} shares {shares}; longest waits {waits}; in vain {in_vain}; in use {in_use:.2}, \
+             {commands:.2} commands"
+        );
+        self.rows.push(json!({
+            "store": self.store, "row": name, "in_use": in_use, "shares": figures.shares,
+            "longest_waits_ms": longest_waits, "turns": turns, "failed": failed,
+            "commands": commands, "failures": figures.failures,
+        }));
+    }
+
     fn check_row(
         &mut self,
         row: &Row,
@@ -114,7 +136,7 @@ impl Report {
     }
 
     /// A target that is met by this much or more.
-    fn at_least(&mut self, row: &str, what: &str, is: f64, target: Option<f64>) {
+    pub(crate) fn at_least(&mut self, row: &str, what: &str, is: f64, target: Option<f64>) {
         let Some(target) = target else { return };
         self.targets.at_least(&format!("{}, {row}, {what}", self.store), is, target);
     }

@@ -1,4 +1,4 @@
-//! What is measured beside the contests: crashed holders, memory, many keys, requests, a mixed fleet.
+//! What is measured beside the contests: crashed holders, memory, many keys, requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,32 +6,18 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::clock;
-use crate::job::{Follow, Hold, Job, Requests, Store, Way};
+use crate::fairness;
+use crate::job::{Follow, Hold, Job, Requests, Store};
 use crate::options::Options;
 use crate::process::Process;
 use crate::report::Report;
 use crate::requests::Served;
-use crate::row::Row;
 use crate::stores::Measured;
 use crate::weight::Weight;
 
-const MIXED: [Row; 6] = [
-    // One process hears, and the other one does not.
-    Row::new("16 hear, 16 poll in line", &[Way::Ours, Way::Deaf], 32),
-    Row::new("16 hear, 16 poll alone", &[Way::Ours, Way::Alone], 32),
-    Row::new("16 hear, 16 TypeScript", &[Way::Ours, Way::TypeScript], 32),
-    // The same with gaps of 100 ms.
-    Row::new("gaps: 16, 16 in line", &[Way::Gap, Way::Deaf], 32),
-    Row::new("gaps: 16, 16 alone", &[Way::Gap, Way::Alone], 32),
-    Row::new("gaps: 16, 16 TypeScript", &[Way::Gap, Way::TypeScript], 32),
-];
-
 /// All of them.
 pub(crate) async fn all(report: &mut Report, options: &Options, on: Measured<'_>) -> Result<()> {
-    for row in MIXED.iter().filter(|row| options.wants_row(row.name)) {
-        let (figures, commands) = row.measure(on, options.time).await?;
-        report.row(row, &figures, commands, None);
-    }
+    fairness::all(report, options, on).await?;
     if options.wants_row("crashed holder") {
         crashed_holder(report, on.store)?;
     }

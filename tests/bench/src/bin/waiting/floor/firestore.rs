@@ -96,7 +96,7 @@ impl Party {
     }
 }
 
-fn write(operation: Operation, condition: ConditionType) -> Write {
+pub(crate) fn write(operation: Operation, condition: ConditionType) -> Write {
     Write {
         operation: Some(operation),
         current_document: Some(Precondition { condition_type: Some(condition) }),

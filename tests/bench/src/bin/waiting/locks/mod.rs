@@ -3,19 +3,20 @@
 mod advisory;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod poller;
 mod rslock;
 
 use std::sync::Arc;
 
 use anyhow::Result;
-use syncguard_core::{AcquisitionOptions, LockBackend, LockConfig, LockGuard, Locker, acquire};
+use syncguard_core::{LockBackend, LockGuard, Locker};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub(crate) use self::advisory::Advisory;
 #[cfg(feature = "etcd")]
 pub(crate) use self::etcd::Etcd;
+pub(crate) use self::poller::{Pauses, Poller};
 pub(crate) use self::rslock::Rslock;
-use crate::deaf::Deaf;
 
 /// A lock that can be waited for. A failure is the name of its kind.
 pub(crate) trait Lock: Send + Sync + Sized + 'static {
@@ -39,26 +40,6 @@ impl<B: LockBackend> Lock for Ours<B> {
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard, String> {
         self.0.acquire(key).await.map_err(|error| error.code().to_string())
-    }
-
-    async fn release(&self, guard: Self::Guard) -> Result<(), String> {
-        guard.release().await.map(drop).map_err(|error| format!("release: {}", error.code()))
-    }
-}
-
-/// Ours where each waiter is alone: it stands in no line, and it hears nothing.
-pub(crate) struct Alone<B>(pub(crate) Deaf<B>, pub(crate) AcquisitionOptions);
-
-impl<B: LockBackend> Lock for Alone<B> {
-    type Guard = LockGuard<Deaf<B>>;
-
-    async fn for_waiter(&self) -> Result<Self> {
-        Ok(Self(self.0.with_own_lines(), self.1))
-    }
-
-    async fn acquire(&self, key: &str) -> Result<Self::Guard, String> {
-        let config = LockConfig::new(key).with_acquisition(self.1);
-        acquire(&self.0, config).await.map_err(|error| error.code().to_string())
     }
 
     async fn release(&self, guard: Self::Guard) -> Result<(), String> {

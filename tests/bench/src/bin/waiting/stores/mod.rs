@@ -31,7 +31,12 @@ async fn rows(
     floor: impl Fn(&Row) -> Option<f64>,
 ) -> Result<()> {
     for row in rows.iter().filter(|row| options.wants_row(row.name)) {
-        let (figures, commands) = row.measure(on, options.time).await?;
+        let has_longest_wait = row.target.is_some_and(|target| target.over_ideal.is_some());
+        let (figures, commands) = if has_longest_wait {
+            row.median(on, options.time).await?
+        } else {
+            row.measure(on, options.time).await?
+        };
         report.row(row, &figures, commands, floor(row));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The lines in every order of events that shuttle comes up with.
+//! The queues in every order of events that shuttle comes up with.
 //!
 //! Most of it runs with a clock that stands still: no poll and no second look hides a turn that was
 //! lost. What then waits for ever is a deadlock, which shuttle reports.

@@ -1,0 +1,442 @@
+//! The head of a queue: the one waiter of a process that contends in the store.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::attempt::{Attempt, Tried};
+use super::listening::{Heard, Listening};
+use super::observed::Waiting;
+use super::queue::{LOOK_AGAIN, StepBack, Ticket, Turn};
+use super::retry::{Answers, Pauses};
+use super::wait::{sleep_unless_cancelled, unless_cancelled, wait_in_queue};
+use crate::authoring::pause::random_part;
+use crate::contract::IsLockedRequest;
+use crate::rt::{self, Instant, sleep_until};
+use crate::{Contention, LockBackend, LockError, LockGuard, LockId};
+
+/// The head of a queue, with limits of its own.
+pub(super) struct Head<'a, B> {
+    attempt: &'a Attempt<'a, B>,
+    deadline: Instant,
+    pauses: Pauses<'a>,
+    answers: Answers,
+    ticket: Ticket,
+    listening: Listening,
+    /// When the present holder's time is over, as the store or the queue said last.
+    free_at: Option<Instant>,
+    /// Whether a look has shown the present holder, and no attempt has told when its time is over.
+    is_only_seen: bool,
+    /// Whether the last attempt was made since the holder's time was over.
+    was_expiry: bool,
+    /// When the store is to be asked, if a pause was cut short in order to listen.
+    poll_at: Option<Instant>,
+    /// Whether the present holder polls, so that its release may be heard by nobody.
+    holder_polls: bool,
+    /// Whether a guard of this process has the lock: its end rings the bell, and there is no need to listen.
+    is_held_here: bool,
+    /// The begin of a watch that was opened beside an attempt.
+    heard: Option<Heard>,
+}
+
+/// Why the store is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The waiter has become the head, or the lock was released.
+    Release,
+    /// The time of the holder is over, or it is time for a poll.
+    Time,
+}
+
+/// What wakes a head that sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// A guard of this process has given the lock back, or this waiter has become the head.
+    Bell,
+    /// The store says that the lock may be free.
+    Signal,
+    /// The holder's time is over.
+    Expiry,
+    /// It is time to ask.
+    Poll,
+    /// The store had no signals, and may have some by now.
+    Listen,
+}
+
+impl<'a, B: LockBackend> Head<'a, B> {
+    /// Contends until the lock is granted, or a limit is reached. `has_queued` tells that the waiter stood behind
+    /// others before.
+    pub(super) fn run(
+        attempt: &'a Attempt<'a, B>,
+        waiting: &'a mut Waiting<'_>,
+        ticket: Ticket,
+        turn: Turn,
+        has_queued: bool,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<LockGuard<B>, LockError>> + Send {
+        let mut this = Self {
+            attempt,
+            deadline,
+            pauses: Pauses::new(&attempt.policy().acquisition),
+            answers: Answers::default(),
+            ticket,
+            listening: Listening::default(),
+            free_at: None,
+            is_only_seen: false,
+            was_expiry: false,
+            poll_at: None,
+            holder_polls: false,
+            is_held_here: false,
+            heard: None,
+        };
+        // The future has room for it once.
+        async move {
+            if has_queued || !matches!(turn, Turn::Ask) {
+                // What the heads before it have heard counts, should there be no time for an answer of its own.
+                this.answers.last_is_contention = this.ticket.is_contended(Instant::now());
+            }
+            waiting.is_first();
+            let mut reason = this.begin(turn).await?;
+            loop {
+                if reason == Reason::Release
+                    && let Some(step_back) = this.ticket.step_back(Instant::now())
+                    && Box::pin(this.leaves_the_key(step_back)).await?
+                {
+                    reason = Box::pin(this.reason_to_ask()).await?;
+                    continue;
+                }
+                let contention = match this.ask(waiting).await? {
+                    Tried::Granted(guard) => return Ok(guard),
+                    Tried::Locked(contention) => contention,
+                    Tried::Late => {
+                        // The old id is being released.
+                        waiting.go_on_with(LockId::generate()?);
+                        Contention::unknown()
+                    }
+                };
+                this.refused(contention);
+                reason = Box::pin(this.reason_to_ask()).await?;
+            }
+        }
+    }
+
+    /// The first reason to ask.
+    async fn begin(&mut self, turn: Turn) -> Result<Reason, LockError> {
+        match turn {
+            Turn::Ask => Ok(Reason::Release),
+            Turn::Held(until) => {
+                self.held_here(until);
+                Box::pin(self.reason_to_ask()).await
+            }
+            // It is the head.
+            Turn::Wait { .. } => Box::pin(self.reason_to_ask()).await,
+        }
+    }
+
+    /// Leaves the key to rivals. Whether one of them has taken it.
+    async fn leaves_the_key(&mut self, step_back: StepBack) -> Result<bool, LockError> {
+        let StepBack { pause, mut first_look } = step_back;
+        let began = Instant::now();
+        let ends = began + pause;
+        // Unless there is hardly any time left.
+        if self.deadline.saturating_duration_since(began) < pause * 2 {
+            return Ok(false);
+        }
+        self.ticket.waits(ends);
+        loop {
+            let look = ends.min(Instant::now() + first_look);
+            sleep_unless_cancelled(self.token(), look).await?;
+            if look == ends {
+                break;
+            }
+            if self.is_locked(ends).await? {
+                self.saw_rival(false);
+                return Ok(true);
+            }
+            first_look *= 2;
+        }
+        self.ticket.nobody_came();
+        self.ticket.asks(Instant::now());
+        Ok(false)
+    }
+
+    /// Whether somebody has the lock, if the store answers until then.
+    async fn is_locked(&self, until: Instant) -> Result<bool, LockError> {
+        let request = IsLockedRequest { key: self.attempt.key().clone(), cancellation: None };
+        let look = rt::until(until, self.attempt.backend().is_locked(request));
+        // A store that fails tells so when it is asked for the lock.
+        Ok(unless_cancelled(self.token(), look)
+            .await?
+            .is_some_and(|answer| answer.unwrap_or(false)))
+    }
+
+    /// One attempt in the store.
+    async fn ask(&mut self, waiting: &mut Waiting<'_>) -> Result<Tried<B>, LockError> {
+        let lock_id = waiting.attempt();
+        self.answers.attempts = waiting.attempts();
+        if let Some(watch) = &mut self.ticket.watch {
+            // Earlier signals are answered by this attempt.
+            watch.forget();
+        }
+        let sent = Instant::now();
+        let tried = if self.listens_beside() {
+            Box::pin(self.ask_and_listen(lock_id, sent)).await?
+        } else {
+            // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
+            let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
+            rt::until(self.deadline, once).await
+        };
+        let took = || Instant::now().saturating_duration_since(sent);
+        match &tried {
+            None => {
+                self.answers.missing(took());
+                return Err(self.gave_up());
+            }
+            Some(Ok(Tried::Locked(contention))) => {
+                self.answers.locked(took());
+                self.answers.holder_has(*contention, Instant::now());
+            }
+            Some(Ok(Tried::Late)) => self.answers.was_late = true,
+            Some(_) => {}
+        }
+        tried.unwrap_or_else(|| Err(self.gave_up()))
+    }
+
+    /// Whether a watch begins together with the attempt, which rivals are likely to win. One that begins afterwards
+    /// comes too late for a process that is further from the store.
+    fn listens_beside(&self) -> bool {
+        self.ticket.has_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref())
+    }
+
+    async fn ask_and_listen(
+        &mut self,
+        lock_id: LockId,
+        sent: Instant,
+    ) -> Result<Option<Result<Tried<B>, LockError>>, LockError> {
+        let (limit, token) = (self.limit_of_watch(), self.token());
+        let (backend, key) = (self.attempt.backend(), self.attempt.key());
+        let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
+        let once = rt::until(self.deadline, once);
+        let (tried, began) = {
+            let (mut once, mut watch) =
+                (pin!(once), pin!(self.listening.watch(backend, key, limit)));
+            tokio::select! {
+                biased;
+                tried = &mut once => {
+                    let is_refused = matches!(tried, Some(Ok(Tried::Locked(_))));
+                    let began = if is_refused { Some(unless_cancelled(token, watch).await?) } else { None };
+                    (tried, began)
+                }
+                began = &mut watch => (once.await, Some(began)),
+            }
+        };
+        if let Some((heard, watch)) = began {
+            self.ticket.watch = watch;
+            self.heard = Some(heard);
+        }
+        Ok(tried)
+    }
+
+    /// Somebody else has the lock.
+    fn refused(&mut self, contention: Contention) {
+        let now = Instant::now();
+        (self.is_held_here, self.is_only_seen) = (false, false);
+        self.holder_polls = contention.holder_polls;
+        self.ticket.refused(now, contention.holder_polls);
+        let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
+        // Twice in a row, the end of the holder's time is no news.
+        self.free_at = free_at.filter(|_| !self.was_expiry);
+    }
+
+    /// Waits until there is a reason to ask the store.
+    async fn reason_to_ask(&mut self) -> Result<Reason, LockError> {
+        let reason = self.next_reason().await?;
+        self.ticket.asks(Instant::now());
+        Ok(reason)
+    }
+
+    async fn next_reason(&mut self) -> Result<Reason, LockError> {
+        loop {
+            // Releases before the watch began were missed.
+            if let Some(Heard::MayBeFree) = self.begins_to_listen().await? {
+                return Ok(Reason::Release);
+            }
+            let woken = Box::pin(self.sleep()).await?;
+            self.was_expiry = woken == Woken::Expiry;
+            match woken {
+                Woken::Bell => match self.take_turn().await? {
+                    Some(until) => self.held_here(until),
+                    None => return Ok(Reason::Release),
+                },
+                Woken::Signal => {
+                    if let Turn::Held(until) = self.ticket.turn(Instant::now()) {
+                        self.held_here(until);
+                        continue;
+                    }
+                    self.is_held_here = false;
+                    self.ticket.signalled(Instant::now());
+                    if !self.loses_again().await? {
+                        return Ok(Reason::Release);
+                    }
+                }
+                Woken::Expiry => return Ok(Reason::Time),
+                Woken::Poll => {
+                    self.listening.may_try();
+                    return Ok(Reason::Time);
+                }
+                Woken::Listen => self.listening.may_try(),
+            }
+        }
+    }
+
+    /// What the begin of a watch says, if one began beside the last attempt or begins now.
+    async fn begins_to_listen(&mut self) -> Result<Option<Heard>, LockError> {
+        if let Some(heard) = self.heard.take() {
+            return Ok(Some(heard));
+        }
+        if self.is_held_here || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+            return Ok(None);
+        }
+        self.listen().await.map(Some)
+    }
+
+    /// A guard of this process has the lock, until then at the most unless it is extended.
+    fn held_here(&mut self, until: Instant) {
+        (self.free_at, self.is_held_here) = (Some(until), true);
+        // A watch that is over would wake the head again and again.
+        self.ticket.watch.take_if(|watch| watch.is_over());
+    }
+
+    /// Until when a guard of this process has the lock; `None` if the store is to be asked.
+    async fn take_turn(&mut self) -> Result<Option<Instant>, LockError> {
+        let mut turn = self.ticket.turn(Instant::now());
+        loop {
+            turn = match turn {
+                Turn::Ask => return Ok(None),
+                Turn::Held(until) => return Ok(Some(until)),
+                Turn::Wait { .. } => {
+                    // Passed over, since nobody drove this future.
+                    let (deadline, token) = (self.deadline, self.token());
+                    let turn = wait_in_queue(&mut self.ticket, turn, deadline, token).await?;
+                    let now = Instant::now();
+                    if self.deadline <= now {
+                        return Err(self.attempt.gave_up_in_queue(self.ticket.is_contended(now)));
+                    }
+                    turn
+                }
+            };
+        }
+    }
+
+    /// Holds back after a signal that rivals have heard as well. Whether one of them was faster.
+    async fn loses_again(&mut self) -> Result<bool, LockError> {
+        let longest = self.ticket.hold_back();
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if longest.is_zero() || left < longest * 10 {
+            return Ok(false);
+        }
+        sleep_unless_cancelled(self.token(), rt::after(random_part(longest))).await?;
+        // Where signals go on, the store is asked without a look.
+        if !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+            return Ok(false);
+        }
+        let is_held = matches!(self.listen().await?, Heard::Held);
+        if is_held {
+            self.saw_rival(self.holder_polls);
+        }
+        Ok(is_held)
+    }
+
+    /// A look has shown that a rival has the lock.
+    fn saw_rival(&mut self, polls: bool) {
+        self.ticket.lost(Instant::now(), polls);
+        (self.free_at, self.is_held_here, self.is_only_seen) = (None, false, true);
+    }
+
+    /// Begins to listen.
+    async fn listen(&mut self) -> Result<Heard, LockError> {
+        let (limit, token) = (self.limit_of_watch(), self.token());
+        let watch = self.listening.watch(self.attempt.backend(), self.attempt.key(), limit);
+        let (heard, watch) = unless_cancelled(token, watch).await?;
+        if let Some(watch) = &watch
+            && heard == Heard::Held
+        {
+            self.holder_polls = watch.is_locked_by_a_poller();
+        }
+        self.ticket.watch = watch;
+        Ok(heard)
+    }
+
+    /// Polls must not wait for a connection that is being opened.
+    fn limit_of_watch(&self) -> Instant {
+        let retry_delay = self.attempt.policy().acquisition.retry_delay;
+        self.deadline.min(rt::after(Listening::SHORTEST_LIMIT.max(retry_delay)))
+    }
+
+    /// Sleeps until something happens, or it is time to ask.
+    async fn sleep(&mut self) -> Result<Woken, LockError> {
+        let now = Instant::now();
+        let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
+            return Err(self.gave_up());
+        };
+        let poll_at = self.poll_at.take().unwrap_or(now + pause);
+        let listen_at = self.listening.again_at(now).filter(|at| *at < poll_at);
+        let free_at = self.free_at;
+        let mut wake_at = listen_at.unwrap_or(poll_at);
+        wake_at = free_at.map_or(wake_at, |free_at| free_at.min(wake_at));
+        let Some((bell, has_queued)) = self.ticket.waits(wake_at) else {
+            self.pauses.was_not_taken();
+            return Ok(Woken::Bell);
+        };
+        // The waiters behind must not wait for a head that is patient, since nobody else of the process asks. And
+        // nobody signals the release of a holder that polls.
+        let hears_nothing = self.listening.again_at(now).is_some();
+        let shortest =
+            (has_queued && hears_nothing || self.holder_polls).then(|| self.pauses.shortest());
+        let look_again = (has_queued || self.is_only_seen).then_some(LOOK_AGAIN);
+        let cut = shortest.into_iter().chain(look_again).min();
+        let wake_at = cut.map_or(wake_at, |cut| wake_at.min(now + cut));
+        let token = self.token();
+        let watch = &mut self.ticket.watch;
+        let signal = async {
+            match watch {
+                Some(watch) => watch.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let woken = async {
+            tokio::select! {
+                biased;
+                () = bell.notified() => Woken::Bell,
+                () = signal => Woken::Signal,
+                () = sleep_until(wake_at) => {
+                    if free_at == Some(wake_at) {
+                        Woken::Expiry
+                    } else if listen_at == Some(wake_at) {
+                        Woken::Listen
+                    } else {
+                        Woken::Poll
+                    }
+                }
+            }
+        };
+        let woken = unless_cancelled(token, woken).await?;
+        if woken != Woken::Poll || wake_at < poll_at {
+            self.pauses.was_not_taken();
+        }
+        if woken == Woken::Listen {
+            self.poll_at = Some(poll_at);
+        }
+        Ok(woken)
+    }
+
+    fn token(&self) -> Option<&'a CancellationToken> {
+        self.attempt.policy().cancellation.as_ref()
+    }
+
+    fn gave_up(&self) -> LockError {
+        self.attempt.gave_up(&self.pauses, &self.answers)
+    }
+}

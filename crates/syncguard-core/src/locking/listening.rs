@@ -1,0 +1,128 @@
+//! How a head listens for the release of a lock, and when it tries to.
+
+use std::time::Duration;
+
+use crate::contract::{KeyWatch, WatchRequest};
+use crate::rt::{self, Instant};
+use crate::{Key, LockBackend};
+
+/// What a head knows of the store's signals.
+#[derive(Default)]
+pub(super) struct Listening {
+    /// Whether the store had no signals when it was asked last.
+    is_deaf: bool,
+    /// How many watches in a row were over as soon as they began.
+    over_at_once: u32,
+}
+
+/// What the begin of a watch says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The lock may be free.
+    MayBeFree,
+    /// Somebody has the lock, and its release will be heard.
+    Held,
+    /// Nothing: the store has no signals at the moment.
+    Nothing,
+}
+
+impl Listening {
+    /// How long a watch may take to begin, at the least. A poll must not wait for a connection that is being opened.
+    pub(super) const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
+
+    /// Whether the store is to be asked for signals.
+    pub(super) fn is_wanted(&self, watch: Option<&KeyWatch>) -> bool {
+        !self.is_deaf && watch.is_none_or(KeyWatch::is_over)
+    }
+
+    /// Begins to listen, until `limit` at the latest. The watch is given back unless it is over.
+    pub(super) async fn watch<B: LockBackend>(
+        &mut self,
+        backend: &B,
+        key: &Key,
+        limit: Instant,
+    ) -> (Heard, Option<KeyWatch>) {
+        let watch = backend.watch(WatchRequest::new(key.clone()));
+        let watch = rt::until(limit, watch).await.flatten();
+        let Some(watch) = watch else {
+            *self = Self { is_deaf: true, over_at_once: 0 };
+            return (Heard::Nothing, None);
+        };
+        if !watch.is_over() {
+            *self = Self::default();
+            let heard = if watch.is_locked() { Heard::Held } else { Heard::MayBeFree };
+            return (heard, Some(watch));
+        }
+        (self.was_over_at_once(watch.is_locked()), None)
+    }
+
+    /// A signal that came at once says to ask. Twice in a row it says that nothing is heard, or that others hand the
+    /// key on more quickly than anybody can listen: then the head asks only if the watch did not find the lock held.
+    fn was_over_at_once(&mut self, is_locked: bool) -> Heard {
+        self.over_at_once = self.over_at_once.saturating_add(1);
+        self.is_deaf = self.over_at_once > 1;
+        match self.over_at_once {
+            1 => Heard::MayBeFree,
+            2 => Heard::Nothing,
+            _ if is_locked => Heard::Nothing,
+            _ => Heard::MayBeFree,
+        }
+    }
+
+    /// When a head that hears nothing asks for signals again: soon at first if watches were over at once, after a
+    /// second if there were none. A connection that was lost may be back long before the next poll.
+    pub(super) fn again_at(&self, now: Instant) -> Option<Instant> {
+        const SHORTEST: Duration = Duration::from_millis(2);
+        const LONGEST: Duration = Duration::from_secs(1);
+        let pause = match self.over_at_once {
+            0 | 1 => LONGEST,
+            times => LONGEST.min(SHORTEST * (1 << (times - 2).min(9))),
+        };
+        self.is_deaf.then(|| now + pause)
+    }
+
+    /// The store is asked for signals at the next occasion, whatever it said last.
+    pub(super) fn may_try(&mut self) {
+        self.is_deaf = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pause(listening: &Listening) -> Option<u128> {
+        let now = Instant::now();
+        let at = listening.again_at(now)?;
+        Some(at.saturating_duration_since(now).as_millis())
+    }
+
+    #[test]
+    fn watches_that_are_over_at_once_are_begun_again_after_pauses_that_grow() {
+        let mut listening = Listening::default();
+        assert!(listening.is_wanted(None));
+        assert!(listening.was_over_at_once(true) == Heard::MayBeFree);
+        assert!(listening.is_wanted(None), "one signal is as good as any other");
+        assert!(listening.was_over_at_once(false) == Heard::Nothing);
+        assert!(!listening.is_wanted(None));
+        let mut pauses = vec![pause(&listening)];
+        for _ in 0..10 {
+            listening.may_try();
+            assert!(listening.was_over_at_once(true) == Heard::Nothing);
+            pauses.push(pause(&listening));
+        }
+        let pauses: Vec<_> = pauses.into_iter().flatten().collect();
+        assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000, 1_000]);
+        assert!(listening.was_over_at_once(false) == Heard::MayBeFree, "no signal follows");
+    }
+
+    #[test]
+    fn a_watch_that_goes_on_is_enough() {
+        let listening = Listening::default();
+        let (signal, watch) = KeyWatch::new();
+        assert!(!listening.is_wanted(Some(&watch)));
+        drop(signal);
+        assert!(listening.is_wanted(Some(&watch)));
+        assert_eq!(pause(&listening), None);
+    }
+}

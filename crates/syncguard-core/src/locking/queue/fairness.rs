@@ -1,0 +1,314 @@
+//! How the processes that want one key share it.
+//!
+//! A process hands a key on from one waiter to the next faster than another process can ask for it. So a process
+//! that has kept a key to itself for a turn steps back: it leaves the key alone until a rival has taken it, but
+//! not for longer than [`PAUSE`]. A turn lasts [`TURN`] once a rival was seen; each pause in which no rival comes
+//! doubles it, up to [`LONGEST_TURN`].
+//!
+//! A client that only polls, such as the TypeScript library, finds a key only while it is free. While such a client is
+//! about, each process leaves the key free after each turn for as long as the key was in use.
+
+use std::time::Duration;
+
+use crate::rt::Instant;
+
+/// How long a process keeps a key to itself once it knows of a rival. With 16 ms, four processes with four waiters each
+/// wait for 6 ideal rounds at most; with 50 ms for 15. A shorter turn spends more of the time on the change of process.
+pub(super) const TURN: Duration = Duration::from_millis(16);
+
+/// How long a process keeps a key to itself that no rival takes. A rival waits for no longer than that, and the loop of
+/// one task that wants a key for itself loses 2.5 % to the pauses.
+pub(super) const LONGEST_TURN: Duration = Duration::from_millis(900);
+
+/// How long a key is left alone at the most. A rival that is 10 ms further from the store needs 20 ms to hear of the
+/// release and to ask; with less than 22 ms it gets the key once in several turns.
+pub(super) const PAUSE: Duration = Duration::from_millis(25);
+
+/// How long a waiter that lost a race holds back after the next signal, at the most, and down to a quarter of it after
+/// further losses. Between four processes 1 ms costs
+/// 4.5 commands for each hand-over, 3 ms 4.0, and 5 ms leave the key unused for longer.
+pub(super) const HOLD_BACK: Duration = Duration::from_millis(3);
+
+/// For how long a process remembers rivals. A poll of the TypeScript library follows the one before after 2.4 s at
+/// the most; with 5 s a key would stay half used for longer after the last such client has gone.
+pub(super) const MEMORY: Duration = Duration::from_secs(2);
+
+/// What one process knows of its rivals for one key.
+pub(super) struct Fairness {
+    /// Whether no other process can reach the store.
+    is_single_process: bool,
+    /// How long this process may keep the key to itself.
+    turn: Duration,
+    /// Since when this process has kept the key to itself.
+    kept_since: Option<Instant>,
+    /// When a guard of this process gave the key back last.
+    freed_at: Option<Instant>,
+    /// How many rivals have had the key since this process had it.
+    losses: u32,
+    /// When a rival was seen last.
+    rival_at: Option<Instant>,
+    /// When a client that polls was seen with the key last.
+    poller_at: Option<Instant>,
+    /// Whether the holder that was seen last polls.
+    holder_polls: bool,
+    /// For how long clients that hear signals have used the key since a client that polls had it.
+    used: Duration,
+    /// Since when the present holder has had the key.
+    used_since: Option<Instant>,
+}
+
+/// A time in which a process leaves a key alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::locking) struct StepBack {
+    /// How long it lasts, unless a rival takes the key before.
+    pub(in crate::locking) pause: Duration,
+    /// When to look first whether a rival has taken the key. Each further look follows after twice the time.
+    pub(in crate::locking) first_look: Duration,
+}
+
+impl Fairness {
+    pub(super) fn new(is_single_process: bool) -> Self {
+        Self {
+            is_single_process,
+            turn: LONGEST_TURN,
+            kept_since: None,
+            freed_at: None,
+            losses: 0,
+            rival_at: None,
+            poller_at: None,
+            holder_polls: false,
+            used: Duration::ZERO,
+            used_since: None,
+        }
+    }
+
+    /// A waiter comes to a queue in which nobody stands, and no guard of this process has the key.
+    pub(super) fn arrived(&mut self, now: Instant) {
+        // The process itself has left the key alone for long enough.
+        if self.freed_at.is_none_or(|freed| freed + PAUSE <= now) {
+            self.kept_since = None;
+            self.losses = 0;
+        }
+    }
+
+    /// A guard of this process has got the lock.
+    pub(super) fn granted(&mut self, now: Instant) {
+        self.kept_since.get_or_insert(now);
+        self.used_since = Some(now);
+        self.holder_polls = false;
+        self.losses = 0;
+    }
+
+    /// A guard of this process has given the lock back.
+    pub(super) fn freed(&mut self, now: Instant) {
+        self.freed_at = Some(now);
+        self.was_used_until(now);
+    }
+
+    /// A rival has the lock.
+    pub(super) fn lost(&mut self, now: Instant, holder_polls: bool) {
+        self.turn = TURN;
+        self.rival_at = Some(now);
+        self.kept_since = None;
+        self.holder_polls = holder_polls;
+        if self.used_since.is_none() {
+            // Not the rival that has had it since before.
+            self.losses = self.losses.saturating_add(1);
+            self.used_since = Some(now);
+        }
+        if holder_polls {
+            self.poller_at = Some(now);
+            self.used = Duration::ZERO;
+        }
+    }
+
+    /// A rival has released the lock.
+    pub(super) fn signalled(&mut self, now: Instant) {
+        self.was_used_until(now);
+    }
+
+    fn was_used_until(&mut self, now: Instant) {
+        if let Some(since) = self.used_since.take()
+            && !self.holder_polls
+        {
+            self.used = self.used.saturating_add(now.saturating_duration_since(since));
+        }
+    }
+
+    /// Whether this process steps back before it asks for the key, which was released a moment ago.
+    pub(super) fn step_back(&self, now: Instant) -> Option<StepBack> {
+        if self.is_single_process {
+            return None;
+        }
+        if self.knows_pollers(now) && !self.holder_polls && self.used >= TURN {
+            let pause = self.used.min(PAUSE);
+            return Some(StepBack { pause, first_look: pause });
+        }
+        let is_over = self.kept_since.is_some_and(|since| since + self.turn <= now);
+        is_over.then_some(StepBack { pause: PAUSE, first_look: HOLD_BACK })
+    }
+
+    /// No rival has taken the key in a pause.
+    pub(super) fn nobody_came(&mut self) {
+        self.kept_since = None;
+        self.turn = LONGEST_TURN.min(self.turn * 2);
+    }
+
+    /// How long to hold back at the most after a signal, which rivals have heard as well. A process that has gone without
+    /// the key for longer is faster, but chance remains: else a process that is a little further away never wins.
+    pub(super) fn hold_back(&self) -> Duration {
+        match self.losses {
+            0 => Duration::ZERO,
+            _ if self.holder_polls => Duration::ZERO,
+            losses => HOLD_BACK / losses.min(4),
+        }
+    }
+
+    /// Whether a rival was seen with the key since this process had it.
+    pub(super) fn has_rivals(&self) -> bool {
+        self.losses > 0
+    }
+
+    /// Until when this is worth to be remembered, with nobody in the queue.
+    pub(super) fn forgotten_at(&self) -> Option<Instant> {
+        if self.is_single_process {
+            return None;
+        }
+        let rival = self.rival_at.map(|at| at + MEMORY);
+        let own = self.freed_at.filter(|_| self.kept_since.is_some()).map(|at| at + PAUSE);
+        rival.max(own)
+    }
+
+    fn knows_pollers(&self, now: Instant) -> bool {
+        self.poller_at.is_some_and(|at| now < at + MEMORY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// A process that has lost the key to a rival, and got it back.
+    fn with_rival(now: Instant) -> Fairness {
+        let mut fairness = Fairness::new(false);
+        fairness.lost(now, false);
+        fairness.granted(now);
+        fairness
+    }
+
+    #[test]
+    fn a_turn_is_short_once_a_rival_was_seen_and_grows_while_none_comes() {
+        let start = Instant::now();
+        let mut fairness = Fairness::new(false);
+        fairness.granted(start);
+        assert_eq!(fairness.step_back(start + (LONGEST_TURN - ms(1))), None);
+        assert!(fairness.step_back(start + LONGEST_TURN).is_some());
+
+        let mut fairness = with_rival(start);
+        let (mut now, mut turns) = (start, Vec::new());
+        for _ in 0..8 {
+            fairness.granted(now);
+            let turn = (0..).map(ms).find(|turn| fairness.step_back(now + *turn).is_some());
+            now = now + turn.unwrap_or_default();
+            turns.push(turn.unwrap_or_default().as_millis());
+            fairness.nobody_came();
+        }
+        assert_eq!(turns, [16, 32, 64, 128, 256, 512, 900, 900]);
+        fairness.lost(now, false);
+        fairness.granted(now);
+        assert!(fairness.step_back(now + TURN).is_some(), "a rival makes it short again");
+    }
+
+    #[test]
+    fn a_turn_goes_on_through_hand_overs_and_ends_with_a_break() {
+        let start = Instant::now();
+        let mut fairness = with_rival(start);
+        fairness.freed(start + ms(10));
+        fairness.arrived(start + ms(12));
+        fairness.granted(start + ms(13));
+        fairness.freed(start + ms(17));
+        fairness.arrived(start + ms(17));
+        assert!(fairness.step_back(start + ms(17)).is_some());
+        // The process has left the key alone by itself.
+        fairness.arrived(start + ms(17) + PAUSE);
+        assert_eq!(fairness.step_back(start + ms(17) + PAUSE), None);
+    }
+
+    #[test]
+    fn a_waiter_that_lost_a_race_holds_back_and_less_after_each_loss() {
+        let start = Instant::now();
+        let mut fairness = Fairness::new(false);
+        fairness.arrived(start);
+        assert_eq!(fairness.hold_back(), Duration::ZERO, "no rival is known");
+        let mut pauses = Vec::new();
+        for _ in 0..5 {
+            fairness.lost(start, false);
+            // It polls, and sees the same rival.
+            fairness.lost(start, false);
+            fairness.signalled(start);
+            pauses.push(fairness.hold_back());
+        }
+        assert_eq!(pauses, [1, 2, 3, 4, 4].map(|part| HOLD_BACK / part));
+        fairness.granted(start);
+        fairness.freed(start);
+        fairness.lost(start, false);
+        assert_eq!(fairness.hold_back(), HOLD_BACK, "it has just had the key");
+        fairness.lost(start, true);
+        assert_eq!(fairness.hold_back(), Duration::ZERO, "a client that polls does not race");
+    }
+
+    #[test]
+    fn the_key_is_left_free_for_as_long_as_it_was_used_while_a_client_polls() {
+        let start = Instant::now();
+        let mut fairness = Fairness::new(false);
+        fairness.lost(start, true);
+        assert_eq!(fairness.step_back(start), None, "the client that polls has had the key");
+        fairness.granted(start);
+        fairness.freed(start + ms(10));
+        assert_eq!(fairness.step_back(start + ms(10)), None);
+        // A rival that hears signals uses it as well.
+        fairness.lost(start + ms(10), false);
+        fairness.signalled(start + ms(20));
+        let pause = |fairness: &Fairness, now| fairness.step_back(now).map(|step| step.pause);
+        assert_eq!(pause(&fairness, start + ms(20)), Some(ms(20)));
+        fairness.granted(start + ms(20));
+        fairness.freed(start + ms(60));
+        assert_eq!(pause(&fairness, start + ms(60)), Some(PAUSE));
+        // A client that polls has come.
+        fairness.lost(start + ms(70), true);
+        fairness.signalled(start + ms(99));
+        assert_eq!(pause(&fairness, start + ms(99)), None);
+        fairness.granted(start + ms(100));
+        fairness.freed(start + ms(100) + TURN);
+        assert_eq!(pause(&fairness, start + ms(100) + TURN), Some(TURN));
+        let since_it_has_gone = fairness.step_back(start + ms(70) + MEMORY);
+        let first_look = since_it_has_gone.map(|step| step.first_look);
+        assert_eq!(first_look, Some(HOLD_BACK), "what is left is the turn of the process itself");
+    }
+
+    #[test]
+    fn a_single_process_never_steps_back_and_remembers_nothing() {
+        let start = Instant::now();
+        let mut fairness = Fairness::new(true);
+        fairness.granted(start);
+        fairness.freed(start);
+        assert_eq!(fairness.step_back(start + LONGEST_TURN), None);
+        assert_eq!(fairness.forgotten_at(), None);
+    }
+
+    #[test]
+    fn rivals_are_remembered_for_longer_than_an_own_turn() {
+        let start = Instant::now();
+        let mut fairness = Fairness::new(false);
+        assert_eq!(fairness.forgotten_at(), None);
+        fairness.granted(start);
+        fairness.freed(start);
+        assert_eq!(fairness.forgotten_at(), Some(start + PAUSE));
+        fairness.lost(start, false);
+        assert_eq!(fairness.forgotten_at(), Some(start + MEMORY));
+    }
+}

@@ -1,0 +1,56 @@
+//! The time in which a guard of this process has a lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::queues::{KeyQueue, WaitQueues};
+use super::wait_queue::Number;
+use crate::Key;
+use crate::rt::Instant;
+
+/// A guard of this process has the lock. Dropped, it passes the turn on to the head of the queue.
+#[derive(Debug)]
+pub(crate) struct LocalHolder {
+    queues: WaitQueues,
+    queue: Arc<KeyQueue>,
+    number: Number,
+    is_over: AtomicBool,
+}
+
+impl LocalHolder {
+    /// The holder that had this number in the queue.
+    pub(super) fn new(queues: WaitQueues, queue: Arc<KeyQueue>, number: Number) -> Self {
+        Self { queues, queue, number, is_over: AtomicBool::new(false) }
+    }
+
+    /// A guard that has got the lock without standing in the queue. The store lets go of the lock at `until` unless
+    /// it is extended.
+    pub(in crate::locking) fn begin(
+        queues: &WaitQueues,
+        key: &Key,
+        until: Instant,
+        now: Instant,
+    ) -> Self {
+        let (queue, number) = queues.enter(key, now, |queue| {
+            let number = queue.next_number();
+            queue.granted(number, until, now);
+            number
+        });
+        Self::new(queues.clone(), queue, number)
+    }
+
+    /// The lock is given back, or may be: the head of the queue asks for it. Whether there is one.
+    pub(in crate::locking) fn freed(&self) -> bool {
+        self.is_over.store(true, Ordering::Relaxed);
+        let now = Instant::now();
+        self.queues.with(&self.queue, |queue| queue.freed(self.number, now))
+    }
+}
+
+impl Drop for LocalHolder {
+    fn drop(&mut self) {
+        if !self.is_over.load(Ordering::Relaxed) {
+            self.freed();
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! All queues of a backend in this process.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use super::wait_queue::WaitQueue;
+use crate::Key;
+use crate::rt::{Instant, Mutex};
+
+/// The queues of a backend in this process. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct WaitQueues(Arc<Mutex<Registry>>);
+
+/// The queue of one key.
+pub(super) struct KeyQueue {
+    key: Key,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct Registry {
+    queues: HashMap<Key, Arc<KeyQueue>>,
+    /// Queues that nobody used when they were put here. The first ones are forgotten first.
+    idle: VecDeque<Arc<KeyQueue>>,
+    /// How many of the queues nobody uses.
+    unused: usize,
+    /// Whether no other process can want these locks.
+    is_single_process: bool,
+}
+
+struct State {
+    queue: WaitQueue,
+    /// When the queue is forgotten. `None` while somebody uses it.
+    forgotten_at: Option<Instant>,
+    /// Whether it is among the idle ones of the registry.
+    is_listed: bool,
+}
+
+impl WaitQueues {
+    /// Queues for locks that no other process can want: no waiter steps back.
+    pub(crate) fn of_single_process() -> Self {
+        let queues = Self::default();
+        queues.0.lock().is_single_process = true;
+        queues
+    }
+
+    /// Does something with the queue of a key, which is made if there is none.
+    pub(super) fn enter<T>(
+        &self,
+        key: &Key,
+        now: Instant,
+        work: impl FnOnce(&mut WaitQueue) -> T,
+    ) -> (Arc<KeyQueue>, T) {
+        let mut registry = self.0.lock();
+        let forgotten = registry.forget(now);
+        let queue = match registry.queues.get(key) {
+            Some(queue) => Arc::clone(queue),
+            None => {
+                let queue = Arc::new(KeyQueue::new(key, registry.is_single_process));
+                registry.queues.insert(key.clone(), Arc::clone(&queue));
+                queue
+            }
+        };
+        let mut state = queue.state.lock();
+        if state.forgotten_at.take().is_some() {
+            registry.unused -= 1;
+        }
+        let result = work(&mut state.queue);
+        drop(state);
+        drop(registry);
+        drop(forgotten);
+        (queue, result)
+    }
+
+    /// Does something with a queue, and retires it if nobody is left.
+    pub(super) fn with<T>(
+        &self,
+        queue: &Arc<KeyQueue>,
+        work: impl FnOnce(&mut WaitQueue) -> T,
+    ) -> T {
+        let mut state = queue.state.lock();
+        let result = work(&mut state.queue);
+        let is_empty = state.queue.is_empty();
+        drop(state);
+        if is_empty {
+            self.retire(queue);
+        }
+        result
+    }
+
+    /// Forgets a queue that nobody uses, at once or when what it knows of rivals is out of date.
+    fn retire(&self, queue: &Arc<KeyQueue>) {
+        let mut registry = self.0.lock();
+        let mut state = queue.state.lock();
+        let is_used = !state.queue.is_empty();
+        if is_used || state.forgotten_at.is_some() || !registry.has(queue) {
+            return;
+        }
+        state.forgotten_at = state.queue.fairness.forgotten_at();
+        if state.forgotten_at.is_none() {
+            registry.queues.remove(&queue.key);
+            return;
+        }
+        registry.unused += 1;
+        if !std::mem::replace(&mut state.is_listed, true) {
+            registry.idle.push_back(Arc::clone(queue));
+        }
+    }
+
+    /// Whether a waiter stands in the queue of a key.
+    pub(in crate::locking) fn has_waiters(&self, key: &Key, now: Instant) -> bool {
+        let queue = self.0.lock().queues.get(key).cloned();
+        queue.is_some_and(|queue| {
+            self.with(&queue, |queue| {
+                queue.skip_overdue(now);
+                queue.has_waiters()
+            })
+        })
+    }
+
+    /// How many keys callers of this process wait for, or have.
+    pub(crate) fn len(&self) -> usize {
+        let registry = self.0.lock();
+        registry.queues.len() - registry.unused
+    }
+}
+
+impl KeyQueue {
+    fn new(key: &Key, is_single_process: bool) -> Self {
+        let queue = WaitQueue::new(is_single_process);
+        Self {
+            key: key.clone(),
+            state: Mutex::new(State { queue, forgotten_at: None, is_listed: false }),
+        }
+    }
+}
+
+impl Registry {
+    /// How many idle queues each newcomer looks at, so that they go faster than they come.
+    const AT_ONCE: usize = 2;
+
+    /// Takes out idle queues whose time is over, to be dropped elsewhere.
+    fn forget(&mut self, now: Instant) -> [Option<Arc<KeyQueue>>; Self::AT_ONCE] {
+        let mut forgotten = [const { None }; Self::AT_ONCE];
+        for slot in &mut forgotten {
+            let Some(first) = self.idle.front() else { break };
+            let mut state = first.state.lock();
+            match state.forgotten_at {
+                Some(at) if now < at => break,
+                Some(_) => {
+                    self.unused -= 1;
+                    self.queues.remove(&first.key);
+                }
+                None => {}
+            }
+            state.is_listed = false;
+            drop(state);
+            *slot = self.idle.pop_front();
+        }
+        forgotten
+    }
+
+    /// Whether this is the queue of its key, and not one that was forgotten.
+    fn has(&self, queue: &Arc<KeyQueue>) -> bool {
+        self.queues.get(&queue.key).is_some_and(|known| Arc::ptr_eq(known, queue))
+    }
+}
+
+impl fmt::Debug for WaitQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitQueues").field("keys", &self.len()).finish()
+    }
+}
+
+impl fmt::Debug for KeyQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyQueue")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::rt::model;
+
+    fn key(name: &str) -> Key {
+        Key::new(name).expect("a key")
+    }
+
+    /// A guard that had the key for a moment.
+    fn used(queues: &WaitQueues, name: &str, now: Instant) {
+        let (queue, number) = queues.enter(&key(name), now, |queue| {
+            let number = queue.next_number();
+            queue.granted(number, now, now);
+            number
+        });
+        queues.with(&queue, |queue| queue.freed(number, now));
+    }
+
+    #[test]
+    fn queues_that_nobody_uses_are_forgotten_by_those_who_come_later() {
+        model::explore_without_time(1, || async {
+            let (queues, start) = (WaitQueues::default(), Instant::now());
+            for number in 0..100 {
+                used(&queues, &number.to_string(), start);
+            }
+            assert_eq!((queues.len(), queues.0.lock().queues.len()), (0, 100));
+            let later = start + Duration::from_secs(1);
+            for number in 0..60 {
+                used(&queues, &format!("later {number}"), later);
+            }
+            assert_eq!((queues.len(), queues.0.lock().queues.len()), (0, 60));
+            used(&queues, "later 1", later);
+            assert_eq!(queues.0.lock().idle.len(), 60, "each is listed once");
+        });
+    }
+
+    #[test]
+    fn a_single_process_keeps_no_queue_that_nobody_uses() {
+        model::explore_without_time(1, || async {
+            let queues = WaitQueues::of_single_process();
+            used(&queues, "a", Instant::now());
+            assert!(queues.0.lock().queues.is_empty());
+        });
+    }
+}

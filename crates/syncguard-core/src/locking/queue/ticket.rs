@@ -1,0 +1,145 @@
+//! A place in a queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::fairness::StepBack;
+use super::local_holder::LocalHolder;
+use super::queues::{KeyQueue, WaitQueues};
+use super::wait_queue::{Number, Turn, WaitQueue};
+use crate::Key;
+use crate::contract::KeyWatch;
+use crate::rt::Instant;
+
+/// A place in the queue of a key. Dropped, it is given up, and the turn passes on.
+pub(in crate::locking) struct Ticket {
+    queues: WaitQueues,
+    key: Key,
+    queue: Arc<KeyQueue>,
+    number: Number,
+    /// What the head listens with.
+    pub(in crate::locking) watch: Option<KeyWatch>,
+    is_given_up: bool,
+}
+
+impl Ticket {
+    /// Stands in the queue, and says what is to be done now.
+    pub(in crate::locking) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, Turn) {
+        let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
+        let (queues, key) = (queues.clone(), key.clone());
+        (Self { queues, key, queue, number, watch: None, is_given_up: false }, turn)
+    }
+
+    fn join(queue: &mut WaitQueue, now: Instant) -> (Number, Turn) {
+        let number = queue.next_number();
+        (number, queue.join(number, now))
+    }
+
+    /// What is to be done now.
+    pub(in crate::locking) fn turn(&mut self, now: Instant) -> Turn {
+        let number = self.number;
+        let found = self.queues.with(&self.queue, |queue| {
+            let turn = queue.turn(number, now)?;
+            let watch = if queue.is_head(number) { queue.take_watch() } else { None };
+            Some((turn, watch))
+        });
+        let Some((turn, watch)) = found else {
+            // Passed over because nobody drove this future: at the end again.
+            let (queue, (number, turn)) =
+                self.queues.enter(&self.key, now, |queue| Self::join(queue, now));
+            (self.queue, self.number) = (queue, number);
+            return turn;
+        };
+        if watch.is_some() {
+            self.watch = watch;
+        }
+        turn
+    }
+
+    /// The store is asked, whoever has the lock.
+    pub(in crate::locking) fn asks(&self, now: Instant) {
+        self.queues.with(&self.queue, |queue| queue.asks(self.number, now));
+    }
+
+    /// The store has answered that somebody else has the lock.
+    pub(in crate::locking) fn refused(&self, now: Instant, holder_polls: bool) {
+        self.queues.with(&self.queue, |queue| queue.refused(self.number, now, holder_polls));
+    }
+
+    /// A rival has the lock, as a look has shown.
+    pub(in crate::locking) fn lost(&self, now: Instant, holder_polls: bool) {
+        self.queues.with(&self.queue, |queue| queue.lost(now, holder_polls));
+    }
+
+    /// A rival has released the lock.
+    pub(in crate::locking) fn signalled(&self, now: Instant) {
+        self.queues.with(&self.queue, |queue| queue.fairness.signalled(now));
+    }
+
+    /// The head waits until then, or for its bell. Also whether waiters stand behind it. `None` if it is not the head
+    /// any more.
+    pub(in crate::locking) fn waits(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
+        self.queues.with(&self.queue, |queue| {
+            let has_queued = queue.has_queued();
+            queue.waits(self.number, until).map(|bell| (bell, has_queued))
+        })
+    }
+
+    /// Whether this process steps back before it asks for the key, which was released a moment ago.
+    pub(in crate::locking) fn step_back(&self, now: Instant) -> Option<StepBack> {
+        self.queues.with(&self.queue, |queue| queue.fairness.step_back(now))
+    }
+
+    /// No rival has taken the key in a pause.
+    pub(in crate::locking) fn nobody_came(&self) {
+        self.queues.with(&self.queue, |queue| queue.fairness.nobody_came());
+    }
+
+    /// How long to hold back at the most after a signal, which rivals have heard as well.
+    pub(in crate::locking) fn hold_back(&self) -> Duration {
+        self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
+    }
+
+    /// Whether a rival was seen with the key since this process had it.
+    pub(in crate::locking) fn has_rivals(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.fairness.has_rivals())
+    }
+
+    /// Whether it is known that somebody has the lock, rather than that the store does not answer.
+    pub(in crate::locking) fn is_contended(&self, now: Instant) -> bool {
+        self.queues.with(&self.queue, |queue| queue.is_contended(now))
+    }
+
+    /// The lock is granted, and the store lets go of it at `until` unless it is extended. The place is given up.
+    pub(in crate::locking) fn granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
+        self.is_given_up = true;
+        let (watch, number) = (&mut self.watch, self.number);
+        let unwanted = self.queues.with(&self.queue, |queue| {
+            queue.has(number).then(|| {
+                queue.granted(number, until, now);
+                queue.leave_watch(watch.take())
+            })
+        });
+        if unwanted.is_none() {
+            // Passed over. The queue may have been forgotten since.
+            return LocalHolder::begin(&self.queues, &self.key, until, now);
+        }
+        LocalHolder::new(self.queues.clone(), Arc::clone(&self.queue), number)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.is_given_up {
+            return;
+        }
+        let watch = self.watch.take();
+        let unwanted = self.queues.with(&self.queue, |queue| {
+            queue.leaves(self.number, Instant::now());
+            queue.leave_watch(watch)
+        });
+        drop(unwanted);
+    }
+}

@@ -1,0 +1,81 @@
+//! A backend at the end of a longer way.
+
+use std::time::Duration;
+
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, ReleaseRequest,
+    WatchRequest,
+};
+use syncguard_core::{ExtendResult, LockBackend, LockError, ReleaseResult, forward};
+
+use crate::clock;
+
+/// Another backend, with this latency in each direction.
+#[derive(Clone)]
+pub(crate) struct Far<B> {
+    inner: B,
+    latency: Duration,
+}
+
+impl<B: LockBackend> Far<B> {
+    pub(crate) fn new(inner: B, latency: Duration) -> Self {
+        Self { inner, latency }
+    }
+
+    async fn travel<T>(&self, operation: impl Future<Output = T>) -> T {
+        travel(self.latency).await;
+        let result = operation.await;
+        travel(self.latency).await;
+        result
+    }
+}
+
+async fn travel(latency: Duration) {
+    if clock::exactly(latency).await.is_err() {
+        tokio::time::sleep(latency).await;
+    }
+}
+
+impl<B: LockBackend> LockBackend for Far<B> {
+    type Fence = B::Fence;
+
+    async fn acquire(
+        &self,
+        request: AcquireRequest,
+    ) -> Result<AcquireResult<Self::Fence>, LockError> {
+        self.travel(self.inner.acquire(request)).await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
+        self.travel(self.inner.release(request)).await
+    }
+
+    async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
+        self.travel(self.inner.extend(request)).await
+    }
+
+    async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
+        self.travel(self.inner.is_locked(request)).await
+    }
+
+    async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
+        let mut watch = self.travel(self.inner.watch(request)).await?;
+        let (signal, far) = KeyWatch::new();
+        let far = match (watch.is_locked(), watch.is_locked_by_a_poller()) {
+            (_, true) => far.that_is_locked_by_a_poller(),
+            (true, false) => far.that_is_locked(),
+            (false, false) => far,
+        };
+        let latency = self.latency;
+        tokio::spawn(async move {
+            while !watch.is_over() && !signal.is_unheard() {
+                watch.changed().await;
+                travel(latency).await;
+                signal.signal();
+            }
+        });
+        Some(far)
+    }
+
+    forward!(inner: lookup, capabilities, client_state);
+}

@@ -1,0 +1,160 @@
+//! Processes that want a key all the time, and how they fare.
+
+use std::future::Future;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use syncguard_core::authoring::{pause, seed_randomness};
+use syncguard_core::{LockId, Locker};
+use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep};
+
+use crate::store::{Process, Store};
+
+/// What one group of workers has got.
+#[derive(Clone, Default)]
+pub(crate) struct Tally(Arc<Mutex<Counts>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) turns: u32,
+    pub(crate) time_outs: u32,
+    pub(crate) longest_wait: Duration,
+}
+
+impl Tally {
+    pub(crate) fn counts(&self) -> Counts {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().expect("no worker panics")
+    }
+
+    fn note(&self, began: Instant, granted: bool) {
+        let mut counts = self.lock();
+        if granted {
+            counts.turns += 1;
+        } else {
+            counts.time_outs += 1;
+        }
+        counts.longest_wait = counts.longest_wait.max(began.elapsed());
+    }
+}
+
+impl Counts {
+    /// In percent of what both have got.
+    pub(crate) fn share(self, all: impl IntoIterator<Item = Self>) -> f64 {
+        let all: u32 = all.into_iter().map(|counts| counts.turns).sum();
+        100.0 * f64::from(self.turns) / f64::from(all)
+    }
+
+    /// In percent of the waits.
+    pub(crate) fn timed_out(self) -> f64 {
+        100.0 * f64::from(self.time_outs) / f64::from((self.turns + self.time_outs).max(1))
+    }
+}
+
+/// What each worker does, again and again.
+#[derive(Clone)]
+pub(crate) struct Work {
+    pub(crate) keys: u32,
+    pub(crate) hold: Range<Duration>,
+    /// Between a release and the next wait.
+    pub(crate) rest: Range<Duration>,
+}
+
+impl Work {
+    /// Without a break, on one key.
+    pub(crate) fn of(hold: Duration) -> Self {
+        Self { keys: 1, hold: hold..hold, rest: Duration::ZERO..Duration::ZERO }
+    }
+
+    fn key(&self) -> String {
+        let number = pause::random_part(Duration::from_nanos(self.keys.into())).as_nanos();
+        format!("key {number}")
+    }
+}
+
+/// As long as the clock can tell.
+async fn rest(range: &Range<Duration>) {
+    let time = range.start + pause::random_part(range.end - range.start);
+    if !time.is_zero() {
+        sleep(time).await;
+    }
+}
+
+/// Tasks of a process of this library.
+pub(crate) fn ours(process: &Process, tasks: u32, work: &Work) -> Tally {
+    let tally = Tally::default();
+    for _ in 0..tasks {
+        let (locker, work, tally) = (Locker::new(process.clone()), work.clone(), tally.clone());
+        tokio::task::spawn(async move {
+            loop {
+                let began = Instant::now();
+                let guard = locker.acquire(work.key()).await;
+                tally.note(began, guard.is_ok());
+                if let Ok(guard) = guard {
+                    rest(&work.hold).await;
+                    drop(guard.release().await);
+                }
+                rest(&work.rest).await;
+            }
+        });
+    }
+    tally
+}
+
+/// Tasks of a process of the TypeScript library.
+pub(crate) fn type_script(store: &Store, tasks: u32, work: &Work) -> Tally {
+    let tally = Tally::default();
+    for _ in 0..tasks {
+        let (store, work, tally) = (store.clone(), work.clone(), tally.clone());
+        tokio::task::spawn(async move {
+            loop {
+                let (began, id) = (Instant::now(), LockId::generate().expect("chance"));
+                let granted = polls(&store, &work.key(), id, began).await;
+                tally.note(began, granted);
+                if granted {
+                    rest(&work.hold).await;
+                    store.give_back(id, false);
+                }
+                rest(&work.rest).await;
+            }
+        });
+    }
+    tally
+}
+
+/// Ten retries within five seconds, after pauses of 100 ms that double, half of each random.
+async fn polls(store: &Store, key: &str, id: LockId, began: Instant) -> bool {
+    const TIMEOUT: Duration = Duration::from_secs(5);
+    for retry in 0..=10 {
+        if store.take(key, id, true).is_ok() {
+            return true;
+        }
+        let pause = pause::jittered(Duration::from_millis(100 << retry));
+        let left = TIMEOUT.saturating_sub(began.elapsed());
+        if left <= pause {
+            sleep(left).await;
+            return false;
+        }
+        sleep(pause).await;
+    }
+    false
+}
+
+/// Runs processes for so long, on a clock that costs no time and with chance that comes again.
+pub(crate) fn simulate<F: Future>(seed: u64, seconds: u64, begin: impl FnOnce() -> F) -> F::Output {
+    seed_randomness(Some(seed));
+    let runtime =
+        Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    let result = runtime.block_on(async {
+        let result = begin().await;
+        sleep(Duration::from_secs(seconds)).await;
+        result
+    });
+    seed_randomness(None);
+    result
+}
