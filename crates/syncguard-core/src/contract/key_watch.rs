@@ -16,6 +16,7 @@ use tokio::sync::watch;
 pub struct KeyWatch {
     signals: watch::Receiver<()>,
     is_locked: bool,
+    is_locked_by_a_poller: bool,
     /// What the backend keeps for as long as somebody watches.
     keep: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -25,7 +26,10 @@ impl KeyWatch {
     /// confirmed that it will be heard from.
     pub fn new() -> (KeySignal, Self) {
         let (sender, signals) = watch::channel(());
-        (KeySignal(sender), Self { signals, is_locked: false, keep: None })
+        (
+            KeySignal(sender),
+            Self { signals, is_locked: false, is_locked_by_a_poller: false, keep: None },
+        )
     }
 
     /// Says that the store was asked after it began to listen for the key, and that the lock was live
@@ -33,6 +37,13 @@ impl KeyWatch {
     pub fn that_is_locked(mut self) -> Self {
         self.is_locked = true;
         self
+    }
+
+    /// The same as [`that_is_locked`](Self::that_is_locked), where the lock was written without a
+    /// [holder](crate::contract::Holder).
+    pub fn that_is_locked_by_a_poller(mut self) -> Self {
+        self.is_locked_by_a_poller = true;
+        self.that_is_locked()
     }
 
     /// Keeps something until the watch is dropped: a guard that ends the subscription.
@@ -45,6 +56,13 @@ impl KeyWatch {
     #[must_use]
     pub const fn is_locked(&self) -> bool {
         self.is_locked
+    }
+
+    /// Whether the holder at that time was a client that only polls: see
+    /// [`Contention::holder_polls`](crate::Contention::holder_polls).
+    #[must_use]
+    pub const fn is_locked_by_a_poller(&self) -> bool {
+        self.is_locked_by_a_poller
     }
 
     /// Whether no signal will come any more: it has given its last one, or the connection is lost. Watch

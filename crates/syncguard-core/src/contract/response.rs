@@ -64,19 +64,23 @@ pub struct Contention {
     /// How long it takes at most until the lock is free, unless its holder extends it: what is left of its
     /// TTL, and [`TIME_TOLERANCE`]. `None` if the store has not said.
     pub free_within: Option<Duration>,
+    /// Whether the holder is a client that only polls: the store keeps [holders](crate::contract::Holder), and the
+    /// lock was written without one, by the TypeScript library or an older version of this one. `false` if the
+    /// store cannot tell.
+    pub holder_polls: bool,
 }
 
 impl Contention {
     /// A lock of unknown expiry: someone was faster, and more is not known.
     #[must_use]
     pub const fn unknown() -> Self {
-        Self { free_within: None }
+        Self { free_within: None, holder_polls: false }
     }
 
     /// A lock that is free after this time, [`TIME_TOLERANCE`] included.
     #[must_use]
     pub const fn free_within(time: Duration) -> Self {
-        Self { free_within: Some(time) }
+        Self { free_within: Some(time), holder_polls: false }
     }
 
     /// A lock that expires at this time, when it is `now` by the same clock.
@@ -84,6 +88,13 @@ impl Contention {
     pub const fn until(expires_at: Timestamp, now: Timestamp) -> Self {
         let free_at = Duration::from_millis(expires_at.as_millis()).saturating_add(TIME_TOLERANCE);
         Self::free_within(free_at.saturating_sub(Duration::from_millis(now.as_millis())))
+    }
+
+    /// The same, and whether the holder is a client that only polls.
+    #[must_use]
+    pub const fn with_holder_polls(mut self, polls: bool) -> Self {
+        self.holder_polls = polls;
+        self
     }
 }
 
