@@ -35,8 +35,7 @@ pub(crate) struct Record {
     acquired_at: Timestamp,
     expires_at: Timestamp,
     fence: Fence,
-    /// No answer shows it yet.
-    #[cfg_attr(not(test), expect(dead_code))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "no answer shows it yet"))]
     holder: Holder,
 }
 
