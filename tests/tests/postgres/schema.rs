@@ -163,7 +163,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     let newer = PostgresBackend::connect_with(&url, tables.options()).await?;
     ensure!(refusal(&newer, "key").await?.holder_polls);
     ensure!(newer.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    take(&newer, "key").await;
+    let _ = take(&newer, "key").await;
     ensure!(!refusal(&newer, "key").await?.holder_polls);
     // It goes while that process runs.
     client.batch_execute(&format!("ALTER TABLE {} DROP COLUMN holder", tables.locks)).await?;
