@@ -6,7 +6,8 @@ use anyhow::{Result, bail, ensure};
 use syncguard_postgres::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
-    Contention, ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql, setup_schema,
+    Contention, ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql,
+    setup_schema,
 };
 use tokio::task::JoinSet;
 
