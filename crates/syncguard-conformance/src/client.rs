@@ -117,13 +117,16 @@ impl<B: LockBackend> Client<B> {
         key: &Key,
         ttl: Duration,
     ) -> Result<Duration, Unexpected> {
+        let left = self.refusal(key, ttl).await?.free_within;
+        left.ok_or_else(|| Unexpected::new("a refusal did not say after how long the key is free"))
+    }
+
+    /// Tries for a key that must be held, and says what is known of its lock.
+    pub(crate) async fn refusal(&self, key: &Key, ttl: Duration) -> Result<Contention, Unexpected> {
         let request = AcquireRequest::new(key, ttl)?;
         let answer = self.0.acquire(request).await;
         match answer.map_err(|error| Unexpected::error("acquire", &error))? {
-            AcquireResult::Locked(Contention { free_within: Some(left), .. }) => Ok(left),
-            AcquireResult::Locked(_) => {
-                Err(Unexpected::new("a refusal did not say after how long the key is free"))
-            }
+            AcquireResult::Locked(contention) => Ok(contention),
             AcquireResult::Acquired(_) => {
                 Err(Unexpected::new("acquire granted a key that someone else holds"))
             }

@@ -77,6 +77,8 @@ macro_rules! __for_each_case {
                     "A key held through one connection is refused on every other.",
                 a_refusal_says_how_long_at_most:
                     "The answer to an acquire of a held key says after how long the key is free at the latest: what is left of the TTL, and the tolerance.",
+                a_holder_of_this_library_does_not_poll:
+                    "Neither a refusal nor a watch takes a holder of this library for a client that only polls, whatever the holder is called.",
                 a_key_is_free_when_the_refusal_said:
                     "After the time that a refusal gave, the key can be taken if its holder has not extended the lock.",
                 a_refusal_changes_nothing:

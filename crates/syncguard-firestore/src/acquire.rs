@@ -139,7 +139,9 @@ async fn look(
             return Ok(Look::Decided(granted(inner, request, held)));
         }
         inner.check_clock()?;
-        return Ok(Look::Decided(AcquireResult::Locked(Contention::until(held.expires_at, now))));
+        let contention = Contention::until(held.expires_at, now);
+        let contention = contention.with_holder_polls(!held.has_holder);
+        return Ok(Look::Decided(AcquireResult::Locked(contention)));
     }
     // What cannot be read is no lock of ours.
     let other = other.and_then(|other| Record::read(other).ok());
@@ -178,7 +180,8 @@ async fn take(
     let expires_at = free.now.plus(request.ttl)?;
     let seen = Counter::moved_at(free.counter.as_ref())?;
     let times = (free.now, expires_at);
-    let lock = Record::document(names.lock.clone(), key, lock_id, times, fence);
+    let holder = request.holder.as_ref().unwrap_or(inner.client_state.holder());
+    let lock = Record::document(names.lock.clone(), key, lock_id, times, fence, holder);
     let counter = Counter::document(names.fence.clone(), key, fence);
     let writes = vec![
         put(lock, free.lock.map(|lock| lock.version)),

@@ -46,6 +46,8 @@ impl FirestoreBackend {
     /// | `strict_clock` | acquires nothing while this machine's clock is known to be wrong | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
+    /// | `note` | a note beside it | none |
     /// | `emulator` | `host:port` of an emulator, in plain text and without credentials | `FIRESTORE_EMULATOR_HOST` |
     /// | `remote_emulator` | lets the emulator be on another machine | `false` |
     ///

@@ -113,6 +113,7 @@ mod tests {
             acquired_at: time(0),
             expires_at: time(expires_at),
             fence: Fence::new(1).unwrap(),
+            has_holder: true,
             version: Version {
                 name: format!("…/locks/secret-key-{expires_at}"),
                 updated: prost_types::Timestamp::default(),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
-use syncguard_core::contract::{ClientState, ReleaseErrorHandler};
+use syncguard_core::contract::{ClientState, Holder, ReleaseErrorHandler};
 
 use crate::clock::Clock;
 use crate::names::{DEFAULT_DATABASE, Layout};
@@ -35,6 +35,8 @@ pub struct FirestoreOptions {
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) on_release_error: ReleaseErrorHandler,
     pub(crate) dispose_timeout: Duration,
+    pub(crate) holder: Option<String>,
+    pub(crate) note: Option<String>,
     pub(crate) request_timeout: Duration,
     pub(crate) operation_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -81,6 +83,8 @@ impl FirestoreOptions {
             cleanup_in_is_locked: false,
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: ClientState::DISPOSE_TIMEOUT,
+            holder: None,
+            note: None,
             request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
             operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
@@ -136,6 +140,20 @@ impl FirestoreOptions {
     /// Default: 5 s.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
         self.dispose_timeout = timeout;
+        self
+    }
+
+    /// Who holds the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
+    /// control characters; empty is none. Default: host name and process id. A
+    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
+    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
+        self.holder = Some(label.into());
+        self
+    }
+
+    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
         self
     }
 
@@ -224,9 +242,11 @@ impl FirestoreOptions {
 
     pub(crate) fn client_state(&self) -> Result<ClientState, LockError> {
         let timeout = checked_timeout("dispose timeout", self.dispose_timeout)?;
+        let holder = Holder::from_options(self.holder.as_deref(), self.note.as_deref())?;
         Ok(ClientState::default()
             .with_on_release_error(self.on_release_error.clone())
-            .with_dispose_timeout(timeout))
+            .with_dispose_timeout(timeout)
+            .with_holder(holder))
     }
 }
 
@@ -245,6 +265,8 @@ impl fmt::Debug for FirestoreOptions {
             .field("fence_collection", &self.fence_collection)
             .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)
             .field("dispose_timeout", &self.dispose_timeout)
+            .field("holder", &self.holder)
+            .field("note", &self.note)
             .field("request_timeout", &self.request_timeout)
             .field("operation_timeout", &self.operation_timeout)
             .field("connect_timeout", &self.connect_timeout)

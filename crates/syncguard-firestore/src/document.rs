@@ -9,7 +9,7 @@ use gcloud_sdk::google::firestore::v1::{Document, DocumentMask, Precondition, Va
 use gcloud_sdk::prost_types;
 use syncguard_core::authoring::corrupt_record;
 use syncguard_core::authoring::hash_key;
-use syncguard_core::contract::is_live;
+use syncguard_core::contract::{Holder, is_live};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, Timestamp};
 
 use crate::names::storage_key_of;
@@ -20,6 +20,8 @@ const EXPIRES_AT: &str = "expiresAtMs";
 const ACQUIRED_AT: &str = "acquiredAtMs";
 pub(crate) const KEY: &str = "key";
 const FENCE: &str = "fence";
+pub(crate) const HOLDER: &str = "holder";
+const NOTE: &str = "note";
 pub(crate) const KEY_DEBUG: &str = "keyDebug";
 
 /// One state of one document: whoever writes on this condition has seen the newest.
@@ -44,6 +46,8 @@ pub(crate) struct Record {
     pub(crate) acquired_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
+    /// Whether this library wrote it, which the TypeScript library and older versions of this one do not.
+    pub(crate) has_holder: bool,
     pub(crate) version: Version,
 }
 
@@ -72,6 +76,7 @@ impl Record {
             fence: text(&fields, FENCE)
                 .and_then(|fence| fence.parse().ok())
                 .ok_or_else(|| corrupt("fence is not 15 digits"))?,
+            has_holder: text(&fields, HOLDER).is_some(),
             version: Version {
                 updated: update_time.ok_or_else(|| corrupt("it has no update time"))?,
                 name,
@@ -94,6 +99,7 @@ impl Record {
         lock_id: LockId,
         times: (Timestamp, Timestamp),
         fence: Fence,
+        holder: &Holder,
     ) -> Document {
         let fields = [
             (LOCK_ID, string(lock_id.expose())),
@@ -101,8 +107,13 @@ impl Record {
             (ACQUIRED_AT, integer(times.0)),
             (KEY, string(key.expose())),
             (FENCE, string(&fence.to_string())),
+            (HOLDER, string(holder.label())),
         ];
-        document(name, fields)
+        let mut document = document(name, fields);
+        if let Some(note) = holder.note() {
+            document.fields.insert(NOTE.to_owned(), string(note));
+        }
+        document
     }
 }
 
@@ -249,7 +260,9 @@ mod tests {
         let id = LockId::new("apesXHOdi5wMq4V2M0-VRg").unwrap();
         let time = |millis| Timestamp::from_millis(millis).unwrap();
         let times = (time(1000), time(31_000));
-        let document = Record::document(NAME.to_owned(), &key, id, times, Fence::new(7).unwrap());
+        let holder = Holder::new("web-1").unwrap().with_note("run 4").unwrap();
+        let fence = Fence::new(7).unwrap();
+        let document = Record::document(NAME.to_owned(), &key, id, times, fence, &holder);
         Document { update_time: Some(prost_types::Timestamp::default()), ..document }
     }
 
@@ -267,6 +280,18 @@ mod tests {
         assert_eq!(record.expires_at.as_millis(), 31_000);
         assert_eq!(record.fence.get(), 7);
         assert_eq!(record.version.name, NAME);
+        assert!(record.has_holder);
+        assert_eq!(text(&stored().fields, HOLDER), Some("web-1"));
+        assert_eq!(text(&stored().fields, NOTE), Some("run 4"));
+    }
+
+    #[test]
+    fn a_lock_of_a_client_that_knows_no_holders_has_none() {
+        let mut document = stored();
+        document.fields.remove(HOLDER);
+        assert!(!Record::read(document).unwrap().has_holder);
+        let holder = with(HOLDER, ValueType::StringValue(String::new()));
+        assert!(Record::read(holder).unwrap().has_holder, "turned off");
     }
 
     #[test]

@@ -109,6 +109,9 @@
 //! second one reads again. Under contention the transactions set the pace: while one has a document
 //! locked, our commit on it waits, up to the request timeout.
 //!
+//! The document of a lock has two fields that TypeScript does not write: `holder`, the label of the
+//! [holder](contract::Holder), which is empty if it is turned off; and `note`, if there is one.
+//!
 //! A key is its document's id. Keys that cannot be one (with a slash, `.`, `..`, `__…__`) get the
 //! hashed form instead: 22 base64url characters, and `~` up to 513 bytes, which is longer than any key. So
 //! no two keys share a document, and none is refused. The TypeScript library refuses most of these; a key like

@@ -16,6 +16,8 @@ const OPTIONS: &[&str] = &[
     "dispose_timeout_ms",
     "emulator",
     "fence_collection",
+    "holder",
+    "note",
     "operation_timeout_ms",
     "remembered_locks",
     "remote_emulator",
@@ -68,6 +70,12 @@ fn with_parameters(
     }
     if let Some(timeout) = url.millis("dispose_timeout_ms")? {
         options = options.with_dispose_timeout(timeout);
+    }
+    if let Some(label) = url.text("holder")? {
+        options = options.with_holder(label);
+    }
+    if let Some(note) = url.text("note")? {
+        options = options.with_note(note);
     }
     if let Some(retries) = url.number("conflict_retries", 0..=u32::MAX)? {
         options = options.with_conflict_retries(retries);
@@ -132,7 +140,7 @@ mod tests {
         let url = "firestore://p/d?cleanup_in_is_locked=true&collection=l&conflict_retries=0\
                    &connect_timeout_ms=10&dispose_timeout_ms=20&emulator=localhost:8080&fence_collection=f\
                    &operation_timeout_ms=40&remembered_locks=0&remote_emulator=true\
-                   &request_timeout_ms=30&strict_clock=true";
+                   &request_timeout_ms=30&strict_clock=true&holder=a%20b&note=";
         let millis = Duration::from_millis;
         let expected = FirestoreOptions::new()
             .with_project("p")
@@ -142,6 +150,8 @@ mod tests {
             .with_conflict_retries(0)
             .with_connect_timeout(millis(10))
             .with_dispose_timeout(millis(20))
+            .with_holder("a b")
+            .with_note("")
             .with_emulator("localhost:8080")
             .with_fence_collection("f")
             .with_operation_timeout(millis(40))

@@ -7,7 +7,7 @@ use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::checked_timeout;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, Holder,
     IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
     WatchRequest,
 };
@@ -47,11 +47,13 @@ impl MemoryBackend {
         Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), guards }))
     }
 
-    /// An empty store from a URL, as the other backends have it: `memory:`, and one option.
+    /// An empty store from a URL, as the other backends have it: `memory:`, and a few options.
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
+    /// | `note` | a note beside it | none |
     ///
     /// Not in a URL: the handler of [`ClientState::with_on_release_error`], which is code.
     ///
@@ -73,12 +75,14 @@ impl MemoryBackend {
                 "the URL of a memory backend is `memory:`, and nothing but options after a `?`",
             ));
         }
-        url.expect_only(&[&["dispose_timeout_ms"]])?;
+        url.expect_only(&[&["dispose_timeout_ms", "holder", "note"]])?;
         let mut guards = ClientState::default();
         if let Some(timeout) = url.millis("dispose_timeout_ms")? {
             guards = guards.with_dispose_timeout(checked_timeout("dispose timeout", timeout)?);
         }
-        Ok(Self::with_client_state(guards))
+        let (label, note) = (url.text("holder")?, url.text("note")?);
+        let holder = Holder::from_options(label.as_deref(), note.as_deref())?;
+        Ok(Self::with_client_state(guards.with_holder(holder)))
     }
 
     /// Sets what the last acquisition of a key was given, for tests of what happens near the limit
@@ -110,7 +114,8 @@ impl LockBackend for MemoryBackend {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         cancel::check(request.cancellation.as_ref())?;
         let AcquireRequest { key, lock_id, ttl, .. } = &request;
-        let result = self.with(|store| store.acquire(key, *lock_id, *ttl, self.now()?))?;
+        let holder = request.holder.as_ref().unwrap_or(self.0.guards.holder());
+        let result = self.with(|store| store.acquire(key, *lock_id, *ttl, holder, self.now()?))?;
         if let AcquireResult::Acquired(acquired) = &result {
             acquired.fence.warn_near_limit("memory", &request.key);
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
-use syncguard_core::contract::{AcquireResult, Acquired, KeySignal, KeyWatch, is_live};
+use syncguard_core::contract::{AcquireResult, Acquired, Holder, KeySignal, KeyWatch, is_live};
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
     Timestamp, Ttl,
@@ -29,12 +29,14 @@ struct Slot {
     lock: Option<Record>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Record {
     lock_id: LockId,
     acquired_at: Timestamp,
     expires_at: Timestamp,
     fence: Fence,
+    #[cfg_attr(not(test), expect(dead_code, reason = "no answer shows it yet"))]
+    holder: Holder,
 }
 
 impl Slot {
@@ -67,6 +69,7 @@ impl Store {
         key: &Key,
         lock_id: LockId,
         ttl: Ttl,
+        holder: &Holder,
         now: Timestamp,
     ) -> Result<AcquireResult, LockError> {
         let slot = self.slots.get_mut(key);
@@ -86,7 +89,8 @@ impl Store {
             Entry::Occupied(_) => {}
             Entry::Vacant(new) => drop(new.insert(key.clone())),
         }
-        let lock = Some(Record { lock_id, acquired_at: now, expires_at, fence });
+        let holder = holder.clone();
+        let lock = Some(Record { lock_id, acquired_at: now, expires_at, fence, holder });
         let before = match slot {
             Some(slot) => std::mem::replace(slot, Slot { fence, lock }).lock,
             None => {
@@ -213,7 +217,7 @@ impl Store {
         let slots = &mut self.slots;
         self.keys.retain(|_, key| {
             let Some(slot) = slots.get_mut(key) else { return false };
-            slot.lock = slot.lock.filter(|lock| lock.is_remembered(now));
+            slot.lock = slot.lock.take().filter(|lock| lock.is_remembered(now));
             slot.lock.is_some()
         });
         self.sweep_at = self.keys.len() * 2;
@@ -226,5 +230,32 @@ fn held(lock: Option<&mut Record>, now: Timestamp) -> Result<&mut Record, NotHel
         Some(held) if held.is_live(now) => Ok(held),
         Some(expired) if expired.is_remembered(now) => Err(NotHeld::Expired),
         _ => Err(NotHeld::NotFound),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_kept_until_the_next_one() {
+        let mut store = Store::default();
+        let key = Key::new("key").unwrap();
+        let time = |millis| Timestamp::from_millis(millis).unwrap();
+        let held = |store: &Store| store.slots[&key].lock.as_ref().unwrap().holder.clone();
+        let ttl = Ttl::from_millis(1000).unwrap();
+        let first = Holder::new("first").unwrap().with_note("nightly").unwrap();
+        let id = LockId::generate().unwrap();
+        let _ = store.acquire(&key, id, ttl, &first, time(5000)).unwrap();
+        let _ = store.extend(id, ttl, None, time(5500)).unwrap();
+        assert_eq!(held(&store), first);
+        let second = Holder::new("second").unwrap();
+        let id = LockId::generate().unwrap();
+        let refused = store.acquire(&key, id, ttl, &second, time(7499)).unwrap();
+        let AcquireResult::Locked(contention) = refused else { panic!("{refused:?}") };
+        assert!(!contention.holder_polls);
+        assert_eq!(held(&store), first);
+        let _ = store.acquire(&key, id, ttl, &second, time(7500)).unwrap();
+        assert_eq!(held(&store), second);
     }
 }

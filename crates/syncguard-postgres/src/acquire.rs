@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{Caller, Unsettled};
+use syncguard_core::authoring::{has_holder, holder_text};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError};
 
-use crate::error::in_doubt;
+use crate::error::{in_doubt, is_missing_column};
 use crate::inner::Inner;
 use crate::names;
 use crate::pool::{Answer, Lane, Param};
@@ -23,24 +24,33 @@ pub(crate) async fn acquire(
     inner.refuse_forgetful_database().await?;
     let storage_key = names::lock_name(&request.key)?;
     let fence_key = names::fence_name(&storage_key)?;
+    let holder = request.holder.as_ref().unwrap_or(inner.settings.client_state.holder());
+    let holder = holder_text(holder);
     let parameters = [
         Param::Text(request.lock_id.expose()),
         Param::Text(storage_key.expose()),
         Param::Text(fence_key.expose()),
         Param::Text(request.key.expose()),
         Param::from(request.ttl),
+        Param::Text(&holder),
     ];
     let mut lost = None;
     let mut tries = 0;
     let (result, deadline) = loop {
-        let mut answer = inner
-            .pool
-            .query(Lane::Contender, &caller, &inner.statements.acquire, &parameters)
-            .await
-            .map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?;
+        let (statement, keeps_holders) = inner.acquire_statement();
+        let mut answer =
+            match inner.pool.query(Lane::Contender, &caller, statement, &parameters).await {
+                Err(error) if keeps_holders && is_missing_column(&error) => {
+                    inner.keeps_no_holders();
+                    continue;
+                }
+                answer => {
+                    answer.map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?
+                }
+            };
         lost = lost.or(answer.lost.take());
         tries += 1;
-        match decide(&inner, &answer, &request, storage_key.expose())? {
+        match decide(&inner, &answer, &request, storage_key.expose(), keeps_holders)? {
             Verdict::Answer(result) => break (result, answer.deadline),
             Verdict::Overtaken if tries == TRIES => {
                 break (AcquireResult::Locked(Contention::unknown()), None);
@@ -76,6 +86,7 @@ fn decide(
     answer: &Answer,
     request: &AcquireRequest,
     storage_key: &str,
+    keeps_holders: bool,
 ) -> Result<Verdict, LockError> {
     // No row: it lost against other sessions each time.
     let Some(row) = &answer.row else { return Ok(Verdict::Overtaken) };
@@ -89,7 +100,8 @@ fn decide(
         return Ok(if held.lock_id == request.lock_id {
             acquired(Acquired::new(held.lock_id, held.expires_at, held.fence))
         } else {
-            locked(Contention::until(held.expires_at, held.now))
+            let polls = keeps_holders && !has_holder(column(row, 11)?, held.fence);
+            locked(Contention::until(held.expires_at, held.now).with_holder_polls(polls))
         });
     }
     if let Some(counter) = column::<Option<i64>>(row, 2)? {

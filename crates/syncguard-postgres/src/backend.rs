@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use deadpool_postgres::Pool;
 use syncguard_core::authoring::cancel;
@@ -72,6 +73,7 @@ impl PostgresBackend {
             signals: Signals::new(&settings),
             settings,
             checked: OnceCell::new(),
+            lacks_holders: AtomicBool::new(false),
             doubtful: Doubtful::default(),
         }))
     }
@@ -100,6 +102,8 @@ impl PostgresBackend {
     /// | `strict_durability` | refuses a database that may forget a lock | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
+    /// | `note` | a note beside it | none |
     /// | `sslmode` | `disable`, `prefer`, or `require` (as strict as `verify-full`, which may be written too) | `prefer` |
     /// | `sslrootcert` | a PEM file of the authorities to trust, instead of the system's | |
     ///
@@ -185,7 +189,9 @@ impl PostgresBackend {
     ///
     /// As [`setup_schema`](crate::setup_schema).
     pub async fn setup_schema(&self) -> Result<(), LockError> {
-        set_up(self.pool(), self.0.settings.clone()).await
+        set_up(self.pool(), self.0.settings.clone()).await?;
+        self.0.may_keep_holders();
+        Ok(())
     }
 
     /// The pool. One that [`connect_with`](Self::connect_with) made is for locks alone. Unless statements

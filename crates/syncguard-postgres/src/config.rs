@@ -29,6 +29,8 @@ pub struct PostgresOptions {
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) on_release_error: ReleaseErrorHandler,
     pub(crate) dispose_timeout: Duration,
+    pub(crate) holder: Option<String>,
+    pub(crate) note: Option<String>,
     pub(crate) pool_size: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_wait_timeout: Duration,
@@ -69,6 +71,8 @@ impl PostgresOptions {
             cleanup_in_is_locked: false,
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: ClientState::DISPOSE_TIMEOUT,
+            holder: None,
+            note: None,
             pool_size: Self::DEFAULT_POOL_SIZE,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             pool_wait_timeout: Self::DEFAULT_POOL_WAIT_TIMEOUT,
@@ -110,6 +114,20 @@ impl PostgresOptions {
     /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
         self.dispose_timeout = timeout;
+        self
+    }
+
+    /// Who holds the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
+    /// control characters; empty is none. Default: host name and process id. A
+    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
+    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
+        self.holder = Some(label.into());
+        self
+    }
+
+    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
         self
     }
 

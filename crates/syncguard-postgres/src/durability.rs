@@ -109,6 +109,9 @@ impl Inner {
         ];
         let risks = found.into_iter().filter_map(|(found, risk)| found.then_some(risk)).collect();
         let open_schema = column(&row, 5)?;
+        if column(&row, 6)? {
+            self.keeps_no_holders();
+        }
         Ok(DurabilityReport { risks, signals: self.signals.status(), open_schema })
     }
 }

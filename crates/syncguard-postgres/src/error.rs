@@ -203,6 +203,13 @@ struct Class {
     message: &'static str,
 }
 
+const MISSING_COLUMN: &str = "a column is missing; run setup_schema";
+
+/// Whether a statement named a column that the table does not have.
+pub(crate) fn is_missing_column(error: &LockError) -> bool {
+    error.message() == MISSING_COLUMN
+}
+
 /// The table: whole SQLSTATEs first, then classes. What is not in it is `Internal`.
 #[rustfmt::skip]
 const TABLE: &[(&str, ErrorCode, &str)] = &[
@@ -215,7 +222,7 @@ const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("40001", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
     ("40P01", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
     ("42501", ErrorCode::AuthFailed, "the database role lacks a permission"),
-    ("42703", ErrorCode::InvalidArgument, "a column is missing; run setup_schema"),
+    ("42703", ErrorCode::InvalidArgument, MISSING_COLUMN),
     ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
     ("42P05", ErrorCode::InvalidArgument, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
     ("42P10", ErrorCode::InvalidArgument, "a primary key is missing; run setup_schema"),

@@ -19,7 +19,7 @@ use crate::statements::render;
 /// Makes the tables and indexes that are missing.
 ///
 /// Idempotent, and safe when many processes run it at once. Tables that the TypeScript library made
-/// are taken as they are. If all is in place already, nothing is changed and no privilege but the
+/// are taken as they are, and get the column for [holders](syncguard_core::contract::Holder). If all is in place already, nothing is changed and no privilege but the
 /// use of the tables is asked for; run it as a role that may only do that, and it checks. The owner
 /// of the tables also gets their autovacuum settings set, unless they have some.
 ///

@@ -34,6 +34,8 @@ pub(crate) struct Statement {
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) acquire: Statement,
+    /// For a lock table without the column for holders.
+    pub(crate) acquire_without_holder: Statement,
     pub(crate) release: Statement,
     pub(crate) extend: Statement,
     pub(crate) lookup_by_key: Statement,
@@ -49,7 +51,7 @@ pub(crate) struct Statements {
 
 impl Statements {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let statement = |sql, types, writes, has_deadline| Statement {
+        let statement = |sql: &str, types, writes, has_deadline| Statement {
             sql: render(sql, settings),
             types,
             writes,
@@ -58,17 +60,16 @@ impl Statements {
             is_sent_again: true,
             gives_way: false,
         };
-        let reads = |sql, types| statement(sql, types, false, false);
-        let writes = |sql, types| statement(sql, types, true, false);
-        let writes_in_time = |sql, types| statement(sql, types, true, true);
+        let reads = |sql: &str, types| statement(sql, types, false, false);
+        let writes = |sql: &str, types| statement(sql, types, true, false);
+        let writes_in_time = |sql: &str, types| statement(sql, types, true, true);
+        let acquire = |keeps_holders| {
+            let sql = with_holder(include_str!("sql/acquire.sql"), keeps_holders);
+            Statement { gives_way: true, ..writes_in_time(&sql, ACQUIRE) }
+        };
         Self {
-            acquire: Statement {
-                gives_way: true,
-                ..writes_in_time(
-                    include_str!("sql/acquire.sql"),
-                    &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::INT8],
-                )
-            },
+            acquire: acquire(true),
+            acquire_without_holder: acquire(false),
             release: writes_in_time(include_str!("sql/release.sql"), &[Type::TEXT, Type::INT8]),
             extend: Statement {
                 is_sent_again: false,
@@ -94,6 +95,29 @@ impl Statements {
             ),
         }
     }
+}
+
+/// The parameters of an acquire.
+const ACQUIRE: &[Type] =
+    &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::TEXT, Type::INT8];
+
+/// What an acquire writes into the column for holders, and what it reads there. The fence says which lock the
+/// holder is of: clients that do not know the column leave it as it is.
+fn with_holder(sql: &str, is_kept: bool) -> String {
+    let [read, column, value, set] = if is_kept {
+        [
+            "l.holder",
+            ", holder",
+            ", pg_catalog.lpad(numbered.fence::pg_catalog.text, 15, '0') {||} ' ' {||} $6",
+            ", holder = excluded.holder",
+        ]
+    } else {
+        ["NULL::pg_catalog.text", "", "", ""]
+    };
+    sql.replace("{holder}", read)
+        .replace("{holder_column}", column)
+        .replace("{holder_value}", value)
+        .replace("{holder_set}", set)
 }
 
 /// The parameters of a page.
@@ -187,6 +211,7 @@ mod tests {
         let all = Statements::new(&Settings::new(PostgresOptions::new()).unwrap());
         let statements = [
             &all.acquire,
+            &all.acquire_without_holder,
             &all.release,
             &all.extend,
             &all.lookup_by_key,

@@ -14,7 +14,9 @@ const OPTIONS: &[&str] = &[
     "connect_timeout_ms",
     "dispose_timeout_ms",
     "fence_table",
+    "holder",
     "lock_table",
+    "note",
     "pool_size",
     "pool_wait_timeout_ms",
     "setup_schema",
@@ -126,6 +128,12 @@ fn with_parameters(
     if let Some(timeout) = url.millis("dispose_timeout_ms")? {
         options = options.with_dispose_timeout(timeout);
     }
+    if let Some(label) = url.text("holder")? {
+        options = options.with_holder(label);
+    }
+    if let Some(note) = url.text("note")? {
+        options = options.with_note(note);
+    }
     if let Some(timeout) = url.millis("pool_wait_timeout_ms")? {
         options = options.with_pool_wait_timeout(timeout);
     }
@@ -205,7 +213,7 @@ mod tests {
     #[test]
     fn every_option_can_be_set() {
         let url = "postgres://u:p%40@h:1,i:2/d?cleanup_in_is_locked=true&connect_timeout_ms=10\
-                   &dispose_timeout_ms=20&fence_table=ops.f&lock_table=ops.l&pool_size=3\
+                   &dispose_timeout_ms=20&holder=a%20b&note=&fence_table=ops.f&lock_table=ops.l&pool_size=3\
                    &pool_wait_timeout_ms=30&setup_schema=true&signals=false&statement_timeout_ms=40\
                    &strict_durability=true&unprepared_statements=true";
         let Parsed { config, options, setup_schema } = read(url).unwrap();
@@ -215,6 +223,8 @@ mod tests {
         let expected = PostgresOptions::new()
             .with_cleanup_in_is_locked(true)
             .with_dispose_timeout(millis(20))
+            .with_holder("a b")
+            .with_note("")
             .with_tables("ops.l", "ops.f")
             .with_pool_size(3)
             .with_connect_timeout(millis(10))

@@ -1,7 +1,9 @@
 //! Taking a lock.
 
+use std::borrow::Cow;
+
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::contract::{AcquireRequest, AcquireResult, TIME_TOLERANCE};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, TIME_TOLERANCE};
 use syncguard_core::{LockError, Timestamp, Ttl};
 
 use crate::driver::Call;
@@ -27,7 +29,8 @@ async fn attempt(
 ) -> Result<AcquireResult, LockError> {
     inner.refuse_forgetful_server().await?;
     let section = inner.layout.section_of(&request.key)?;
-    let call = |deadline| call(section, request, deadline);
+    let holder = request.holder.as_ref().unwrap_or(inner.client_state.holder());
+    let call = |deadline| call(section, request, holder, deadline);
     let sends = |deadline, bound| {
         caller.check()?;
         caller.sends(deadline, bound);
@@ -51,8 +54,9 @@ async fn attempt(
 fn call<'a>(
     section: &'a Section,
     request: &'a AcquireRequest,
+    holder: &'a Holder,
     deadline: Timestamp,
-) -> Result<Call<'a, 3, 5>, LockError> {
+) -> Result<Call<'a, 3, 6>, LockError> {
     let names = section.names(&request.key)?;
     let index = section.index_name(&request.lock_id)?;
     let [ttl, life] = lifetimes(request.ttl);
@@ -65,8 +69,18 @@ fn call<'a>(
             life,
             names::json_inside(request.key.expose()).into(),
             deadline.into(),
+            holder_inside(holder).into(),
         ],
     })
+}
+
+/// The label as the inside of a JSON string, and the field of the note behind it if there is one.
+fn holder_inside(holder: &Holder) -> Cow<'_, str> {
+    let label = names::json_inside(holder.label());
+    match holder.note() {
+        Some(note) => format!("{label}\",\"note\":\"{}", names::json_inside(note)).into(),
+        None => label,
+    }
 }
 
 /// The TTL, and how long the records live: both counted from the moment the script runs.

@@ -55,6 +55,8 @@ impl RedisBackend {
     /// | `strict_durability` | refuses a server that can lose locks | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` clear away expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
+    /// | `note` | a note beside it | none |
     /// | `sslrootcert` | for `rediss`: a PEM file of the authorities to trust, instead of the system's | |
     /// | `node` | clusters and Sentinel: a further address, as often as there are some | |
     /// | `sentinelServiceName` | Sentinel: the name of the master | |

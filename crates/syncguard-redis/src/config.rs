@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
-use syncguard_core::contract::{ClientState, ReleaseErrorHandler};
+use syncguard_core::contract::{ClientState, Holder, ReleaseErrorHandler};
 
 /// Options of a [`RedisBackend`](crate::RedisBackend). TypeScript: `RedisBackendOptions`.
 ///
@@ -30,6 +30,8 @@ pub struct RedisOptions {
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) on_release_error: ReleaseErrorHandler,
     pub(crate) dispose_timeout: Duration,
+    pub(crate) holder: Option<String>,
+    pub(crate) note: Option<String>,
     /// In DER; the system's if there are none.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
@@ -57,6 +59,8 @@ impl RedisOptions {
             cleanup_in_is_locked: false,
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: ClientState::DISPOSE_TIMEOUT,
+            holder: None,
+            note: None,
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
@@ -140,6 +144,20 @@ impl RedisOptions {
         self
     }
 
+    /// Who holds the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
+    /// control characters; empty is none. Default: host name and process id. A
+    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
+    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
+        self.holder = Some(label.into());
+        self
+    }
+
+    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
     /// Trusts this authority's certificate (X.509 in DER), and others given the same way, instead of
     /// the system's. For `rediss://` URLs; a client of the program's own has its own TLS.
     ///
@@ -165,9 +183,11 @@ impl RedisOptions {
 
     pub(crate) fn client_state(self) -> Result<ClientState, LockError> {
         let timeout = checked_timeout("dispose timeout", self.dispose_timeout)?;
+        let holder = Holder::from_options(self.holder.as_deref(), self.note.as_deref())?;
         Ok(ClientState::default()
             .with_on_release_error(self.on_release_error)
-            .with_dispose_timeout(timeout))
+            .with_dispose_timeout(timeout)
+            .with_holder(holder))
     }
 }
 

@@ -214,6 +214,15 @@
 //! the counter never. Names of up to 1000 bytes are as they read; longer ones are hashed. It is what
 //! the TypeScript library stores, and both share their locks.
 //!
+//! | field of the JSON | what it is |
+//! |---|---|
+//! | `key` | the user's key in NFC |
+//! | `lockId` | the lock id |
+//! | `fence` | the fence, 15 digits as a text |
+//! | `acquiredAtMs`, `expiresAtMs` | Unix time in milliseconds |
+//! | `holder` | the label of the [holder](contract::Holder), empty if it is turned off; TypeScript and older versions of this library do not write this field |
+//! | `note` | the note of the holder, if there is one |
+//!
 //! Keys that would be records of others are refused with `InvalidArgument`: `fence:app:…`, and `id:` followed
 //! by 22 base64url characters (`A-Z a-z 0-9 - _`). With a prefix of 228 bytes or more, so are keys of exactly
 //! 22 base64url characters, because a counter's name can be a hash of that form then. Nothing else is.

@@ -15,6 +15,7 @@ const RELEASED: i64 = 1;
 const REPEATED: i64 = 1;
 const EXPIRED: i64 = 2;
 const MISMATCH: i64 = 3;
+const NO_HOLDER: i64 = 4;
 const LATE: i64 = -8;
 
 /// The server's time if a script that writes came too late, and wrote nothing.
@@ -44,15 +45,18 @@ pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<Granted, LockEr
         let result = parse_granted(text, lock_id).ok_or_else(unintelligible)?;
         Ok(Granted { result, is_fresh })
     };
+    let locked = |left: i64, holder_polls| {
+        let left = u64::try_from(left).map_err(|_| unintelligible())?;
+        let held = Contention::free_within(Duration::from_millis(left));
+        let result = AcquireResult::Locked(held.with_holder_polls(holder_polls));
+        Ok(Granted { result, is_fresh: false })
+    };
     match &answer {
-        Value::Integer(left) => {
-            let left = u64::try_from(*left).map_err(|_| unintelligible())?;
-            let held = Contention::free_within(Duration::from_millis(left));
-            Ok(Granted { result: AcquireResult::Locked(held), is_fresh: false })
-        }
+        Value::Integer(left) => locked(*left, false),
         Value::String(text) => granted(text, true),
         Value::Array(parts) => match parts.as_slice() {
             [Value::Integer(REPEATED), Value::String(text)] => granted(text, false),
+            [Value::Integer(NO_HOLDER), Value::Integer(left)] => locked(*left, true),
             _ => Err(refusal(answer)),
         },
         _ => Err(refusal(answer)),
@@ -120,11 +124,20 @@ pub(crate) fn locked(answer: Value) -> Result<bool, LockError> {
     }
 }
 
+/// Whether this is the answer of `lookup_by_key.lua` about a lock that was written without a holder.
+pub(crate) fn lacks_holder(answer: &Value) -> bool {
+    let Value::Array(fields) = answer else { return false };
+    fields.len() == LOCK_FIELDS && fields.last() == Some(&Value::Integer(0))
+}
+
+/// How much is told of a lock.
+const LOCK_FIELDS: usize = 6;
+
 /// The answer of `lookup_by_key.lua` and `lookup_by_id.lua`; `name` is that of the record they were given.
 pub(crate) fn found(answer: Value, name: &str) -> Result<Option<LockInfo>, LockError> {
     match answer {
         Value::Integer(NOT_FOUND) => Ok(None),
-        Value::Array(fields) if fields.len() == 5 => {
+        Value::Array(fields) if fields.len() == LOCK_FIELDS => {
             let lock = parse_lock(&fields);
             lock.map(Some).ok_or_else(|| corrupt_record(name, "its key is not one"))
         }
@@ -133,7 +146,7 @@ pub(crate) fn found(answer: Value, name: &str) -> Result<Option<LockInfo>, LockE
 }
 
 fn parse_lock(fields: &[Value]) -> Option<LockInfo> {
-    let [key, lock_id, fence, acquired_at, expires_at] = fields else { return None };
+    let [key, lock_id, fence, acquired_at, expires_at, _] = fields else { return None };
     Some(LockInfo::new(
         Key::new(key.as_str()?).ok()?,
         LockId::new(lock_id.as_str()?).ok()?,

@@ -14,7 +14,9 @@ const OPTIONS: &[&str] = &[
     "connect_timeout_ms",
     "connections",
     "dispose_timeout_ms",
+    "holder",
     "key_prefix",
+    "note",
     "sslrootcert",
     "strict_durability",
     "wait_replicas",
@@ -198,6 +200,12 @@ fn with_parameters(
     if let Some(timeout) = url.millis("dispose_timeout_ms")? {
         options = options.with_dispose_timeout(timeout);
     }
+    if let Some(label) = url.text("holder")? {
+        options = options.with_holder(label);
+    }
+    if let Some(note) = url.text("note")? {
+        options = options.with_note(note);
+    }
     Ok(options)
 }
 
@@ -231,7 +239,7 @@ mod tests {
     #[test]
     fn every_option_can_be_set() {
         let url = "redis://u:p%40@h:1/2?cleanup_in_is_locked=true&command_timeout_ms=1000\
-                   &connect_timeout_ms=20&connections=3&dispose_timeout_ms=40&key_prefix=%7Bapp%7D\
+                   &connect_timeout_ms=20&connections=3&dispose_timeout_ms=40&holder=a%20b&note=&key_prefix=%7Bapp%7D\
                    &strict_durability=true&wait_replicas=2&wait_replicas_timeout_ms=50";
         let (config, options) = parse(url, RedisOptions::new()).unwrap();
         assert_eq!(config.password.as_deref(), Some("p@"));
@@ -243,6 +251,8 @@ mod tests {
             .with_connect_timeout(millis(20))
             .with_connections(3)
             .with_dispose_timeout(millis(40))
+            .with_holder("a b")
+            .with_note("")
             .with_key_prefix("{app}")
             .with_strict_durability(true)
             .with_wait_replicas(WaitReplicas::new(2).with_timeout(millis(50)));

@@ -2,7 +2,7 @@
 
 use syncguard_core::Fence;
 use syncguard_core::authoring::lock_id_in_use;
-use syncguard_core::contract::{AcquireRequest, AcquireResult};
+use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder};
 
 use crate::clock::Moment;
 use crate::error::Failure;
@@ -10,7 +10,8 @@ use crate::operation::Operation;
 use crate::record::Record;
 use crate::store::{Store, corrupt_counter};
 
-pub(crate) struct Acquire(pub(crate) AcquireRequest);
+/// An acquire, and who will hold the lock.
+pub(crate) struct Acquire(pub(crate) AcquireRequest, pub(crate) Holder);
 
 impl Acquire {
     /// The answer if the key's lock is live.
@@ -53,7 +54,7 @@ impl Operation for Acquire {
         let granted = Record::new(key.clone(), *lock_id, last.next()?, *ttl, now)?;
         let answer = AcquireResult::Acquired(granted.acquired()?);
         store.set_counter(key, granted.fence)?;
-        store.set_lock(&granted)?;
+        store.set_lock(&granted, Some(&self.1))?;
         Ok(answer)
     }
 }

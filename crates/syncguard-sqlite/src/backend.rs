@@ -91,6 +91,8 @@ impl SqliteBackend {
     /// | `strict_durability` | refuses a file that may forget a lock | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
+    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
+    /// | `note` | a note beside it | none |
     ///
     /// Not in a URL: [`with_on_release_error`](SqliteOptions::with_on_release_error), which is code.
     ///
@@ -140,7 +142,9 @@ impl LockBackend for SqliteBackend {
         let inner = Arc::clone(&self.0);
         cancel::finish_acquire_settled(self, request, |request, caller| async move {
             let key = request.key.clone();
-            let result = inner.run(Acquire(request), caller).await;
+            let of_the_backend = inner.settings.client_state.holder();
+            let holder = request.holder.as_ref().unwrap_or(of_the_backend).clone();
+            let result = inner.run(Acquire(request, holder), caller).await;
             let result = result.map_err(|error| error.with_key(&key))?;
             if let AcquireResult::Acquired(acquired) = &result {
                 acquired.fence.warn_near_limit("sqlite", &key);
@@ -199,7 +203,11 @@ impl LockBackend for SqliteBackend {
         // It listens before it looks: what ends after the look is heard.
         let watch = self.0.watches.add(request.key.clone());
         let seen = self.0.run(IsLocked(request.key), Caller::new(None)).await.ok()?;
-        Some(if seen.is_locked { watch.that_is_locked() } else { watch })
+        Some(match (seen.is_locked, seen.holder_polls) {
+            (true, true) => watch.that_is_locked_by_a_poller(),
+            (true, false) => watch.that_is_locked(),
+            (false, _) => watch,
+        })
     }
 
     fn inventory(&self) -> Option<Inventory> {

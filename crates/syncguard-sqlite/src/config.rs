@@ -25,6 +25,8 @@ pub struct SqliteOptions {
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) on_release_error: ReleaseErrorHandler,
     pub(crate) dispose_timeout: Duration,
+    pub(crate) holder: Option<String>,
+    pub(crate) note: Option<String>,
     #[cfg(feature = "test-util")]
     pub(crate) gate: crate::Gate,
 }
@@ -65,6 +67,8 @@ impl SqliteOptions {
             cleanup_in_is_locked: false,
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: ClientState::DISPOSE_TIMEOUT,
+            holder: None,
+            note: None,
             #[cfg(feature = "test-util")]
             gate: crate::Gate::default(),
         }
@@ -108,6 +112,20 @@ impl SqliteOptions {
     /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
     pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
         self.dispose_timeout = timeout;
+        self
+    }
+
+    /// Who holds the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
+    /// control characters; empty is none. Default: host name and process id. A
+    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
+    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
+        self.holder = Some(label.into());
+        self
+    }
+
+    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
         self
     }
 

@@ -53,7 +53,7 @@ impl Operation for Extend {
             Ok(held) => {
                 let extended = held.extended(self.0.ttl, now)?;
                 let answer = ExtendResult::Extended { expires_at: extended.expires_at()? };
-                store.set_lock(&extended)?;
+                store.set_lock(&extended, None)?;
                 Ok(answer)
             }
         }

@@ -12,6 +12,8 @@ pub(crate) struct IsLocked(pub(crate) Key);
 /// What was seen of a key.
 pub(crate) struct Seen {
     pub(crate) is_locked: bool,
+    /// Whether there is a lock that was written without a holder.
+    pub(crate) holder_polls: bool,
     /// Whether there is a lock that has been expired for long.
     pub(crate) is_clearable: bool,
 }
@@ -21,6 +23,7 @@ impl IsLocked {
         let record = store.by_key(&self.0)?;
         Ok(Seen {
             is_locked: record.as_ref().is_some_and(|record| record.is_live(now)),
+            holder_polls: record.as_ref().is_some_and(|record| !record.has_holder),
             is_clearable: record.is_some_and(|record| record.is_clearable(now)),
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::Row;
-use syncguard_core::authoring::{corrupt_record, is_clearable};
+use syncguard_core::authoring::{corrupt_record, has_holder, is_clearable};
 use syncguard_core::contract::{Acquired, is_live};
 use syncguard_core::{
     Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl,
@@ -23,6 +23,8 @@ pub(crate) struct Record {
     /// In milliseconds of that boot.
     pub(crate) expires: Timestamp,
     pub(crate) offset: i64,
+    /// Whether it was written with a holder, which older versions of this library do not know.
+    pub(crate) has_holder: bool,
 }
 
 /// Columns that make no sense, or could not be read.
@@ -54,6 +56,7 @@ impl Record {
             acquired: now.at,
             expires: now.at.plus(ttl)?,
             offset: now.offset,
+            has_holder: true,
         };
         // What callers are told can be counted.
         record.expires_at()?;
@@ -76,7 +79,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The record in a row of `key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms`.
+    /// The record in a row of `key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms, holder`.
     pub(crate) fn from_row(row: &Row<'_>) -> Result<Self, BadRow> {
         let storage_key = text(row, 0)?;
         let corrupt = |problem| BadRow::Corrupt(corrupt_record(storage_key, problem));
@@ -85,15 +88,17 @@ impl Record {
         let time = |index, problem| {
             Timestamp::from_millis(number(index, problem)?).map_err(|_| corrupt(problem))
         };
+        let fence = Fence::new(number(2, "fence is not a fence")?)
+            .map_err(|_| corrupt("fence is not a fence"))?;
         let record = Self {
             key: Key::new(storage_key).map_err(|_| corrupt("key is not a key"))?,
             lock_id: LockId::new(text(row, 1)?).map_err(|_| corrupt("lock_id is not a lock id"))?,
-            fence: Fence::new(number(2, "fence is not a fence")?)
-                .map_err(|_| corrupt("fence is not a fence"))?,
+            fence,
             boot: text(row, 3)?.into(),
             acquired: time(4, "acquired_ms is not a time")?,
             expires: time(5, "expires_ms is not a time")?,
             offset: row.get(6)?,
+            has_holder: has_holder(row.get_ref(7)?.as_str_or_null().unwrap_or_default(), fence),
         };
         record.acquired_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
         record.expires_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
@@ -106,8 +111,8 @@ impl Record {
 
     /// What somebody else is told who wants the key.
     pub(crate) fn contention(&self, now: &Moment) -> Contention {
-        self.end(now)
-            .map_or_else(Contention::unknown, |(expires, now)| Contention::until(expires, now))
+        let until = |(expires, now)| Contention::until(expires, now);
+        self.end(now).map_or_else(Contention::unknown, until).with_holder_polls(!self.has_holder)
     }
 
     /// Whether it has been expired for as long as a clean-up asks for.

@@ -11,13 +11,16 @@ pub(crate) const APPLICATION_ID: i32 = 0x5379_4764;
 /// What leads from each version to the next one. A file that was just made has version 0.
 pub(crate) const MIGRATIONS: &[&str] = &[include_str!("sql/schema.sql")];
 
+/// Leads to no new version: older versions of this library go on using the file, and know nothing of the column.
+const ADD_HOLDER: &str = include_str!("sql/add_holder.sql");
+
 /// What a file turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// Nothing is in it.
     Empty,
     /// Ours, in this version.
-    Ours(usize),
+    Ours { version: usize, has_holder: bool },
 }
 
 /// Refuses what is not ours, without changing it.
@@ -35,17 +38,22 @@ pub(crate) fn check(connection: &Connection, migrations: &[&str]) -> Result<(), 
 ///
 /// As [`check`].
 pub(crate) fn bring_up(connection: &mut Connection, migrations: &[&str]) -> Result<(), Failure> {
-    if find(connection, migrations)? == Found::Ours(migrations.len()) {
+    if find(connection, migrations)?
+        == (Found::Ours { version: migrations.len(), has_holder: true })
+    {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Somebody else may have been faster.
-    let version = match find(&transaction, migrations)? {
-        Found::Empty => 0,
-        Found::Ours(version) => version,
+    let (version, has_holder) = match find(&transaction, migrations)? {
+        Found::Empty => (0, false),
+        Found::Ours { version, has_holder } => (version, has_holder),
     };
     for migration in &migrations[version..] {
         transaction.execute_batch(migration)?;
+    }
+    if !has_holder {
+        transaction.execute_batch(ADD_HOLDER)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(
@@ -58,14 +66,19 @@ pub(crate) fn bring_up(connection: &mut Connection, migrations: &[&str]) -> Resu
 }
 
 fn find(connection: &Connection, migrations: &[&str]) -> Result<Found, Failure> {
-    let (application, version, tables) = connection
+    let (application, version, tables, has_holder) = connection
         .query_row(include_str!("sql/what.sql"), (), |row| {
-            Ok((row.get::<_, i32>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+            Ok((
+                row.get::<_, i32>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, bool>(3)?,
+            ))
         })
         .map_err(not_a_database)?;
     match (application, version, tables) {
         (APPLICATION_ID, version, _) => match usize::try_from(version) {
-            Ok(version) if version <= migrations.len() => Ok(Found::Ours(version)),
+            Ok(version) if version <= migrations.len() => Ok(Found::Ours { version, has_holder }),
             _ => Err(LockError::invalid_argument(
                 "the lock file was made by a later version of this library; use that version for all that share the file",
             )
@@ -114,6 +127,21 @@ mod tests {
             let fence = "SELECT fence FROM fences WHERE key = 'key'";
             assert_eq!(connection.query_row(fence, (), |row| row.get::<_, i64>(0)).unwrap(), 7);
             connection.execute("INSERT INTO more VALUES (1)", ()).unwrap();
+        }
+    }
+
+    /// As the first version of this library made it, and goes on using it.
+    #[test]
+    fn a_file_without_holders_gets_the_column_and_keeps_its_version() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(MIGRATIONS[0]).unwrap();
+        connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        check(&connection, MIGRATIONS).unwrap();
+        for _ in 0..2 {
+            bring_up(&mut connection, MIGRATIONS).unwrap();
+            assert_eq!(version(&connection), 1);
+            connection.execute("UPDATE locks SET holder = 'x'", ()).unwrap();
         }
     }
 

@@ -1,7 +1,8 @@
 //! The two tables, row by row. Nothing here begins or ends a transaction.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
-use syncguard_core::authoring::hash_key;
+use syncguard_core::authoring::{bound_holder, hash_key};
+use syncguard_core::contract::Holder;
 use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo};
 
@@ -53,8 +54,8 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Writes the lock of a key over what was there.
-    pub(crate) fn set_lock(self, record: &Record) -> Result<(), Failure> {
+    /// Writes the lock of a key over what was there. Without a new holder, the lock keeps the one it has.
+    pub(crate) fn set_lock(self, record: &Record, holder: Option<&Holder>) -> Result<(), Failure> {
         let millis = |time: syncguard_core::Timestamp| time.as_millis().cast_signed();
         self.prepare(include_str!("sql/set_lock.sql"))?.execute(params![
             record.key.expose(),
@@ -64,6 +65,7 @@ impl Store<'_> {
             millis(record.acquired),
             millis(record.expires),
             record.offset,
+            holder.map(|holder| bound_holder(holder, record.fence)),
         ])?;
         Ok(())
     }
@@ -143,4 +145,51 @@ fn name<'r>(row: &'r Row<'_>) -> Result<&'r str, rusqlite::Error> {
 pub(crate) fn corrupt_counter(key: &Key, problem: &'static str) -> LockError {
     let hash = hash_key(key.expose());
     LockError::internal(format!("corrupt fence counter {hash}: {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use syncguard_core::{Timestamp, Ttl};
+
+    use super::*;
+    use crate::schema::{MIGRATIONS, bring_up};
+
+    /// As the first version of this library writes a lock.
+    const OLD: &str = "INSERT INTO locks (key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT (key) DO UPDATE SET
+            lock_id = excluded.lock_id, fence = excluded.fence, boot = excluded.boot,
+            acquired_ms = excluded.acquired_ms, expires_ms = excluded.expires_ms, offset_ms = excluded.offset_ms";
+
+    #[test]
+    fn a_holder_counts_for_the_lock_that_it_was_written_with() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        bring_up(&mut connection, MIGRATIONS).unwrap();
+        let store = Store(&connection);
+        let (key, id) = (Key::new("key").unwrap(), LockId::generate().unwrap());
+        let (ttl, at) = (Ttl::from_millis(1000).unwrap(), Timestamp::from_millis(5000).unwrap());
+        let now = Moment { boot: "a".into(), at, offset: 0 };
+        let column = || {
+            let sql = "SELECT holder FROM locks";
+            connection.query_row(sql, (), |row| row.get::<_, Option<String>>(0)).unwrap()
+        };
+        let has_holder = || store.by_key(&key).unwrap().unwrap().has_holder;
+
+        let lock = Record::new(key.clone(), id, Fence::new(1).unwrap(), ttl, &now).unwrap();
+        let holder = Holder::new("web 1").unwrap().with_note("run 4").unwrap();
+        store.set_lock(&lock, Some(&holder)).unwrap();
+        store.set_lock(&lock.extended(ttl, &now).unwrap(), None).unwrap();
+        assert_eq!(column().as_deref(), Some("000000000000001 web 1\nrun 4"));
+        assert!(has_holder());
+        assert!(!lock.contention(&now).holder_polls);
+
+        connection.execute(OLD, params!["key", id.expose(), 2, "a", 5000, 6000, 0]).unwrap();
+        assert!(!has_holder(), "{:?}", column());
+        assert!(store.by_lock_id(id).unwrap().unwrap().contention(&now).holder_polls);
+
+        let lock = Record::new(key.clone(), id, Fence::new(3).unwrap(), ttl, &now).unwrap();
+        store.set_lock(&lock, Some(&Holder::unnamed())).unwrap();
+        assert_eq!(column().as_deref(), Some("000000000000003 "));
+        assert!(has_holder());
+    }
 }

@@ -11,6 +11,8 @@ use crate::config::{SqliteOptions, Synchronous};
 const OPTIONS: &[&str] = &[
     "cleanup_in_is_locked",
     "dispose_timeout_ms",
+    "holder",
+    "note",
     "operation_timeout_ms",
     "strict_durability",
     "synchronous",
@@ -57,6 +59,12 @@ fn with_parameters(
     }
     if let Some(timeout) = url.millis("dispose_timeout_ms")? {
         options = options.with_dispose_timeout(timeout);
+    }
+    if let Some(label) = url.text("holder")? {
+        options = options.with_holder(label);
+    }
+    if let Some(note) = url.text("note")? {
+        options = options.with_note(note);
     }
     if let Some(timeout) = url.millis("operation_timeout_ms")? {
         options = options.with_operation_timeout(timeout);
@@ -112,12 +120,13 @@ mod tests {
     #[test]
     fn options_are_those_of_the_code() {
         let url = "sqlite:l?cleanup_in_is_locked=true&dispose_timeout_ms=70&operation_timeout_ms=80\
-                   &strict_durability=true&synchronous=normal";
+                   &strict_durability=true&synchronous=normal&holder=a%20b&note=c";
         let (_, options) = parse(url).unwrap();
         assert!(options.cleanup_in_is_locked && options.strict_durability);
         assert_eq!(options.dispose_timeout, Duration::from_millis(70));
         assert_eq!(options.operation_timeout, Duration::from_millis(80));
         assert_eq!(options.synchronous, Synchronous::Normal);
+        assert_eq!((options.holder.as_deref(), options.note.as_deref()), (Some("a b"), Some("c")));
     }
 
     #[test]

@@ -23,6 +23,8 @@ use syncguard_core::{DynBackend, LockError};
 /// | parameter | what it sets | memory | SQLite | Redis | PostgreSQL | Firestore |
 /// |---|---|---|---|---|---|---|
 /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 | 5000 | 5000 | 5000 | 5000 |
+/// | `holder` | who holds the locks, for people; empty is none | host name and process id | the same | the same | the same | the same |
+/// | `note` | a note beside it | none | none | none | none | none |
 /// | `cleanup_in_is_locked` | lets `is_locked` clear expired locks away | | `false` | `false` | `false` | `false` |
 /// | `connect_timeout_ms` | the longest connecting may take: on Redis all of it, else the opening of one connection | | | 5000 | 5000 | 5000 |
 /// | `strict_durability` | refuses a store that can lose locks | | `false` | `false` | `false` | |

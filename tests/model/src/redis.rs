@@ -6,7 +6,7 @@
 //! (`settled`: on a cluster, an acquire that may have been sent twice has an unknown outcome).
 //!
 //! Left out: the index entry, which scripts set and delete with the record; `PX`, which deletes what the
-//! clearing here may delete.
+//! clearing here may delete; holders, by which nothing is decided.
 
 use crate::rules::{Flaw, Rules, Ticks};
 use crate::world::{Again, Answer, Asks, Broken, CLIENTS, Owner, Request, Store, Which, World};

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value as Json;
-use syncguard_firestore::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
+use syncguard_firestore::contract::{
+    AcquireResult, ExtendRequest, Holder, LookupRequest, ReleaseRequest,
+};
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::inventory::ListRequest;
 use syncguard_firestore::{
@@ -87,7 +89,11 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
                 let raw = found.expose();
                 assert_eq!((raw.key.expose(), raw.lock_id), (key, id));
             }
-            assert!(ours.acquire(request(user_key, 1000)).await?.is_locked());
+            let AcquireResult::Locked(refused) = ours.acquire(request(user_key, 1000)).await?
+            else {
+                panic!("held");
+            };
+            assert!(refused.holder_polls);
             let extend = ExtendRequest::new(id, Duration::from_secs(7200))?;
             assert!(ours.extend(extend).await?.is_extended());
             assert!(ours.release(ReleaseRequest::new(id)).await?.is_released());
@@ -158,13 +164,18 @@ async fn ours_are_what_theirs_are() -> Result<()> {
         let ttl = number("expiresAtMs")? - acquired_at;
         let user_key = vector["key"].as_str().context("a key")?;
         let id = LockId::new(data["lockId"].as_str().context("id")?)?;
-        let lock = ours.acquire(request(user_key, ttl).with_lock_id(id)).await?;
+        let asked = request(user_key, ttl).with_lock_id(id);
+        let asked = asked.with_holder(Holder::new("ours")?.with_note("a note")?);
+        let lock = ours.acquire(asked).await?;
         assert!(lock.is_acquired());
 
         let path = |collection: &str, document: &Json| {
             format!("{collection}/{}", document["id"].as_str().expect("an id"))
         };
-        let stored = raw.get(&path("locks", document)).await.context("our lock")?;
+        let mut stored = raw.get(&path("locks", document)).await.context("our lock")?;
+        // What TypeScript does not know.
+        assert_eq!(stored.remove("holder"), Some(text("ours")));
+        assert_eq!(stored.remove("note"), Some(text("a note")));
         assert_eq!(stored, fields_of(document, false));
         // Older vectors list the counters of earlier keys as well.
         let own = format!("fence:{}", document["id"].as_str().context("an id")?);

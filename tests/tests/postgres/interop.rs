@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use serde_json::{Value as Json, json};
 use syncguard_postgres::contract::{
-    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, Holder, IsLockedRequest, LookupRequest,
+    ReleaseRequest,
 };
 use syncguard_postgres::deadpool_postgres::Client;
 use syncguard_postgres::inventory::ListRequest;
@@ -36,7 +37,10 @@ async fn their_records_are_ours() -> Result<()> {
             assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));
         }
         let rival = AcquireRequest::new(&sample.key, Duration::from_secs(1))?;
-        assert!(backend.acquire(rival.repeat()).await?.is_locked());
+        let AcquireResult::Locked(refused) = backend.acquire(rival.repeat()).await? else {
+            panic!("held");
+        };
+        assert!(refused.holder_polls);
         let again = backend.acquire(rival.with_lock_id(lock_id)).await?.acquired();
         assert_eq!(again.context("the same lock")?.fence.to_string(), text(row, "fence"));
 
@@ -128,12 +132,15 @@ async fn our_records_look_like_theirs() -> Result<()> {
             continue;
         };
         let request = AcquireRequest::new(&sample.key, Duration::from_secs(3600))?
-            .with_lock_id(LockId::new(text(theirs, "lock_id"))?);
+            .with_lock_id(LockId::new(text(theirs, "lock_id"))?)
+            .with_holder(Holder::new("ours")?.with_note("a note")?);
         let ours = fixture.backend.acquire(request).await?.acquired().context("a free key")?;
         let mut expected = theirs.clone();
         let expires_at = ours.expires_at.as_millis();
         expected["expires_at_ms"] = json!(expires_at.to_string());
         expected["acquired_at_ms"] = json!((expires_at - 3_600_000).to_string());
+        // The column that TypeScript does not know.
+        expected["holder"] = json!(format!("{} ours\na note", ours.fence));
         let rows = fixture.lock_rows().await?;
         let rows = rows.as_array().context("rows")?;
         assert!(rows.contains(&expected), "{expected} is not among {rows:?}");

@@ -1,10 +1,13 @@
 //! Making the tables.
 
-use anyhow::{Result, ensure};
-use syncguard_postgres::contract::ReleaseRequest;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use syncguard_postgres::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
-    ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql, setup_schema,
+    Contention, ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql,
+    setup_schema,
 };
 use tokio::task::JoinSet;
 
@@ -78,7 +81,8 @@ async fn it_makes_what_the_other_library_makes() -> Result<()> {
     let ours_as_theirs = shape(&client, &ours)
         .await?
         .replace(&ours.locks, &theirs.locks)
-        .replace(&ours.fences, &theirs.fences);
+        .replace(&ours.fences, &theirs.fences)
+        .replace(&format!("{} holder text f\n", theirs.locks), "");
     assert_eq!(ours_as_theirs, shape(&client, &theirs).await?);
     Ok(())
 }
@@ -88,11 +92,12 @@ async fn tables_of_the_other_library_are_taken_as_they_are() -> Result<()> {
     let client = connect(&shared().url()).await;
     let tables = Tables::fresh();
     client.batch_execute(&their_ddl(&tables)).await?;
-    let before = shape(&client, &tables).await?;
+    let theirs = shape(&client, &tables).await?;
     for _ in 0..2 {
         setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
     }
-    assert_eq!(shape(&client, &tables).await?, before);
+    let before = shape(&client, &tables).await?;
+    assert_eq!(before.replace(&format!("{} holder text f\n", tables.locks), ""), theirs);
     works(&shared().url(), &tables.options(), "key").await?;
 
     // An older version had no debug column, and a hand-made table may lack an index.
@@ -134,6 +139,44 @@ async fn a_role_that_may_only_use_the_tables_checks_them() -> Result<()> {
         .await?;
     setup().await?;
     works(&worker, &options, "key").await
+}
+
+/// As an older version made them, for a role that may not change them: holders are not kept, and nobody is said to
+/// poll.
+#[tokio::test]
+async fn tables_without_the_column_for_holders_work() -> Result<()> {
+    let client = connect(&shared().url()).await;
+    let tables = Tables::fresh();
+    client.batch_execute(&their_ddl(&tables)).await?;
+    let url = shared().url();
+    let of_url = PostgresBackend::connect_with(&url, tables.options()).await?;
+    let of_pool = PostgresBackend::from_pool(pool(&url, 1), tables.options())?;
+    for backend in [&of_url, &of_pool] {
+        let lock = take(backend, "key").await;
+        for rival in [&of_url, &of_pool] {
+            ensure!(!refusal(rival, "key").await?.holder_polls);
+        }
+        ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
+    // A process that found the column missing goes on without.
+    setup_schema(&pool(&url, 1), &tables.options()).await?;
+    let lock = take(&of_pool, "key").await;
+    let newer = PostgresBackend::connect_with(&url, tables.options()).await?;
+    ensure!(refusal(&newer, "key").await?.holder_polls);
+    ensure!(newer.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    let _ = take(&newer, "key").await;
+    ensure!(!refusal(&newer, "key").await?.holder_polls);
+    // It goes while that process runs.
+    client.batch_execute(&format!("ALTER TABLE {} DROP COLUMN holder", tables.locks)).await?;
+    ensure!(!refusal(&newer, "key").await?.holder_polls);
+    ensure!(take(&newer, "other").await.fence.get() == 1);
+    Ok(())
+}
+
+async fn refusal(backend: &PostgresBackend, key: &str) -> Result<Contention> {
+    let answer = backend.acquire(AcquireRequest::new(key, Duration::from_secs(60))?).await?;
+    let AcquireResult::Locked(contention) = answer else { bail!("held") };
+    Ok(contention)
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use serde_json::Value as Json;
 use syncguard_redis::contract::{
-    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, Holder, IsLockedRequest, LookupRequest,
+    ReleaseRequest, WatchRequest,
 };
 use syncguard_redis::inventory::ListRequest;
 use syncguard_redis::{ErrorCode, Key, LockBackend as _, LockId, LockInfo, RedisOptions};
@@ -84,7 +85,12 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
 
         assert!(backend.is_locked(IsLockedRequest::new(&sample.key)?).await?);
         let contender = AcquireRequest::new(&sample.key, Duration::from_secs(9))?;
-        assert!(backend.acquire(contender).await?.is_locked());
+        let AcquireResult::Locked(refused) = backend.acquire(contender).await? else {
+            panic!("held");
+        };
+        assert!(refused.holder_polls && refused.free_within.is_some());
+        let watch = backend.watch(WatchRequest::new(Key::new(&sample.key)?)).await;
+        assert!(watch.expect("a watch").is_locked_by_a_poller());
         for lookup in
             [LookupRequest::by_key(&sample.key)?, LookupRequest::by_lock_id(sample.lock_id)]
         {
@@ -178,7 +184,8 @@ async fn ours_have_their_names_and_their_fields() -> Result<()> {
         raw.send("FLUSHALL", &[]).await;
         let options = RedisOptions::new().with_key_prefix(&sample.prefix);
         let backend = backend_with(&server, options).await;
-        let request = AcquireRequest::new(&sample.key, Duration::from_secs(3600))?;
+        let request = AcquireRequest::new(&sample.key, Duration::from_secs(3600))?
+            .with_holder(Holder::new("ours")?);
         let acquired = backend.acquire(request.with_lock_id(sample.lock_id)).await?;
         let acquired = acquired.acquired().unwrap();
 
@@ -190,6 +197,8 @@ async fn ours_have_their_names_and_their_fields() -> Result<()> {
             assert_eq!(raw.text("GET", &[other]).await.as_ref(), Some(text));
         }
         let text = raw.text("GET", &[name]).await.unwrap();
+        // What TypeScript does not know comes last.
+        let text = text.strip_suffix(",\"holder\":\"ours\"}").unwrap().to_owned() + "}";
         let mut ours: Json = serde_json::from_str(&text)?;
         assert_eq!(ours["expiresAtMs"], acquired.expires_at.as_millis());
         for time in ["acquiredAtMs", "expiresAtMs"] {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::Value as Json;
 use syncguard_redis::authoring::hash_key;
 use syncguard_redis::contract::{
-    AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireResult, ExtendRequest, Holder, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_redis::{
     ErrorCode, ExtendResult, Key, LockBackend as _, LockId, NotHeld, RedisOptions, ReleaseResult,
@@ -32,7 +32,8 @@ async fn a_lock_is_three_records_of_the_typescript_librarys_shape() -> Result<()
 
     let record: Json = serde_json::from_str(&raw.text("GET", &[&name]).await.unwrap())?;
     let fields = record.as_object().unwrap();
-    assert_eq!(fields.len(), 5);
+    assert_eq!(fields.len(), 6);
+    assert_eq!(fields["holder"], Holder::this_process().label());
     assert_eq!(fields["key"], key);
     assert_eq!(fields["lockId"], lock.lock_id.expose());
     assert_eq!(fields["fence"], "000000000000001");
@@ -66,6 +67,43 @@ async fn a_lock_is_three_records_of_the_typescript_librarys_shape() -> Result<()
     let next = take(&backend, key, 60_000).await;
     assert_eq!(next.fence.get(), 2);
     assert_eq!(raw.number("PTTL", &[&counter]).await, -1);
+    Ok(())
+}
+
+/// A label and a note are stored as they are, stay with an extend, and go with the lock.
+#[tokio::test]
+async fn a_record_has_the_holder_of_its_lock() -> Result<()> {
+    let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("holder"));
+    let options = RedisOptions::new().with_key_prefix(&prefix).with_holder("backend");
+    let backend = backend_with(shared(), options).await;
+    let stored = async || -> Result<Json> {
+        Ok(serde_json::from_str(&raw.text("GET", &[&format!("{prefix}:k")]).await.unwrap())?)
+    };
+    let odd = Holder::new("a \"label\" \\ é")?.with_note("\"expiresAtMs\":1,")?;
+    for holder in
+        [Some(odd), Some(Holder::unnamed()), Some(Holder::new("x")?.with_note("y")?), None]
+    {
+        let mut asked = request("k", 60_000);
+        asked.holder = holder.clone();
+        let lock = backend.acquire(asked).await?.acquired().expect("free");
+        let (label, note) = match &holder {
+            Some(holder) => (holder.label(), holder.note()),
+            None => ("backend", None),
+        };
+        for _ in 0..2 {
+            let record = stored().await?;
+            assert_eq!(record["holder"], label);
+            assert_eq!(record.get("note").and_then(Json::as_str), note);
+            assert_eq!(record.as_object().unwrap().len(), 6 + usize::from(note.is_some()));
+            let AcquireResult::Locked(refused) = backend.acquire(request("k", 9_000)).await? else {
+                panic!("held");
+            };
+            assert!(!refused.holder_polls);
+            let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(120))?;
+            assert!(backend.extend(extend).await?.is_extended());
+        }
+        assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
+    }
     Ok(())
 }
 

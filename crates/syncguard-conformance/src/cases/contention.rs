@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, TIME_TOLERANCE};
-use syncguard_core::{AcquisitionOptions, Backoff, ErrorCode, LockConfig, acquire};
+use syncguard_core::contract::{AcquireRequest, Holder, TIME_TOLERANCE, WatchRequest};
+use syncguard_core::{
+    AcquisitionOptions, Backoff, ErrorCode, LockBackend as _, LockConfig, acquire,
+};
 
 use crate::Harness;
 use crate::context::{CLOCK_SLACK, Context, LONG, SHORT, SOON, fresh_key};
@@ -49,6 +51,29 @@ pub(crate) async fn a_key_is_free_when_the_refusal_said<H: Harness>(
     let slack = if H::PAUSED_CLOCK { Duration::from_millis(1) } else { CLOCK_SLACK };
     context.pass(left + slack).await;
     rival.take(&key, LONG).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_holder_of_this_library_does_not_poll<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, rival) = context.pair().await;
+    let named = Holder::new("a \"holder\" \\")?.with_note("n\u{f6}te")?;
+    for holder in [None, Some(named), Some(Holder::unnamed())] {
+        let key = fresh_key()?;
+        let mut request = AcquireRequest::new(&key, LONG)?;
+        request.holder = holder;
+        let lock = client.send_granted(request).await?;
+        for _ in 0..2 {
+            let refusal = rival.refusal(&key, LONG).await?;
+            ensure!(!refusal.holder_polls, "a holder of this library is said to poll");
+            let watch = rival.backend().watch(WatchRequest::new(key.clone())).await;
+            let polls = watch.is_some_and(|watch| watch.is_locked_by_a_poller());
+            ensure!(!polls, "a watch says of a holder of this library that it polls");
+            client.extended(lock.lock_id, 2 * LONG).await?;
+        }
+        client.released(lock.lock_id).await?;
+    }
     Ok(())
 }
 

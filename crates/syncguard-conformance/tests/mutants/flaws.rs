@@ -44,6 +44,7 @@ flaws! {
     listens_after_its_answer => [no_release_is_lost_between_a_refusal_and_the_wait];
     never_says_how_long_it_is_held => [a_refusal_says_how_long_at_most, a_key_is_free_when_the_refusal_said];
     says_the_ttl_without_the_tolerance => [a_refusal_says_how_long_at_most, a_key_is_free_when_the_refusal_said];
+    takes_its_own_holders_for_pollers => [a_holder_of_this_library_does_not_poll];
     forgets_extends_in_a_refusal => [a_refusal_says_how_long_at_most];
     remembers_refused_ids_as_used => [a_refused_request_is_granted_once_the_key_is_free];
     grants_another_lock_id => [acquire_takes_a_free_key];

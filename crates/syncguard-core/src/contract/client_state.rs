@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::episode::Episode;
-use crate::contract::ReleaseErrorHandler;
+use crate::contract::{Holder, ReleaseErrorHandler};
 use crate::locking::WaitQueues;
 use crate::observe::LockObserver;
 
@@ -21,6 +21,7 @@ struct State {
     on_release_error: ReleaseErrorHandler,
     dispose_timeout: Duration,
     observer: LockObserver,
+    holder: Holder,
     clean_up: CleanUp,
     queues: WaitQueues,
     renewals: Episode,
@@ -47,6 +48,12 @@ impl ClientState {
     #[must_use]
     pub fn observer(&self) -> &LockObserver {
         &self.0.observer
+    }
+
+    /// Who holds the locks that do not say otherwise: [this process](Holder::this_process) by default.
+    #[must_use]
+    pub fn holder(&self) -> &Holder {
+        &self.0.holder
     }
 
     /// How many keys callers of this process have or wait for, as far as they use guards.
@@ -133,6 +140,12 @@ impl ClientState {
         self.with(|state| state.observer = observer)
     }
 
+    /// Stores this holder with locks that do not say otherwise.
+    #[must_use]
+    pub fn with_holder(self, holder: Holder) -> Self {
+        self.with(|state| state.holder = holder)
+    }
+
     /// Bounds a release by this time: one millisecond at least. Check a user's time with
     /// [`checked_timeout`](crate::authoring::checked_timeout) before.
     #[must_use]
@@ -153,6 +166,7 @@ impl Default for State {
             on_release_error: ReleaseErrorHandler::default(),
             dispose_timeout: ClientState::DISPOSE_TIMEOUT,
             observer: LockObserver::none(),
+            holder: Holder::this_process(),
             clean_up: CleanUp::default(),
             queues: WaitQueues::default(),
             renewals: Episode::default(),

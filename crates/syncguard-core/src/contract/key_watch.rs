@@ -39,7 +39,8 @@ impl KeyWatch {
         self
     }
 
-    /// The same, and the record of the lock names no holder: a client that only polls has it.
+    /// The same as [`that_is_locked`](Self::that_is_locked), where the lock was written without a
+    /// [holder](crate::contract::Holder).
     pub fn that_is_locked_by_a_poller(mut self) -> Self {
         self.is_locked_by_a_poller = true;
         self.that_is_locked()
@@ -57,7 +58,8 @@ impl KeyWatch {
         self.is_locked
     }
 
-    /// Whether a client that only polls had the lock when the watch began, as far as the store was asked.
+    /// Whether the holder at that time was a client that only polls: see
+    /// [`Contention::holder_polls`](crate::Contention::holder_polls).
     #[must_use]
     pub const fn is_locked_by_a_poller(&self) -> bool {
         self.is_locked_by_a_poller

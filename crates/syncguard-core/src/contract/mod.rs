@@ -5,6 +5,7 @@
 //! | [`AcquireRequest`], [`ReleaseRequest`], [`ExtendRequest`], [`IsLockedRequest`], [`LookupRequest`], [`WatchRequest`] | the operations of a [`LockBackend`](crate::LockBackend), for those who call it themselves and those who write one |
 //! | [`AcquireResult`], [`Acquired`] | the answer to an acquire; the others are in the crate's root |
 //! | [`BackendCapabilities`], [`FenceToken`] | what a backend can do |
+//! | [`Holder`] | who holds a lock, for people |
 //! | [`ClientState`], [`CleanUp`], [`ReleaseErrorHandler`] | what all clones of a backend share |
 //! | [`KeyWatch`], [`SignalStatus`] | signals of releases |
 //! | [`TIME_TOLERANCE`], [`is_live`] | until when a lock is held |
@@ -38,4 +39,4 @@ pub use self::request::{
 };
 pub use self::response::{AcquireResult, Acquired};
 pub use self::signal_status::SignalStatus;
-pub use crate::value::{FenceToken, HashId, NoFence};
+pub use crate::value::{FenceToken, HashId, Holder, NoFence};

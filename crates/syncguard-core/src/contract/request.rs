@@ -5,6 +5,7 @@
 
 use tokio_util::sync::CancellationToken;
 
+use crate::contract::Holder;
 use crate::{IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
 
 /// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
@@ -21,6 +22,8 @@ pub struct AcquireRequest {
     pub ttl: Ttl,
     /// The id of the lock if it is granted.
     pub lock_id: LockId,
+    /// Who will hold the lock; `None` is the [holder of the backend](crate::contract::ClientState::holder).
+    pub holder: Option<Holder>,
     /// Gives the operation up when it fires.
     pub cancellation: Option<CancellationToken>,
 }
@@ -37,6 +40,7 @@ impl AcquireRequest {
             key: key.into_key()?,
             ttl: ttl.into_ttl()?,
             lock_id: LockId::generate()?,
+            holder: None,
             cancellation: None,
         })
     }
@@ -49,6 +53,7 @@ impl AcquireRequest {
             key: self.key.clone(),
             ttl: self.ttl,
             lock_id: self.lock_id,
+            holder: self.holder.clone(),
             cancellation: self.cancellation.clone(),
         }
     }
@@ -58,6 +63,13 @@ impl AcquireRequest {
     #[must_use]
     pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
         self.lock_id = lock_id;
+        self
+    }
+
+    /// Stores this holder with the lock, where the store keeps one.
+    #[must_use]
+    pub fn with_holder(mut self, holder: Holder) -> Self {
+        self.holder = Some(holder);
         self
     }
 

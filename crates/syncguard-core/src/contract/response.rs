@@ -64,8 +64,9 @@ pub struct Contention {
     /// How long it takes at most until the lock is free, unless its holder extends it: what is left of its
     /// TTL, and [`TIME_TOLERANCE`]. `None` if the store has not said.
     pub free_within: Option<Duration>,
-    /// Whether the store says that the holder is a client that only polls, such as the TypeScript library: the lock's
-    /// record names no [holder](crate::LockConfig). Such a client finds a lock only while it is free.
+    /// Whether the holder is a client that only polls: the store keeps [holders](crate::contract::Holder), and the
+    /// lock was written without one, by the TypeScript library or an older version of this one. `false` if the
+    /// store cannot tell.
     pub holder_polls: bool,
 }
 
@@ -89,10 +90,11 @@ impl Contention {
         Self::free_within(free_at.saturating_sub(Duration::from_millis(now.as_millis())))
     }
 
-    /// This lock, whose holder polls or does not.
+    /// The same, and whether the holder is a client that only polls.
     #[must_use]
-    pub const fn with_holder_polls(self, holder_polls: bool) -> Self {
-        Self { holder_polls, ..self }
+    pub const fn with_holder_polls(mut self, polls: bool) -> Self {
+        self.holder_polls = polls;
+        self
     }
 }
 

@@ -127,6 +127,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             key: self.key.clone(),
             ttl: policy.ttl,
             lock_id,
+            holder: policy.holder.as_ref().map(|said| said.or(self.defaults.holder())),
             cancellation: policy.cancellation.clone(),
         };
         let acquired = match self.backend.acquire(request).await? {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::AcquisitionOptions;
 use crate::authoring::checked_timeout;
-use crate::contract::ReleaseErrorHandler;
+use crate::contract::{Holder, ReleaseErrorHandler};
 use crate::{IntoKey, Key, LockError, Ttl};
 
 /// Keeps a lock alive for as long as its guard lives.
@@ -49,50 +49,66 @@ pub(crate) struct Policy {
     pub(crate) ride_out: Duration,
     /// What the lock is part of, for observers.
     pub(crate) recipe: Option<&'static str>,
+    /// Who holds the lock, where that is not the backend's holder.
+    pub(crate) holder: Option<Holder>,
     pub(crate) cancellation: Option<CancellationToken>,
     /// The first bad argument of the `with_…` calls; reported when the lock is asked for.
     pub(crate) invalid: Option<Box<LockError>>,
 }
 
 impl Policy {
-    fn note<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
+    fn keep_error<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
         result.map_err(|error| self.invalid.get_or_insert_with(|| Box::new(error))).ok()
     }
 
     pub(crate) fn set_ttl(&mut self, ttl: Result<Ttl, LockError>) {
-        if let Some(ttl) = self.note(ttl) {
+        if let Some(ttl) = self.keep_error(ttl) {
             self.ttl = ttl;
         }
     }
 
     pub(crate) fn set_acquisition(&mut self, acquisition: AcquisitionOptions) {
-        if self.note(acquisition.check()).is_some() {
+        if self.keep_error(acquisition.check()).is_some() {
             self.acquisition = acquisition;
         }
     }
 
     pub(crate) fn set_auto_extend(&mut self, plan: AutoExtend) {
         let cap = plan.max_hold.map(|max_hold| checked_timeout("cap on the hold", max_hold));
-        if self.note(cap.transpose()).is_some() {
+        if self.keep_error(cap.transpose()).is_some() {
             self.auto_extend = Some(plan);
         }
     }
 
     pub(crate) fn set_dispose_timeout(&mut self, timeout: Duration) {
-        if let Some(timeout) = self.note(checked_timeout("dispose timeout", timeout)) {
+        if let Some(timeout) = self.keep_error(checked_timeout("dispose timeout", timeout)) {
             self.dispose_timeout = Some(timeout);
         }
     }
 
     pub(crate) fn set_ride_out(&mut self, time: Duration) {
-        if let Some(time) = self.note(checked_timeout("time to ride out", time)) {
+        if let Some(time) = self.keep_error(checked_timeout("time to ride out", time)) {
             self.ride_out = time;
         }
     }
 
     pub(crate) fn set_min_hold(&mut self, min_hold: Duration) {
-        if let Some(min_hold) = self.note(checked_timeout("minimum hold", min_hold)) {
+        if let Some(min_hold) = self.keep_error(checked_timeout("minimum hold", min_hold)) {
             self.min_hold = Some(min_hold);
+        }
+    }
+
+    pub(crate) fn set_label(&mut self, label: &str) {
+        let said = Holder::say_label(self.holder.as_ref(), label);
+        if let Some(said) = self.keep_error(said) {
+            self.holder = Some(said);
+        }
+    }
+
+    pub(crate) fn set_note(&mut self, note: &str) {
+        let said = Holder::say_note(self.holder.as_ref(), note);
+        if let Some(said) = self.keep_error(said) {
+            self.holder = Some(said);
         }
     }
 }
@@ -183,6 +199,28 @@ macro_rules! policy_methods {
         pub fn with_min_hold(mut self, min_hold: std::time::Duration) -> Self {
             self.policy.set_min_hold(min_hold);
             self
+        }
+
+        /// Who holds the lock, for people: the store keeps this label with it. Up to 128 bytes, and no control
+        /// characters. Default: the backend's, which is host name and process id unless set.
+        #[must_use]
+        pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
+            self.policy.set_label(label.as_ref());
+            self
+        }
+
+        /// What the lock is held for, such as the address of a run: a note beside the
+        /// [label](Self::with_holder), of the same form. Default: the backend's, which is none unless set.
+        #[must_use]
+        pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
+            self.policy.set_note(note.as_ref());
+            self
+        }
+
+        /// Holds the lock without a label and a note.
+        #[must_use]
+        pub fn without_holder(self) -> Self {
+            self.with_holder("").with_note("")
         }
 
         /// For authors of recipes: what this lock is part of, `election` or `semaphore`. A

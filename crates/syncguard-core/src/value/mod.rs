@@ -2,6 +2,7 @@
 
 mod fence;
 mod hash;
+mod holder;
 mod key;
 mod lock_id;
 mod normalize;
@@ -13,6 +14,7 @@ mod ttl;
 
 pub use self::fence::{Fence, FenceToken, NoFence};
 pub use self::hash::{HashId, hash_key, hash_key_triple32};
+pub use self::holder::Holder;
 pub use self::key::{IntoKey, Key};
 pub use self::lock_id::LockId;
 pub(crate) use self::normalize::nfc;

@@ -30,14 +30,22 @@ struct Target {
 /// What the server has said so far, and who waits for the rest.
 struct Asked {
     /// Whoever had the target added. What is said is news for this one: the server was asked after.
-    first: oneshot::Sender<Option<Timestamp>>,
+    first: oneshot::Sender<Option<Told>>,
     /// The others.
-    others: Vec<oneshot::Sender<Option<Timestamp>>>,
-    /// When the lock in the document expires; `None` without a lock.
-    expires_at: Option<Timestamp>,
+    others: Vec<oneshot::Sender<Option<Told>>>,
+    /// The lock in the document; `None` without one.
+    lock: Option<Told>,
     /// Whether the document was gone meanwhile. What comes after that may be older: the emulator sends
     /// the first state of a document and what happens meanwhile in any order.
     was_gone: bool,
+}
+
+/// What the server tells of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) expires_at: Timestamp,
+    /// Whether it was written with a holder.
+    pub(super) has_holder: bool,
 }
 
 impl Target {
@@ -55,10 +63,10 @@ impl Target {
 /// A watch that was added.
 pub(super) struct Joined {
     pub(super) watcher: Watcher,
-    /// Hears once the document is listened to: when the lock in it expires, if the server said after
+    /// Hears once the document is listened to: the lock in it, if the server said after
     /// this watch began that there is one. A watch that joined others hears of no lock: what is known
     /// may be over, with the news of it still on its way.
-    pub(super) current: oneshot::Receiver<Option<Timestamp>>,
+    pub(super) current: oneshot::Receiver<Option<Told>>,
     /// The target to add to the stream.
     pub(super) new: Option<TargetId>,
 }
@@ -80,7 +88,7 @@ impl Board {
                 let id = self.last_target;
                 new = Some(id);
                 let others = Vec::new();
-                let asked = Asked { first: sender, others, expires_at: None, was_gone: false };
+                let asked = Asked { first: sender, others, lock: None, was_gone: false };
                 let watchers = vec![(self.last_watcher, signal)];
                 vacant.insert(Target { id, asked: Some(asked), watchers });
             }
@@ -115,7 +123,7 @@ impl Board {
             }
             // Whoever has stopped waiting needs no answer.
             if let Some(asked) = target.asked.take() {
-                let _ = asked.first.send(asked.expires_at.filter(|_| !asked.was_gone));
+                let _ = asked.first.send(asked.lock.filter(|_| !asked.was_gone));
                 for other in asked.others {
                     let _ = other.send(None);
                 }
@@ -124,9 +132,9 @@ impl Board {
     }
 
     /// A document has changed. Once it is listened to, there is no news in that: it is not free.
-    pub(super) fn changed(&mut self, name: &str, expires_at: Option<Timestamp>) {
+    pub(super) fn changed(&mut self, name: &str, lock: Option<Told>) {
         if let Some(asked) = self.targets.get_mut(name).and_then(|target| target.asked.as_mut()) {
-            asked.expires_at = expires_at;
+            asked.lock = lock;
         }
     }
 
@@ -162,6 +170,10 @@ mod tests {
 
     use super::*;
 
+    fn told() -> Told {
+        Told { expires_at: Timestamp::from_millis(7).unwrap(), has_holder: true }
+    }
+
     fn join(board: &mut Board, name: &str) -> (Joined, KeyWatch) {
         let (signal, watch) = KeyWatch::new();
         (board.join(name, signal).unwrap(), watch)
@@ -172,13 +184,13 @@ mod tests {
         let mut board = Board::default();
         let (mut first, mut watch) = join(&mut board, "a");
         assert_eq!(first.new, Some(1));
-        let expires = Timestamp::from_millis(7).unwrap();
-        board.changed("a", Some(expires));
+        let lock = told();
+        board.changed("a", Some(lock));
         assert!(first.current.try_recv().is_err());
         board.current(&[2]);
         assert!(first.current.try_recv().is_err(), "another one");
         board.current(&[1]);
-        assert_eq!(first.current.await.unwrap(), Some(expires));
+        assert_eq!(first.current.await.unwrap(), Some(lock));
 
         let (second, mut other) = join(&mut board, "a");
         let known = (second.new, second.current.await.unwrap());
@@ -198,7 +210,7 @@ mod tests {
         let mut board = Board::default();
         let (joined, _watch) = join(&mut board, "a");
         board.gone("a");
-        board.changed("a", Some(Timestamp::from_millis(7).unwrap()));
+        board.changed("a", Some(told()));
         board.current(&[1]);
         assert_eq!(joined.current.await.unwrap(), None);
     }
@@ -208,10 +220,10 @@ mod tests {
         let mut board = Board::default();
         let (first, _one) = join(&mut board, "a");
         let (second, _two) = join(&mut board, "a");
-        let expires = Timestamp::from_millis(7).unwrap();
-        board.changed("a", Some(expires));
+        let lock = told();
+        board.changed("a", Some(lock));
         board.current(&[1]);
-        assert_eq!(first.current.await.unwrap(), Some(expires));
+        assert_eq!(first.current.await.unwrap(), Some(lock));
         assert_eq!(second.current.await.unwrap(), None, "the server was asked before");
     }
 
@@ -237,7 +249,7 @@ mod tests {
     async fn a_document_that_may_be_gone_is_news() {
         let mut board = Board::default();
         let (first, mut watch) = join(&mut board, "a");
-        board.changed("a", Some(Timestamp::from_millis(7).unwrap()));
+        board.changed("a", Some(told()));
         board.may_be_gone(&[1]);
         board.current(&[1]);
         assert_eq!(first.current.await.unwrap(), None, "it is to be looked at again");

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::board::{Board, TargetId, Watcher};
+use super::board::{Board, TargetId, Told, Watcher};
 use super::stream::Stream;
 
 /// Listens for documents, over one stream. Clones share it.
@@ -105,10 +105,13 @@ impl Listener {
         let session = place.session;
         let watch = watch.keeping(place);
         match tokio::time::timeout(self.0.timeout, current).await {
-            Ok(Ok(expires_at)) => {
-                let is_held = expires_at
-                    .is_some_and(|expires_at| now().is_some_and(|now| is_live(expires_at, now)));
-                Some(if is_held { watch.that_is_locked() } else { watch })
+            Ok(Ok(lock)) => {
+                let is_held = |lock: &Told| now().is_some_and(|now| is_live(lock.expires_at, now));
+                Some(match lock.filter(is_held) {
+                    Some(lock) if lock.has_holder => watch.that_is_locked(),
+                    Some(_) => watch.that_is_locked_by_a_poller(),
+                    None => watch,
+                })
             }
             // Over already.
             Ok(Err(_)) => None,

@@ -13,7 +13,7 @@ use gcloud_sdk::tonic::codegen::tokio_stream;
 use gcloud_sdk::tonic::{Code, Status, Streaming};
 use tokio::sync::{mpsc, oneshot};
 
-use super::board::Board;
+use super::board::{Board, Told};
 use super::listener::Owner;
 use crate::document::Record;
 
@@ -131,11 +131,14 @@ fn take(board: &mut Board, answer: ResponseType) -> bool {
             let Some(document) = change.document else { return false };
             let name = document.name.clone();
             // What cannot be read is no lock that one could wait for.
-            let expires_at = Record::read(document).ok().map(|record| record.expires_at);
+            let lock = Record::read(document).ok().map(|record| Told {
+                expires_at: record.expires_at,
+                has_holder: record.has_holder,
+            });
             if change.target_ids.is_empty() {
                 board.gone(&name);
             } else {
-                board.changed(&name, expires_at);
+                board.changed(&name, lock);
             }
         }
         ResponseType::DocumentDelete(gone) => board.gone(&gone.document),

@@ -1,10 +1,10 @@
--- $1 lock id, $2 storage key, $3 fence key, $4 user key, $5 TTL in milliseconds, $6 deadline in
+-- $1 lock id, $2 storage key, $3 fence key, $4 user key, $5 TTL in milliseconds, $6 holder, $7 deadline in
 -- milliseconds: a statement that comes to writing any later was given up by its sender
 WITH
 -- What the snapshot shows. If that lock is live, nothing below is carried out: a contended acquire
 -- takes no lock, waits for nothing and writes nothing.
 stored AS MATERIALIZED (
-  SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.key {=} $2
+  SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $2
 ),
 counter AS MATERIALIZED (
   SELECT fence FROM {fences} WHERE fence_key {=} $3
@@ -40,21 +40,21 @@ time AS MATERIALIZED (
 -- meanwhile, and nothing is written.
 numbered AS (
   INSERT INTO {fences} AS c (fence_key, fence, key_debug)
-  SELECT $3, 1, $4 FROM time WHERE now_ms {<=} $6
+  SELECT $3, 1, $4 FROM time WHERE now_ms {<=} $7
   ON CONFLICT (fence_key) DO UPDATE SET fence = c.fence {+} 1
     WHERE c.fence {=} coalesce((SELECT counter.fence FROM counter), 0)
   RETURNING c.fence
 ),
 taken AS (
-  INSERT INTO {locks} AS l (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key)
-  SELECT $2, $1, time.now_ms {+} $5, time.now_ms, pg_catalog.lpad(numbered.fence::pg_catalog.text, 15, '0'), $4
+  INSERT INTO {locks} AS l (key, lock_id, expires_at_ms, acquired_at_ms, fence, user_key{holder_column})
+  SELECT $2, $1, time.now_ms {+} $5, time.now_ms, pg_catalog.lpad(numbered.fence::pg_catalog.text, 15, '0'), $4{holder_value}
   FROM numbered, time
   ON CONFLICT (key) DO UPDATE SET
     lock_id = excluded.lock_id,
     expires_at_ms = excluded.expires_at_ms,
     acquired_at_ms = excluded.acquired_at_ms,
     fence = excluded.fence,
-    user_key = excluded.user_key
+    user_key = excluded.user_key{holder_set}
     WHERE l.expires_at_ms {<=} (excluded.acquired_at_ms {-} {tolerance})
   RETURNING l.expires_at_ms, l.fence
 )
@@ -67,6 +67,7 @@ SELECT
     THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,
   {record},
   l.now_ms,
+  l.holder,
   (SELECT time.now_ms FROM time) AS judged_at_ms,
   $1 AS asked
 FROM (VALUES (1)) AS one

@@ -29,4 +29,8 @@ SELECT
       WHERE a.privilege_type {=} 'CREATE' AND a.grantee {<>} n.nspowner
         AND r.rolsuper IS NOT TRUE AND (r.rolname {=} current_user) IS NOT TRUE)
     ORDER BY searched.position LIMIT 1
-  )
+  ),
+  -- Whether a lock table that is there lacks the column for holders.
+  pg_catalog.to_regclass($1) IS NOT NULL AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_attribute AS a
+    WHERE a.attrelid {=} pg_catalog.to_regclass($1) AND a.attname {=} 'holder' AND NOT a.attisdropped)

@@ -38,6 +38,8 @@ storage AS MATERIALIZED (
 )
 SELECT CASE
   WHEN EXISTS (SELECT FROM missing)
+    OR EXISTS (SELECT FROM columns
+      WHERE attrelid {=} locks AND attname {=} 'holder' AND kind {<>} 'pg_catalog.text'::pg_catalog.regtype)
     THEN 'foreign'
   WHEN locks IS NOT NULL AND NOT EXISTS (
       SELECT FROM indexes WHERE indrelid {=} locks AND indisunique AND attname {=} 'key')
@@ -55,7 +57,9 @@ SELECT CASE
       AND pg_catalog.has_table_privilege(fences, 'SELECT') AND pg_catalog.has_table_privilege(fences, 'INSERT')
       AND pg_catalog.has_table_privilege(fences, 'UPDATE'))
     THEN 'forbidden'
-  WHEN storage.owned AND storage.tuned IS NOT TRUE
+  -- What only the owner can do, and what the backend can do without.
+  WHEN storage.owned AND (storage.tuned IS NOT TRUE
+      OR NOT EXISTS (SELECT FROM columns WHERE attrelid {=} locks AND attname {=} 'holder'))
     THEN 'untuned'
   ELSE 'ready'
 END

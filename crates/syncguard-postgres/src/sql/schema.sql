@@ -4,8 +4,10 @@ CREATE TABLE IF NOT EXISTS {locks} (
   expires_at_ms bigint NOT NULL,
   acquired_at_ms bigint NOT NULL,
   fence pg_catalog.text NOT NULL,
-  user_key pg_catalog.text NOT NULL
+  user_key pg_catalog.text NOT NULL,
+  holder pg_catalog.text
 );
+ALTER TABLE {locks} ADD COLUMN IF NOT EXISTS holder pg_catalog.text;
 CREATE UNIQUE INDEX IF NOT EXISTS {index_lock_id} ON {locks} (lock_id);
 CREATE INDEX IF NOT EXISTS {index_expires} ON {locks} (expires_at_ms);
 CREATE TABLE IF NOT EXISTS {fences} (

@@ -2,13 +2,14 @@
 --
 -- KEYS  lock, fence counter, index entry of the lock id
 -- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string,
---       deadline in ms
+--       deadline in ms, the holder as the inside of a JSON string, with the field of the note behind it
+--       if there is one
 --
 -- Answers the lock id, the fence (15 digits) and the expiry in ms in one text; { REPEATED, such a text }
 -- if the live lock already has this id; if someone else holds it, after how many ms it is free at the
--- latest; { LATE, time } or { problem, name }
--- with nothing written.
-local REPEATED = 1
+-- latest, or { NO_HOLDER, such a time } if it was written without a holder; { LATE, time } or
+-- { problem, name } with nothing written.
+local REPEATED, NO_HOLDER = 1, 4
 local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
 local MAX_FENCE = 900000000000000
 
@@ -21,7 +22,7 @@ if time - ARGV[5] > 0 then
   return { LATE, time }
 end
 if text then
-  local id, expires, fence = read(text, KEYS[1])
+  local id, expires, fence, _, _, has_holder = read(text, KEYS[1])
   if not id then
     return expires
   end
@@ -29,7 +30,8 @@ if text then
     if id == ARGV[1] then
       return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
-    return expires + TOLERANCE - time
+    local left = expires + TOLERANCE - time
+    return has_holder and left or { NO_HOLDER, left }
   end
 end
 
@@ -59,6 +61,7 @@ local digits = string.format('%015d', fence)
 local expires = time + ARGV[2] .. '' -- a text, made once for both its uses
 redis.call('SET', KEYS[1],
   '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits
-  .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires .. '}',
+  .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires
+  .. ',"holder":"' .. ARGV[6] .. '"}',
   'PX', ARGV[3])
 return ARGV[1] .. digits .. expires

@@ -12,11 +12,12 @@ local text, refusal = get(name)
 if not text then
   return refusal or 0
 end
-local id, expires, fence, acquired, key = read(text, name)
+local id, expires, fence, acquired, key, has_holder = read(text, name)
 if not id then
   return expires
 end
 if id ~= ARGV[1] or expires + TOLERANCE <= now() then
   return 0
 end
-return { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires) }
+return { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires),
+  has_holder and 1 or 0 }

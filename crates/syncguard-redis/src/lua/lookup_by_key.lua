@@ -2,17 +2,18 @@
 --
 -- KEYS  lock
 --
--- Answers { key, lock id, fence, acquisition, expiry }, the times in ms, all as texts; 0 if there is
--- no live lock; or { problem, name }.
+-- Answers { key, lock id, fence, acquisition, expiry, 1 if it has a holder or else 0 }, the times in ms, all
+-- but the last as texts; 0 if there is no live lock; or { problem, name }.
 local text, refusal = get(KEYS[1])
 if not text then
   return refusal or 0
 end
-local id, expires, fence, acquired, key = read(text, KEYS[1])
+local id, expires, fence, acquired, key, has_holder = read(text, KEYS[1])
 if not id then
   return expires
 end
 if expires + TOLERANCE <= now() then
   return 0
 end
-return { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires) }
+return { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires),
+  has_holder and 1 or 0 }

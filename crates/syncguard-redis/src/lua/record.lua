@@ -1,8 +1,9 @@
 -- Reading what is stored: put before every script of this library.
 --
--- A lock is the JSON text {"key","lockId","fence","acquiredAtMs","expiresAtMs"}, in any order. What
--- cannot be one is never taken for a free lock and never deleted: the script answers
--- { problem, name of the record }, and the client puts the problem into words (reply.rs).
+-- A lock is the JSON text {"key","lockId","fence","acquiredAtMs","expiresAtMs"}, in any order. This library
+-- adds "holder", and "note" if there is one; they are for people. What cannot be a lock is never taken for
+-- a free lock and never deleted: the script answers { problem, name of the record }, and the client puts
+-- the problem into words (reply.rs).
 local WRONG_TYPE, NOT_JSON, BAD_FIELD, ABSURD_NUMBER = -1, -2, -3, -4
 local MAX_MILLIS = 9007199254740991 -- 2^53 - 1: what Lua and JavaScript count exactly
 local TOLERANCE = 1000
@@ -14,7 +15,10 @@ local LATE = -8
 -- The order and spelling both libraries write, for keys that need no escape. A match is a valid
 -- record without a look at the JSON: a third of the price of cjson.decode.
 local USUAL = '^{"key":"([^"\\%c]+)","lockId":"([%w_-]+)","fence":"(%d+)",'
-  .. '"acquiredAtMs":(%d+),"expiresAtMs":(%d+)}$'
+  .. '"acquiredAtMs":(%d+),"expiresAtMs":(%d+)()'
+-- What this library writes behind them.
+local HOLDER = '^,"holder":"[^"\\%c]*"}$'
+local HOLDER_AND_NOTE = '^,"holder":"[^"\\%c]*","note":"[^"\\%c]*"}$'
 
 -- The text under a name, false if there is none; or nil and the answer that refuses.
 local function get(name)
@@ -28,10 +32,13 @@ local function get(name)
   return nil, value
 end
 
--- The lock in a text: id, expiry, fence, acquisition, key; or nil and the answer that refuses.
+-- The lock in a text: id, expiry, fence, acquisition, key, and whether it has a holder; or nil and the
+-- answer that refuses.
 local function read(text, name)
-  local key, id, fence, acquired, expires = string.match(text, USUAL)
-  if key then
+  local key, id, fence, acquired, expires, rest = string.match(text, USUAL)
+  local has_holder = key
+    and (string.find(text, HOLDER, rest) or string.find(text, HOLDER_AND_NOTE, rest)) ~= nil
+  if has_holder or key and string.sub(text, rest) == '}' then
     acquired, expires = tonumber(acquired), tonumber(expires)
   else
     local ok, record = pcall(cjson.decode, text)
@@ -40,6 +47,7 @@ local function read(text, name)
     end
     key, id, fence = record.key, record.lockId, record.fence
     acquired, expires = record.acquiredAtMs, record.expiresAtMs
+    has_holder = type(record.holder) == 'string'
     if type(key) ~= 'string' or key == '' or type(id) ~= 'string' or type(fence) ~= 'string'
       or type(acquired) ~= 'number' or type(expires) ~= 'number'
       or string.find(id, '[^%w_-]') or string.find(fence, '%D') then
@@ -56,7 +64,7 @@ local function read(text, name)
   if acquired > MAX_MILLIS or expires > MAX_MILLIS then
     return nil, { ABSURD_NUMBER, name }
   end
-  return id, expires, fence, acquired, key
+  return id, expires, fence, acquired, key, has_holder
 end
 
 -- The server's time in whole milliseconds. Such a number reads as its digits up to the year 5138,

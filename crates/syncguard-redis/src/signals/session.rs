@@ -133,7 +133,7 @@ impl Session {
             };
             let seen = lock
                 .as_ref()
-                .and_then(|lock| lock.as_ref())
+                .and_then(|look| look.lock.as_ref())
                 .map(|lock| (lock.fence, lock.expires_at));
             if let Some(seen) = seen
                 && self.with_board(|board, now| board.saw(name, seen, now)) == Some(true)
@@ -142,8 +142,13 @@ impl Session {
             }
             match lock {
                 None => return Ok(None),
-                Some(Some(_)) if !watch.is_over() => return Ok(Some(watch.that_is_locked())),
-                Some(None) if !watch.is_over() => return Ok(Some(watch)),
+                Some(look) if !watch.is_over() => {
+                    return Ok(Some(match look.lock {
+                        Some(_) if look.holder_polls => watch.that_is_locked_by_a_poller(),
+                        Some(_) => watch.that_is_locked(),
+                        None => watch,
+                    }));
+                }
                 // It has changed since it was read.
                 Some(_) => looks += 1,
             }
@@ -161,12 +166,8 @@ impl Session {
         Ok(watch.keeping(Membership { session, name: name.into(), watcher }))
     }
 
-    /// The live lock, if there is one; `None` if the record makes no sense.
-    async fn look(
-        &self,
-        connections: &Connections,
-        name: &str,
-    ) -> Result<Option<Option<LockInfo>>, Over> {
+    /// What a record says; `None` if it makes no sense.
+    async fn look(&self, connections: &Connections, name: &str) -> Result<Option<Look>, Over> {
         match lookup::at(connections, At::default(), name).await {
             Ok(answer) => {
                 self.was_heard.store(true, Ordering::Relaxed);
@@ -175,7 +176,8 @@ impl Session {
                 {
                     shared.works();
                 }
-                Ok(reply::found(answer, name).ok())
+                let holder_polls = reply::lacks_holder(&answer);
+                Ok(reply::found(answer, name).ok().map(|lock| Look { lock, holder_polls }))
             }
             Err(error) => {
                 // Also where the server forbids it, or says that another node has the record.
@@ -277,6 +279,14 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A look at a record.
+struct Look {
+    /// The live lock, if there is one.
+    lock: Option<LockInfo>,
+    /// Whether it was written without a holder.
+    holder_polls: bool,
 }
 
 /// What drives a session. It may be dropped anywhere: the runtime may end.

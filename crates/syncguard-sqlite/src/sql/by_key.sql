@@ -1,1 +1,1 @@
-SELECT key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms FROM locks WHERE key = ?1
+SELECT key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms, holder FROM locks WHERE key = ?1

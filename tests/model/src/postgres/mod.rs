@@ -11,7 +11,8 @@
 //! | `settle.rs` | `sql/settle.sql`, `src/settle.rs` (two looks), `sql/cleanup.sql` |
 //! | `forget.rs` | nothing: what of all this makes no difference any more |
 //!
-//! Left out: transactions of users that hold on to a row by `check_fence` (`vacant` in `acquire.sql`).
+//! Left out: transactions of users that hold on to a row by `check_fence` (`vacant` in `acquire.sql`); holders, by
+//! which nothing is decided.
 
 mod forget;
 mod ours;

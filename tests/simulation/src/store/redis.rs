@@ -1,4 +1,4 @@
-//! The scripts of `syncguard-redis/src/lua`, line by line.
+//! The scripts of `syncguard-redis/src/lua`, line by line but for holders, by which nothing is decided.
 
 use std::collections::HashMap;
 

@@ -86,7 +86,9 @@ impl Store {
                     }
                     _ => lock.expires_at,
                 };
+                let polls = flaw == Some(Flaw::takes_its_own_holders_for_pollers);
                 let held = Contention::until(timestamp(until)?, timestamp(now)?);
+                let held = held.with_holder_polls(polls);
                 Ok(Some(AcquireResult::Locked(held)))
             }
             _ => Ok(None),

@@ -20,6 +20,7 @@ const TTL: &str = "30000";
 const LIFE: &str = "31000";
 /// When the server refuses a call: not in this century.
 const DEADLINE: &str = "9999999999999";
+const HOLDER: &str = "host/4711";
 
 impl Scripts {
     pub(crate) async fn load(server: &RedisServer) -> Result<Self> {
@@ -46,7 +47,7 @@ impl Scripts {
             .evalsha(
                 self.acquire.as_str(),
                 vec![lock, fence, index.clone()],
-                vec![id.as_str(), TTL, LIFE, key, DEADLINE],
+                vec![id.as_str(), TTL, LIFE, key, DEADLINE, HOLDER],
             )
             .await?;
         ensure!(granted.as_str().is_some());
@@ -77,7 +78,7 @@ impl Scripts {
         let (lock, fence, index) = names(key, &id);
         let mut acquire = redis::cmd("EVALSHA");
         acquire.arg(&self.acquire).arg(3).arg(&lock).arg(&fence).arg(&index);
-        acquire.arg(&id).arg(TTL).arg(LIFE).arg(key).arg(DEADLINE);
+        acquire.arg(&id).arg(TTL).arg(LIFE).arg(key).arg(DEADLINE).arg(HOLDER);
         let granted: String = acquire.query_async(&mut connection).await?;
         ensure!(granted.starts_with(&id));
         let mut release = redis::cmd("EVALSHA");
@@ -103,6 +104,7 @@ impl Scripts {
             LIFE,
             &key,
             DEADLINE,
+            HOLDER,
         ]
         .map(str::to_owned)
         .to_vec()

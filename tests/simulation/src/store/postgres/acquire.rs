@@ -1,4 +1,4 @@
-//! acquire.sql and settle.sql.
+//! acquire.sql and settle.sql, without holders, by which nothing is decided.
 
 use syncguard_core::{Key, LockId};
 

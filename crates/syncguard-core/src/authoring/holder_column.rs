@@ -1,0 +1,50 @@
+//! A holder in a column beside the lock, where other clients write rows and leave columns as they are that they do
+//! not know.
+
+use std::borrow::Cow;
+
+use crate::Fence;
+use crate::contract::Holder;
+
+/// A holder as one text: the label, and behind a line break the note.
+#[must_use]
+pub fn holder_text(holder: &Holder) -> Cow<'_, str> {
+    match holder.note() {
+        Some(note) => format!("{}\n{note}", holder.label()).into(),
+        None => holder.label().into(),
+    }
+}
+
+/// What the column has of the lock with this fence: the 15 digits, a space, and the [text](holder_text).
+#[must_use]
+pub fn bound_holder(holder: &Holder, fence: Fence) -> String {
+    format!("{fence} {}", holder_text(holder))
+}
+
+/// Whether the column has a holder of the lock with this fence, and not that of an earlier lock.
+#[must_use]
+pub fn has_holder(column: Option<&str>, fence: Fence) -> bool {
+    let written = column.and_then(|text| text.split_once(' '));
+    written.is_some_and(|(digits, _)| digits.parse::<Fence>().is_ok_and(|written| written == fence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_belongs_to_the_lock_that_it_was_written_with() {
+        let (fence, next) = (Fence::new(7).unwrap(), Fence::new(8).unwrap());
+        let holder = Holder::new("web 1").unwrap();
+        let noted = holder.clone().with_note("run 4").unwrap();
+        assert_eq!(bound_holder(&holder, fence), "000000000000007 web 1");
+        assert_eq!(bound_holder(&noted, fence), "000000000000007 web 1\nrun 4");
+        for holder in [holder, noted, Holder::unnamed()] {
+            let column = bound_holder(&holder, fence);
+            assert!(has_holder(Some(&column), fence) && !has_holder(Some(&column), next));
+        }
+        for other in [None, Some(""), Some("7 web"), Some("000000000000007"), Some("web 1")] {
+            assert!(!has_holder(other, fence), "{other:?}");
+        }
+    }
+}

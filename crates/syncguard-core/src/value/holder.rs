@@ -1,0 +1,244 @@
+//! Who holds a lock, for people.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use crate::LockError;
+use crate::value::nfc;
+
+/// Who holds a lock, and why: a label and a note, which the store keeps with the lock.
+///
+/// Both are for people. Nothing decides by them, and they prove nothing. They are no secret: `Debug` shows
+/// them.
+///
+/// The label of a process is its host name and process id unless the program sets another one: on the backend,
+/// on a [`Locker`](crate::Locker) or for one [lock](crate::LockConfig::with_holder).
+///
+/// ```
+/// use syncguard_core::contract::Holder;
+///
+/// let holder = Holder::new("web-7f9c")?.with_note("run 4711")?;
+/// assert_eq!((holder.label(), holder.note()), ("web-7f9c", Some("run 4711")));
+/// # Ok::<(), syncguard_core::LockError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Holder(Arc<Texts>);
+
+/// Thin behind its pointer: each waiter has one.
+#[derive(PartialEq, Eq)]
+struct Texts {
+    /// Empty if it is turned off; `None` in a configuration that does not say.
+    label: Option<Box<str>>,
+    /// Empty is none; `None` in a configuration may be the backend's.
+    note: Option<Box<str>>,
+}
+
+impl Holder {
+    /// The longest label, and the longest note, in bytes of UTF-8 after normalisation.
+    pub const MAX_LENGTH_BYTES: usize = 128;
+
+    /// A holder with this label, and without a note. An empty label turns the label off.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if the text is longer than 128 bytes in NFC, or has a control character or an
+    /// invisible one in it.
+    pub fn new(label: impl AsRef<str>) -> Result<Self, LockError> {
+        Ok(Self::of(Some(checked("holder", label.as_ref())?), None))
+    }
+
+    /// A holder that is not named.
+    #[must_use]
+    pub fn unnamed() -> Self {
+        Self::of(Some(Box::default()), None)
+    }
+
+    /// Host name and process id: `web-7f9c/412`.
+    #[must_use]
+    pub fn this_process() -> Self {
+        static HERE: LazyLock<Holder> =
+            LazyLock::new(|| Holder::of(Some(here(&host_name(), std::process::id())), None));
+        HERE.clone()
+    }
+
+    /// The same holder with this note. An empty note is none.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` as [`new`](Self::new).
+    pub fn with_note(self, note: impl AsRef<str>) -> Result<Self, LockError> {
+        let note = checked("note", note.as_ref())?;
+        Ok(Self::of(self.0.label.clone(), Some(note)))
+    }
+
+    /// For authors of backends: what the options say, and [this process](Self::this_process) where they do not
+    /// set a label.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` as [`new`](Self::new).
+    pub fn from_options(label: Option<&str>, note: Option<&str>) -> Result<Self, LockError> {
+        let holder = label.map_or_else(|| Ok(Self::this_process()), Self::new)?;
+        match note {
+            Some(note) => holder.with_note(note),
+            None => Ok(holder),
+        }
+    }
+
+    /// The label; empty if it is turned off.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.0.label.as_deref().unwrap_or_default()
+    }
+
+    /// The note, if there is one.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.0.note.as_deref().filter(|note| !note.is_empty())
+    }
+
+    fn of(label: Option<Box<str>>, note: Option<Box<str>>) -> Self {
+        Self(Arc::new(Texts { label, note }))
+    }
+
+    /// What a configuration says, which has said this before, and now a label.
+    pub(crate) fn say_label(said: Option<&Self>, label: &str) -> Result<Self, LockError> {
+        let note = said.and_then(|said| said.0.note.clone());
+        Ok(Self::of(Some(checked("holder", label)?), note))
+    }
+
+    /// What a configuration says, which has said this before, and now a note.
+    pub(crate) fn say_note(said: Option<&Self>, note: &str) -> Result<Self, LockError> {
+        let label = said.and_then(|said| said.0.label.clone());
+        Ok(Self::of(label, Some(checked("note", note)?)))
+    }
+
+    /// What a configuration says, and the backend's holder where it says nothing. A lock without a label has no note
+    /// but its own.
+    pub(crate) fn or(&self, backend: &Self) -> Self {
+        let (own, other) = (&self.0, &backend.0);
+        let inherits_note = own.note.is_none() && own.label.as_deref() != Some("");
+        if own.label.is_some() && !(inherits_note && other.note.is_some()) {
+            return self.clone();
+        }
+        let label = own.label.as_ref().or(other.label.as_ref());
+        let note = own.note.as_ref().or(other.note.as_ref().filter(|_| inherits_note));
+        Self::of(label.cloned(), note.cloned())
+    }
+}
+
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holder").field("label", &self.label()).field("note", &self.note()).finish()
+    }
+}
+
+/// A label or a note that every store can keep and every terminal can show.
+fn checked(what: &str, text: &str) -> Result<Box<str>, LockError> {
+    // No longer text has a short NFC: see `Key`.
+    if text.len() > 9 * Holder::MAX_LENGTH_BYTES {
+        return Err(too_long(what, text.len()));
+    }
+    if !text.chars().all(is_visible) {
+        return Err(LockError::invalid_argument(format!(
+            "the {what} has a control character or an invisible one in it"
+        )));
+    }
+    let text = nfc(text);
+    if text.len() > Holder::MAX_LENGTH_BYTES {
+        return Err(too_long(what, text.len()));
+    }
+    Ok(text.into())
+}
+
+fn too_long(what: &str, length: usize) -> LockError {
+    LockError::invalid_argument(format!(
+        "the {what} is {length} bytes long; at most {} are allowed after NFC normalisation",
+        Holder::MAX_LENGTH_BYTES
+    ))
+}
+
+/// Whether a character neither moves the cursor, nor turns the direction of text, nor has no width.
+fn is_visible(character: char) -> bool {
+    !character.is_control()
+        && !matches!(character,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The host name, as much of it as fits, and the process id.
+fn here(host: &str, process: u32) -> Box<str> {
+    let process = format!("/{process}");
+    let host: String = host.chars().filter(|character| is_visible(*character)).collect();
+    let host = nfc(&host);
+    let room = Holder::MAX_LENGTH_BYTES - process.len();
+    let fits = |end: &usize| *end <= room;
+    let ends = host.char_indices().map(|(at, character)| at + character.len_utf8());
+    let end = ends.take_while(fits).last().unwrap_or_default();
+    format!("{}{process}", &host[..end]).into()
+}
+
+#[cfg(unix)]
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_every_store_keeps_and_every_terminal_shows_is_a_label() {
+        let most = "x".repeat(Holder::MAX_LENGTH_BYTES);
+        for right in ["", "web-7f9c/412", "a \"quoted\" \\ label", "Zürich", &most] {
+            assert_eq!(Holder::new(right).unwrap().label(), right);
+        }
+        let controls =
+            ["a\nb", "\0", "a\u{7f}", "\u{9b}31m", "a\u{202e}b", "\u{200b}", "\u{feff}a"];
+        for wrong in controls.into_iter().chain([format!("{most}x").as_str(), &most.repeat(99)]) {
+            assert!(Holder::new(wrong).is_err(), "{wrong:?}");
+            assert!(Holder::unnamed().with_note(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(Holder::new("e\u{301}").unwrap().label(), "\u{e9}");
+    }
+
+    #[test]
+    fn a_process_is_named_by_its_host_and_its_id() {
+        assert_eq!(&*here("web-7f9c", 412), "web-7f9c/412");
+        assert_eq!(&*here("odd\u{202e}\nhost", 1), "oddhost/1");
+        let long = here(&"\u{e9}".repeat(200), u32::MAX);
+        assert!(long.len() <= Holder::MAX_LENGTH_BYTES && long.ends_with("/4294967295"));
+        let here = Holder::this_process();
+        assert!(here.label().ends_with(&format!("/{}", std::process::id())), "{here:?}");
+        assert!(checked("holder", here.label()).is_ok());
+    }
+
+    #[test]
+    fn what_is_nearer_to_the_lock_decides() {
+        let backend = Holder::new("backend").unwrap().with_note("of the backend").unwrap();
+        for (label, note, expected) in [
+            (Some("own"), None, ("own", Some("of the backend"))),
+            (None, Some("own"), ("backend", Some("own"))),
+            (None, Some(""), ("backend", None)),
+            (Some(""), None, ("", None)),
+            (Some(""), Some("own"), ("", Some("own"))),
+            (Some("own"), Some("note"), ("own", Some("note"))),
+        ] {
+            let mut said = None;
+            if let Some(label) = label {
+                said = Some(Holder::say_label(said.as_ref(), label).unwrap());
+            }
+            if let Some(note) = note {
+                said = Some(Holder::say_note(said.as_ref(), note).unwrap());
+            }
+            let holder = said.unwrap().or(&backend);
+            assert_eq!((holder.label(), holder.note()), expected);
+        }
+    }
+}
