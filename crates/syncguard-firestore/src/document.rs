@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) acquired_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
-    /// Whether this library wrote it, which the TypeScript library and older versions of this one do not.
+    /// Whether a process that hears signals wrote it. The TypeScript library and older versions of this one name no holder.
     pub(crate) has_holder: bool,
     pub(crate) version: Version,
 }
@@ -76,7 +76,7 @@ impl Record {
             fence: text(&fields, FENCE)
                 .and_then(|fence| fence.parse().ok())
                 .ok_or_else(|| corrupt("fence is not 15 digits"))?,
-            has_holder: text(&fields, HOLDER).is_some(),
+            has_holder: text(&fields, HOLDER).is_some_and(|label| !Holder::polls(label)),
             version: Version {
                 updated: update_time.ok_or_else(|| corrupt("it has no update time"))?,
                 name,
@@ -107,7 +107,7 @@ impl Record {
             (ACQUIRED_AT, integer(times.0)),
             (KEY, string(key.expose())),
             (FENCE, string(&fence.to_string())),
-            (HOLDER, string(holder.label())),
+            (HOLDER, string(&holder.stored_label())),
         ];
         let mut document = document(name, fields);
         if let Some(note) = holder.note() {

@@ -10,8 +10,8 @@ use crate::contract::Holder;
 #[must_use]
 pub fn holder_text(holder: &Holder) -> Cow<'_, str> {
     match holder.note() {
-        Some(note) => format!("{}\n{note}", holder.label()).into(),
-        None => holder.label().into(),
+        Some(note) => format!("{}\n{note}", holder.stored_label()).into(),
+        None => holder.stored_label(),
     }
 }
 
@@ -21,11 +21,13 @@ pub fn bound_holder(holder: &Holder, fence: Fence) -> String {
     format!("{fence} {}", holder_text(holder))
 }
 
-/// Whether the column has a holder of the lock with this fence, and not that of an earlier lock.
+/// Whether the column has a holder of the lock with this fence, and not that of an earlier lock, who hears signals.
 #[must_use]
 pub fn has_holder(column: Option<&str>, fence: Fence) -> bool {
     let written = column.and_then(|text| text.split_once(' '));
-    written.is_some_and(|(digits, _)| digits.parse::<Fence>().is_ok_and(|written| written == fence))
+    written.is_some_and(|(digits, label)| {
+        digits.parse::<Fence>().is_ok_and(|written| written == fence) && !Holder::polls(label)
+    })
 }
 
 #[cfg(test)]
@@ -43,6 +45,9 @@ mod tests {
             let column = bound_holder(&holder, fence);
             assert!(has_holder(Some(&column), fence) && !has_holder(Some(&column), next));
         }
+        let polls = bound_holder(&Holder::new("web").unwrap().that_polls(), fence);
+        assert_eq!(polls, "000000000000007 \tweb");
+        assert!(!has_holder(Some(&polls), fence));
         for other in [None, Some(""), Some("7 web"), Some("000000000000007"), Some("web 1")] {
             assert!(!has_holder(other, fence), "{other:?}");
         }

@@ -10,7 +10,7 @@ use super::queue::{LocalHolder, Ticket, WaitQueues};
 use super::retry::{Answers, Pauses};
 use super::wait::sleep_unless_cancelled;
 use crate::authoring::cancel;
-use crate::contract::{AcquireRequest, AcquireResult, ClientState, TIME_TOLERANCE};
+use crate::contract::{AcquireRequest, AcquireResult, ClientState, Holder, TIME_TOLERANCE};
 use crate::rt::{self, Instant, Spawner};
 use crate::{
     AcquisitionOptions, Contention, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard,
@@ -127,7 +127,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             key: self.key.clone(),
             ttl: policy.ttl,
             lock_id,
-            holder: policy.holder.as_ref().map(|said| said.or(self.defaults.holder())),
+            holder: self.holder(ticket.as_deref()),
             cancellation: policy.cancellation.clone(),
         };
         let acquired = match self.backend.acquire(request).await? {
@@ -164,6 +164,15 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let auto_extend = policy.auto_extend.as_ref();
         let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
         Ok(Tried::Granted(guard))
+    }
+
+    /// Who will hold the lock, unless it is the backend's holder.
+    fn holder(&self, ticket: Option<&Ticket>) -> Option<Holder> {
+        let said = self.policy.holder.as_ref().map(|said| said.or(self.defaults.holder()));
+        if !ticket.is_some_and(Ticket::polls) {
+            return said;
+        }
+        Some(said.as_ref().unwrap_or(self.defaults.holder()).that_polls())
     }
 
     /// The lock's own settings where it has any, else the backend's.

@@ -234,6 +234,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         };
         if let Some((heard, watch)) = began {
             self.ticket.watch = watch;
+            self.ticket.hears(self.listening.has_signals());
             self.heard = Some(heard);
         }
         Ok(tried)
@@ -366,6 +367,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
             self.holder_polls = watch.is_locked_by_a_poller();
         }
         self.ticket.watch = watch;
+        self.ticket.hears(self.listening.has_signals());
         Ok(heard)
     }
 

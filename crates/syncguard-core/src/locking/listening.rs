@@ -69,6 +69,11 @@ impl Listening {
         }
     }
 
+    /// Whether the store has given a watch, however short, when it was asked last.
+    pub(super) fn has_signals(&self) -> bool {
+        !self.is_deaf || self.over_at_once > 0
+    }
+
     /// When a head that hears nothing asks for signals again: soon at first if watches were over at once, after a
     /// second if there were none. A connection that was lost may be back long before the next poll.
     pub(super) fn again_at(&self, now: Instant) -> Option<Instant> {

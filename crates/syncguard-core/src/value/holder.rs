@@ -1,5 +1,6 @@
 //! Who holds a lock, for people.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -31,6 +32,8 @@ struct Texts {
     label: Option<Box<str>>,
     /// Empty is none; `None` in a configuration may be the backend's.
     note: Option<Box<str>>,
+    /// Whether the process hears no signals, and so finds a lock only while nobody has it.
+    polls: bool,
 }
 
 impl Holder {
@@ -97,8 +100,27 @@ impl Holder {
         self.0.note.as_deref().filter(|note| !note.is_empty())
     }
 
+    /// For authors of backends: the label as it is stored. A tab before it says that the holder only polls: other
+    /// processes then leave the key free for it at times.
+    #[must_use]
+    pub fn stored_label(&self) -> Cow<'_, str> {
+        if self.0.polls { format!("\t{}", self.label()).into() } else { self.label().into() }
+    }
+
+    /// For authors of backends: whether the holder with this [stored label](Self::stored_label) only polls.
+    #[must_use]
+    pub fn polls(stored_label: &str) -> bool {
+        stored_label.starts_with('\t')
+    }
+
+    /// The same holder in a process that hears no signals.
+    pub(crate) fn that_polls(&self) -> Self {
+        let Texts { label, note, .. } = &*self.0;
+        Self(Arc::new(Texts { label: label.clone(), note: note.clone(), polls: true }))
+    }
+
     fn of(label: Option<Box<str>>, note: Option<Box<str>>) -> Self {
-        Self(Arc::new(Texts { label, note }))
+        Self(Arc::new(Texts { label, note, polls: false }))
     }
 
     /// What a configuration says, which has said this before, and now a label.

@@ -47,7 +47,7 @@ local function read(text, name)
     end
     key, id, fence = record.key, record.lockId, record.fence
     acquired, expires = record.acquiredAtMs, record.expiresAtMs
-    has_holder = type(record.holder) == 'string'
+    has_holder = type(record.holder) == 'string' and string.sub(record.holder, 1, 1) ~= '\t'
     if type(key) ~= 'string' or key == '' or type(id) ~= 'string' or type(fence) ~= 'string'
       or type(acquired) ~= 'number' or type(expires) ~= 'number'
       or string.find(id, '[^%w_-]') or string.find(fence, '%D') then

@@ -8,7 +8,7 @@ use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::pause::random_part;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority,
+    Holder, IsLockedRequest, KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority,
     WatchRequest,
 };
 use syncguard_core::{
@@ -139,7 +139,9 @@ impl LockBackend for Process {
         let (store, latency) = (self.store.clone(), self.latency);
         cancel::finish_acquire(self, request, async move |request, _| {
             travel(latency).await;
-            let taken = store.take(request.key.expose(), request.lock_id, false);
+            let label = request.holder.as_ref().map(Holder::stored_label);
+            let polls = label.is_some_and(|label| Holder::polls(&label));
+            let taken = store.take(request.key.expose(), request.lock_id, polls);
             travel(latency).await;
             Ok(match taken {
                 Ok(fence) => {

@@ -102,6 +102,16 @@ impl Ticket {
         self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
     }
 
+    /// Whether the store has told the head how it will hear of releases.
+    pub(in crate::locking) fn hears(&self, hears: bool) {
+        self.queues.with(&self.queue, |queue| queue.hears_nothing = !hears);
+    }
+
+    /// Whether the heads of this queue only poll, as far as is known.
+    pub(in crate::locking) fn polls(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.hears_nothing)
+    }
+
     /// Whether a rival was seen with the key since this process had it.
     pub(in crate::locking) fn has_rivals(&self) -> bool {
         self.queues.with(&self.queue, |queue| queue.fairness.has_rivals())

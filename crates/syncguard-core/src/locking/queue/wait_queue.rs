@@ -25,6 +25,8 @@ pub(super) struct WaitQueue {
     /// The guard of this process that has the lock, and when the store lets go of it unless it is extended.
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
+    /// Whether the last head that asked for signals has got none.
+    pub(super) hears_nothing: bool,
     /// What the last head has left to the next one.
     watch: Option<KeyWatch>,
     last_number: Number,
@@ -100,6 +102,7 @@ impl WaitQueue {
             waiting: VecDeque::new(),
             holder: None,
             fairness: Fairness::new(is_single_process),
+            hears_nothing: false,
             watch: None,
             last_number: 0,
             longest_answer: Duration::ZERO,
