@@ -107,7 +107,7 @@ impl LockBackend for Line {
         let store = self.store.clone();
         let trouble = *self.behaviour.acquire.lock().unwrap();
         count(&self.behaviour.acquires);
-        *self.behaviour.holder.lock().unwrap() = request.holder.clone();
+        self.behaviour.holder.lock().unwrap().clone_from(&request.holder);
         cancel::finish_acquire(self, request, async move |request, _| {
             let sent = AcquireRequest::new(request.key, request.ttl)?.with_lock_id(request.lock_id);
             Self::travel(trouble, store.acquire(sent)).await
