@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, Holder,
     IsLockedRequest, KeyWatch, LookupRequest, ReleaseErrorContext, ReleaseErrorHandler,
     ReleaseRequest, WatchRequest,
 };
@@ -32,6 +32,8 @@ pub(crate) struct Behaviour {
     pub(crate) extend: Mutex<Trouble>,
     pub(crate) release: Mutex<Trouble>,
     pub(crate) acquires: AtomicU32,
+    /// What the last acquire said of the holder.
+    pub(crate) holder: Mutex<Option<Holder>>,
     pub(crate) extends: AtomicU32,
     pub(crate) releases: AtomicU32,
     /// How many releases are on their way.
@@ -105,6 +107,7 @@ impl LockBackend for Line {
         let store = self.store.clone();
         let trouble = *self.behaviour.acquire.lock().unwrap();
         count(&self.behaviour.acquires);
+        self.behaviour.holder.lock().unwrap().clone_from(&request.holder);
         cancel::finish_acquire(self, request, async move |request, _| {
             let sent = AcquireRequest::new(request.key, request.ttl)?.with_lock_id(request.lock_id);
             Self::travel(trouble, store.acquire(sent)).await
