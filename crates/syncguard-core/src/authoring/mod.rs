@@ -11,6 +11,7 @@
 //! | [`is_clearable`] | when the record of an expired lock may go |
 //! | [`checked_timeout`], [`pause`] | timeouts out of options; pauses with chance in them |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
+//! | [`signals`] | telling waiters of releases by other processes |
 //! | [`Episode`] | what is said of a failure that lasts, once |
 //! | `tls`, with the feature of that name | whom to trust |
 //! | [`contain`] | closures of users that may panic |
@@ -23,6 +24,7 @@ mod clearing;
 mod contain;
 mod errors;
 pub mod pause;
+pub mod signals;
 mod storage_key;
 mod store_clock;
 mod timeout;
