@@ -5,7 +5,6 @@
 //! lock exclusively, and says something only if it does not get it. The number goes away with the session, whatever
 //! becomes of the process.
 
-mod numbers;
 mod plan;
 mod route;
 mod session;
@@ -13,6 +12,7 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncguard_core::authoring::Episode;
 use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 use syncguard_core::contract::{KeyWatch, SignalStatus};
 
@@ -37,7 +37,7 @@ impl Signals {
             };
             let plan = Arc::new(plan);
             let listen = move |subscriptions| session::listen(Arc::clone(&plan), subscriptions);
-            SignalHub::new("postgres", limits, listen)
+            SignalHub::new("postgres", limits, Episode::default(), listen)
         }))
     }
 

@@ -1,5 +1,6 @@
 //! One connection on which releases are heard.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -15,7 +16,6 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{AsyncMessage, Client, Error, Notification, Row};
 
-use super::numbers::Numbers;
 use super::plan::Plan;
 use super::route::Messages;
 use crate::cancel_request::process_of;
@@ -57,8 +57,8 @@ pub(super) async fn listen(
 struct Session<'a> {
     plan: &'a Plan,
     subscriptions: Subscriptions,
-    /// The numbers that the session holds.
-    numbers: Mutex<Numbers>,
+    /// The numbers that the session holds, by key.
+    numbers: Mutex<HashMap<String, i64>>,
     /// The server's process of this session, once it is known.
     process: AtomicI32,
     /// Rings when the session's own notification is heard, which shows that they come through.
@@ -72,7 +72,7 @@ impl Session<'_> {
             match next(messages).await {
                 Some(Ok(AsyncMessage::Notification(notification))) => {
                     if let Some(number) = number_in(&notification) {
-                        if let Some(key) = self.numbers().key_of(number) {
+                        for (key, _) in self.numbers().iter().filter(|(_, of)| **of == number) {
                             self.subscriptions.signal(key);
                         }
                     } else if notification.process_id() == self.process.load(Ordering::Relaxed) {
@@ -153,11 +153,11 @@ impl Session<'_> {
         keys.retain(|key| !changes.unsubscribe.contains(key));
         let unwatched = changes.unsubscribe.iter().filter_map(|key| numbers.remove(key)).collect();
         for key in changes.subscribe {
-            if numbers.holds(&key) {
+            if numbers.contains_key(&key) {
                 self.subscriptions.confirm(&key, false);
             } else if keys.contains(&key) {
                 // It is asked for again.
-            } else if numbers.count() + keys.len() < limit {
+            } else if numbers.len() + keys.len() < limit {
                 keys.push(key);
             } else {
                 self.subscriptions.refuse(&key);
@@ -188,7 +188,7 @@ impl Session<'_> {
         Ok(held_up)
     }
 
-    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+    fn numbers(&self) -> MutexGuard<'_, HashMap<String, i64>> {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -101,10 +101,17 @@ impl Signals {
             let client = route.client(command);
             async move { session::listen(client?, command, subscriptions).await }
         };
-        SignalHub::with_outage("redis", self.limits, listen, self.outage.clone())
+        SignalHub::new("redis", self.limits, self.outage.clone(), listen)
     }
 
     fn hubs(&self) -> MutexGuard<'_, Vec<(Option<Server>, Arc<SignalHub>)>> {
         self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody will ask for signals any more.
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.hubs().iter().for_each(|(_, hub)| hub.close());
     }
 }

@@ -72,9 +72,7 @@ enum Look {
     #[default]
     None,
     Current,
-    /// A watch has come meanwhile, and needs a look of its own.
-    Late,
-    /// The record has changed meanwhile.
+    /// The record may have changed meanwhile.
     Changed,
     /// Nobody wants to know any more.
     Left,
@@ -134,8 +132,10 @@ impl Session<'_> {
         let record = self.records.entry(name.clone()).or_default();
         match record.look {
             Look::None => self.look(name, Duration::ZERO),
-            Look::Current | Look::Left => record.look = Look::Late,
-            Look::Late | Look::Changed => {}
+            // Good for this watch too: a change since then is still to be heard.
+            Look::Current | Look::Changed => {}
+            // The change may have been heard.
+            Look::Left => record.look = Look::Changed,
         }
     }
 
@@ -158,7 +158,7 @@ impl Session<'_> {
         }
         match record.look {
             Look::None => drop(self.records.remove(name)),
-            Look::Current | Look::Late => record.look = Look::Changed,
+            Look::Current => record.look = Look::Changed,
             Look::Changed | Look::Left => {}
         }
     }
@@ -189,10 +189,8 @@ impl Session<'_> {
     fn read(&mut self, name: &str, lock: Option<Option<LockInfo>>) {
         let Some(record) = self.records.get_mut(name) else { return };
         let look = std::mem::take(&mut record.look);
-        match look {
-            Look::Left => return drop(self.records.remove(name)),
-            Look::Late => return self.look(name.into(), Duration::ZERO),
-            Look::None | Look::Current | Look::Changed => {}
+        if look == Look::Left {
+            return drop(self.records.remove(name));
         }
         let Some(lock) = lock else { return self.refuse(name) };
         let is_locked = lock.is_some();

@@ -33,14 +33,9 @@ struct Record {
 pub(super) struct Watch {
     id: WatchId,
     signal: KeySignal,
-    stage: Stage,
-}
-
-enum Stage {
-    New(oneshot::Sender<bool>),
-    /// The store has been asked and has not confirmed.
-    Asked(oneshot::Sender<bool>),
-    Confirmed,
+    is_asked_for: bool,
+    /// Until the store has confirmed.
+    waiting: Option<oneshot::Sender<bool>>,
 }
 
 impl Board {
@@ -63,7 +58,8 @@ impl Board {
     ) -> (WatchId, oneshot::Receiver<bool>) {
         self.last += 1;
         let (sender, confirmed) = oneshot::channel();
-        let watch = Watch { id: self.last, signal, stage: Stage::New(sender) };
+        let (id, waiting) = (self.last, Some(sender));
+        let watch = Watch { id, signal, is_asked_for: false, waiting };
         self.records.entry(name.to_owned()).or_default().watches.push(watch);
         self.unasked.push(name.to_owned());
         (self.last, confirmed)
@@ -81,44 +77,35 @@ impl Board {
 
     /// What the store is to be asked next.
     pub(super) fn take_changes(&mut self) -> Changes {
-        let mut subscribe = Vec::new();
-        for name in self.unasked.drain(..) {
-            if self.records.get_mut(&name).is_some_and(Record::is_asked_for) {
-                subscribe.push(name);
-            }
-        }
+        let mut subscribe = std::mem::take(&mut self.unasked);
+        subscribe.retain(|name| self.records.get_mut(name).is_some_and(Record::is_asked_for));
         Changes { subscribe, unsubscribe: std::mem::take(&mut self.unwatched) }
     }
 
     /// Confirms the watches that the store was asked for.
     pub(super) fn confirm(&mut self, name: &str, is_locked: bool) {
         let Some(record) = self.records.get_mut(name) else { return };
-        for watch in &mut record.watches {
-            if matches!(watch.stage, Stage::Asked(_))
-                && let Stage::Asked(sender) = std::mem::replace(&mut watch.stage, Stage::Confirmed)
-            {
-                // A waiter that has given up needs no answer.
-                let _ = sender.send(is_locked);
-            }
+        for watch in record.watches.iter_mut().filter(|watch| watch.is_asked_for) {
+            // A waiter that has given up needs no answer.
+            let _ = watch.waiting.take().map(|waiting| waiting.send(is_locked));
         }
     }
 
     /// Takes the watches that the store was asked for and will not confirm.
     pub(super) fn refuse(&mut self, name: &str, now: Instant) -> Vec<Watch> {
-        self.take(name, |watch| matches!(watch.stage, Stage::Asked(_)), now)
+        self.take(name, |watch| watch.is_asked_for && watch.waiting.is_some(), now)
     }
 
     /// Takes the watches that were confirmed.
     pub(super) fn end(&mut self, name: &str, now: Instant) -> Vec<Watch> {
-        self.take(name, |watch| matches!(watch.stage, Stage::Confirmed), now)
+        self.take(name, |watch| watch.waiting.is_none(), now)
     }
 
     /// Signals the watches that were confirmed.
     pub(super) fn signal(&self, name: &str) {
         let watches = self.records.get(name).into_iter().flat_map(|record| &record.watches);
-        watches.filter(|watch| matches!(watch.stage, Stage::Confirmed)).for_each(|watch| {
-            watch.signal.signal();
-        });
+        let confirmed = watches.filter(|watch| watch.waiting.is_none());
+        confirmed.for_each(|watch| watch.signal.signal());
     }
 
     /// Since when nobody watches anything; `None` if somebody does.
@@ -146,14 +133,7 @@ impl Record {
     fn is_asked_for(&mut self) -> bool {
         let mut any = false;
         for watch in &mut self.watches {
-            let stage = std::mem::replace(&mut watch.stage, Stage::Confirmed);
-            watch.stage = match stage {
-                Stage::New(sender) => {
-                    any = true;
-                    Stage::Asked(sender)
-                }
-                stage => stage,
-            };
+            any |= !std::mem::replace(&mut watch.is_asked_for, true);
         }
         self.was_asked |= any;
         any

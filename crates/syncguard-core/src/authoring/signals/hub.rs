@@ -44,27 +44,15 @@ impl SignalHub {
     const SESSIONS: usize = 2;
 
     /// The hub of a backend with this name in the log. `listen` is a session; it is called when somebody watches and
-    /// there is no session.
+    /// there is no session. Hubs that share an `outage` have one line for it in the log.
     ///
     /// The session runs on the runtime of the waiter that began it. When that runtime ends, the next waiter begins
     /// another session.
     pub fn new<F>(
         backend: &'static str,
         limits: SignalLimits,
-        listen: impl Fn(Subscriptions) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<SignalEnd, LockError>> + Send + 'static,
-    {
-        Self::with_outage(backend, limits, listen, Episode::default())
-    }
-
-    /// A hub that is one of several: the log has one line for an outage of them all.
-    pub fn with_outage<F>(
-        backend: &'static str,
-        limits: SignalLimits,
-        listen: impl Fn(Subscriptions) -> F + Send + Sync + 'static,
         outage: Episode,
+        listen: impl Fn(Subscriptions) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<SignalEnd, LockError>> + Send + 'static,
@@ -112,7 +100,8 @@ impl SignalHub {
     /// Ends the session, and all watches.
     pub fn close(&self) {
         let session = self.0.state().session.take();
-        close(session);
+        // Not under the lock: waiters hear of it.
+        session.inspect(|session| session.close());
     }
 
     /// The session that there is, or a new one.
@@ -126,7 +115,7 @@ impl SignalHub {
             Some(Stage::Stuck) => {
                 let stuck = state.session.take();
                 drop(state);
-                close(stuck);
+                stuck.inspect(|session| session.close());
                 return self.session();
             }
             Some(Stage::Over) | None => {}
@@ -142,14 +131,6 @@ impl SignalHub {
         // Not under the lock: on a runtime that is shutting down, the task is dropped here.
         runtime.spawn(running.run());
         Some(session)
-    }
-}
-
-/// Not under the lock of the hub: waiters hear of it.
-fn close(session: Option<Arc<Session>>) {
-    if let Some(session) = session {
-        session.close();
-        session.cancelled.cancel();
     }
 }
 
@@ -183,12 +164,12 @@ impl Shared {
     fn ended(&self, session: &Arc<Session>, end: Result<SignalEnd, LockError>) {
         let now = Instant::now();
         let is_good = session.is_good(now);
-        let is_unused = session.stage(now) == Stage::Over;
-        if is_good || is_unused {
+        if is_good {
             self.works();
         }
+        let is_unused = session.stage(now) == Stage::Over;
         let mut state = self.state();
-        if is_unused || !state.forgets(session) {
+        if !state.forgets(session) || is_unused {
             return;
         }
         if let Ok(SignalEnd::Unsupported) = end {
@@ -239,7 +220,6 @@ impl Running {
         let listening = (self.shared.listen)(Subscriptions(Arc::clone(&self.session)));
         let end = tokio::select! {
             biased;
-            () = self.session.cancelled.cancelled() => return,
             end = listening => end,
             error = self.is_stuck() => Err(error),
         };
@@ -247,7 +227,7 @@ impl Running {
         self.shared.ended(&self.session, end);
     }
 
-    /// Waits until the session has not come back for more in time.
+    /// Waits until the session has not come back for more in time, or is closed.
     async fn is_stuck(&self) -> LockError {
         loop {
             tokio::select! {

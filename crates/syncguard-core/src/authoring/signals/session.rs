@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use super::board::{Board, WatchId};
 use super::{Changes, SignalLimits};
@@ -19,8 +18,6 @@ pub(super) struct Session {
     bell: Notify,
     /// Rings when the task must come back earlier than it had to.
     pub(super) hurry: Notify,
-    /// Ends the task.
-    pub(super) cancelled: CancellationToken,
     /// The longest that a step of the task may take.
     step: Duration,
 }
@@ -74,7 +71,6 @@ impl Session {
             state: Mutex::new(state),
             bell: Notify::new(),
             hurry: Notify::new(),
-            cancelled: CancellationToken::new(),
             step: limits.step,
         })
     }
@@ -123,10 +119,13 @@ impl Session {
         self.bell.notify_one();
     }
 
-    /// Ends all watches, and takes no more.
+    /// Ends all watches and the task.
     pub(super) fn close(&self) {
-        let board = self.state().board.take();
-        self.bell.notify_one();
+        let mut state = self.state();
+        let board = state.board.take();
+        state.due = Instant::now();
+        drop(state);
+        self.hurry.notify_one();
         // Not under the lock: waiters hear of it.
         drop(board);
     }
