@@ -191,8 +191,9 @@ mod tests {
         let times = [1, 7].map(|millis| Timestamp::from_millis(millis).unwrap());
         let (key, fence) = (Key::new("k").unwrap(), Fence::new(1).unwrap());
         let lock_id = LockId::generate().unwrap();
+        let updated = gcloud_sdk::prost_types::Timestamp::default();
         let document = Record::document(name.to_owned(), &key, lock_id, times.into(), fence);
-        let document = Document { update_time: Some(Default::default()), ..document };
+        let document = Document { update_time: Some(updated), ..document };
         let (document, target_ids) = (Some(document), vec![1]);
         ResponseType::DocumentChange(DocumentChange {
             document,
@@ -266,7 +267,8 @@ mod tests {
     #[test]
     fn what_the_server_refuses_is_over() {
         let mut targets = Targets::default();
-        (targets.add("a"), targets.add("b"));
+        targets.add("a");
+        targets.add("b");
         let refused = |name: &str| [News::Refused(name.to_owned())];
         assert_eq!(targets.hear(heard(TargetChangeType::Remove, &[1])), refused("a"));
         assert_eq!(targets.hear(heard(TargetChangeType::Remove, &[])), refused("b"));

@@ -91,7 +91,9 @@ impl Signals {
         hubs.push((server, Arc::clone(&hub)));
         drop(hubs);
         // Waiters that hear of it may ask for a watch at once.
-        gone.iter().for_each(|(_, hub)| hub.close());
+        for (_, hub) in gone {
+            hub.close();
+        }
         Some(hub)
     }
 
@@ -112,6 +114,8 @@ impl Signals {
 /// Nobody will ask for signals any more.
 impl Drop for Signals {
     fn drop(&mut self) {
-        self.hubs().iter().for_each(|(_, hub)| hub.close());
+        for (_, hub) in &*self.hubs() {
+            hub.close();
+        }
     }
 }

@@ -81,8 +81,8 @@ enum Look {
 enum Answer {
     /// A sign of life.
     Pong,
-    /// The live lock of a record, if there is one; `None` if the record makes no sense.
-    Record(Box<str>, Option<Option<LockInfo>>),
+    /// The live lock of a record, if there is one; an error if the record makes no sense.
+    Record(Box<str>, Result<Option<LockInfo>, LockError>),
 }
 
 impl Session<'_> {
@@ -96,12 +96,16 @@ impl Session<'_> {
                 biased;
                 change = changes.recv() => match change {
                     Ok(change) => {
-                        change.keys.iter().filter_map(|key| key.as_str()).for_each(|name| self.changed(name));
+                        for name in change.keys.iter().filter_map(|key| key.as_str()) {
+                            self.changed(name);
+                        }
                     }
                     // Nobody knows what they were.
                     Err(RecvError::Lagged(_)) => {
                         let names: Vec<_> = self.records.keys().cloned().collect();
-                        names.iter().for_each(|name| self.changed(name));
+                        for name in &names {
+                            self.changed(name);
+                        }
                     }
                     Err(RecvError::Closed) => return Err(lost()),
                 },
@@ -116,8 +120,12 @@ impl Session<'_> {
                     if next.is_empty() {
                         self.ping();
                     }
-                    next.unsubscribe.iter().for_each(|name| self.leave(name));
-                    next.subscribe.into_iter().for_each(|name| self.subscribe(name.into()));
+                    for name in &next.unsubscribe {
+                        self.leave(name);
+                    }
+                    for name in next.subscribe {
+                        self.subscribe(name.into());
+                    }
                 }
             }
         }
@@ -157,7 +165,9 @@ impl Session<'_> {
             self.changes.note(name, seen, in_vain, Instant::now());
         }
         match record.look {
-            Look::None => drop(self.records.remove(name)),
+            Look::None => {
+                self.records.remove(name);
+            }
             Look::Current => record.look = Look::Changed,
             Look::Changed | Look::Left => {}
         }
@@ -173,7 +183,7 @@ impl Session<'_> {
                 sleep(pause).await;
             }
             let answer = lookup::at(connections, At::default(), &name).await?;
-            let lock = reply::found(answer, &name).ok();
+            let lock = reply::found(answer, &name);
             Ok(Answer::Record(name, lock))
         }));
     }
@@ -186,13 +196,14 @@ impl Session<'_> {
     }
 
     /// The server has answered for a record.
-    fn read(&mut self, name: &str, lock: Option<Option<LockInfo>>) {
+    fn read(&mut self, name: &str, lock: Result<Option<LockInfo>, LockError>) {
         let Some(record) = self.records.get_mut(name) else { return };
         let look = std::mem::take(&mut record.look);
         if look == Look::Left {
-            return drop(self.records.remove(name));
+            self.records.remove(name);
+            return;
         }
-        let Some(lock) = lock else { return self.refuse(name) };
+        let Ok(lock) = lock else { return self.refuse(name) };
         let is_locked = lock.is_some();
         if let Some(lock) = lock {
             let (seen, now) = ((lock.fence, lock.expires_at), Instant::now());
