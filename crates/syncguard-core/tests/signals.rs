@@ -1,6 +1,6 @@
 //! The hub of signals, over a store that the tests play.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep, timeout};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 const LIMITS: SignalLimits = SignalLimits {
     open: Duration::from_secs(3),
@@ -40,13 +42,17 @@ fn failure() -> LockError {
 
 impl Store {
     fn new() -> Self {
+        Self::with_outage(Episode::default())
+    }
+
+    fn with_outage(outage: Episode) -> Self {
         let (sender, sessions) = mpsc::unbounded_channel();
         let listen = move |subscriptions| {
             let (end, ended) = oneshot::channel();
             drop(sender.send(Session { subscriptions, end }));
             async move { ended.await.unwrap_or_else(|_| Err(failure())) }
         };
-        Self { hub: Arc::new(SignalHub::new("test", LIMITS, Episode::default(), listen)), sessions }
+        Self { hub: Arc::new(SignalHub::new("test", LIMITS, outage, listen)), sessions }
     }
 
     fn watch(&self, name: &'static str) -> JoinHandle<Option<KeyWatch>> {
@@ -225,6 +231,62 @@ async fn a_session_that_was_good_is_replaced_at_once() {
     assert!(watch.is_over() && store.status() == SignalStatus::Failing);
     let _open = store.open("k").await;
     assert_eq!(store.status(), SignalStatus::Working);
+}
+
+/// Says the levels of what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Level>>>);
+
+impl Log {
+    fn take(&self) -> Vec<Level> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("syncguard") && metadata.is_event()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.lock().unwrap().push(*event.metadata().level());
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_said_once_and_so_is_its_end() {
+    let log = Log::default();
+    let _here = tracing::subscriber::set_default(log.clone());
+    let outage = Episode::default();
+    let (mut here, mut there) =
+        (Store::with_outage(outage.clone()), Store::with_outage(outage.clone()));
+    for _ in 0..2 {
+        for store in [&mut here, &mut there] {
+            store.open("k").await.0.ends(Err(failure())).await;
+        }
+        advance(RESTED).await;
+    }
+    assert_eq!(log.take(), [Level::WARN]);
+    let (session, _watch) = here.open("k").await;
+    assert!(log.take().is_empty(), "it may be lost again at once");
+    session.asks().await;
+    tokio::task::yield_now().await;
+    assert_eq!(log.take(), [Level::INFO]);
+    there.open("k").await.0.ends(Err(failure())).await;
+    session.asks().await;
+    tokio::task::yield_now().await;
+    assert_eq!(log.take(), [Level::WARN], "the end was said once");
+    session.ends(Ok(SignalEnd::Closed)).await;
+    assert!(log.take().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -163,8 +163,7 @@ impl Shared {
     /// A session that somebody may watch by has ended.
     fn ended(&self, session: &Arc<Session>, end: Result<SignalEnd, LockError>) {
         let now = Instant::now();
-        let is_good = session.is_good(now);
-        if is_good {
+        if session.proves_good(now) {
             self.works();
         }
         let is_unused = session.stage(now) == Stage::Over;
@@ -179,7 +178,7 @@ impl Shared {
             tracing::info!(backend, "releases by other processes cannot be heard; waiters poll");
             return;
         }
-        if !is_good {
+        if !session.is_good() {
             let rest = Self::SHORTEST_REST.saturating_mul(1 << state.failures.min(10));
             state.rests_until = Some(now + pause::jittered(rest.min(Self::LONGEST_REST)));
         }
@@ -241,7 +240,7 @@ impl Running {
                     "the connection for signals was silent for too long",
                 );
             }
-            if self.session.is_good(now) {
+            if self.session.proves_good(now) {
                 self.shared.works();
             }
         }

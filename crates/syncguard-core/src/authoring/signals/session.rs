@@ -28,6 +28,7 @@ struct State {
     began_at: Instant,
     opened_at: Option<Instant>,
     has_confirmed: bool,
+    is_good: bool,
     /// When the store was heard last.
     heard_at: Instant,
     /// When the task must have come back for more. A task that has not is stuck.
@@ -63,6 +64,7 @@ impl Session {
             began_at: now,
             opened_at: None,
             has_confirmed: false,
+            is_good: false,
             heard_at: now,
             due: now + limits.open,
             has_hub: true,
@@ -90,10 +92,16 @@ impl Session {
         self.state().has_confirmed
     }
 
-    /// Whether it has been open, and of use, for long enough.
-    pub(super) fn is_good(&self, now: Instant) -> bool {
-        let state = self.state();
-        state.has_confirmed && state.opened_at.is_some_and(|at| at + Self::GOOD <= now)
+    /// Whether it has now been open, and of use, for long enough. Said once.
+    pub(super) fn proves_good(&self, now: Instant) -> bool {
+        let mut state = self.state();
+        let is_long = state.opened_at.is_some_and(|at| at + Self::GOOD <= now);
+        state.has_confirmed && is_long && !std::mem::replace(&mut state.is_good, true)
+    }
+
+    /// Whether it has proved good.
+    pub(super) fn is_good(&self) -> bool {
+        self.state().is_good
     }
 
     /// When the task must have come back for more.
