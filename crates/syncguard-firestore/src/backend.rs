@@ -119,7 +119,7 @@ impl FirestoreBackend {
     /// Whether those who wait hear of releases. Meant for health checks.
     #[must_use]
     pub fn signals(&self) -> SignalStatus {
-        self.0.listener.status()
+        self.0.signals.status()
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -171,7 +171,7 @@ impl LockBackend for FirestoreBackend {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let inner = &self.0;
         let names = inner.layout.names(&request.key).ok()?;
-        inner.listener.watch(&names.lock, || inner.now().ok()).await
+        inner.signals.watch(&names.lock).await
     }
 
     fn inventory(&self) -> Option<Inventory> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
 use gcloud_sdk::google::firestore::v1::{CommitResponse, Write};
+use syncguard_core::authoring::signals::SignalHub;
 use syncguard_core::contract::{ClientState, is_live};
 use syncguard_core::{LockError, LockId, Timestamp};
 
@@ -15,7 +16,7 @@ use crate::clock::{self, Clock};
 use crate::config::FirestoreOptions;
 use crate::document::Version;
 use crate::error::Fault;
-use crate::listen::Listener;
+use crate::listen;
 use crate::names::Layout;
 use crate::retry::{Attempt, Attempts};
 
@@ -31,7 +32,7 @@ pub(crate) struct Inner {
     request_timeout: Duration,
     operation_timeout: Duration,
     pub(crate) client_state: ClientState,
-    pub(crate) listener: Listener,
+    pub(crate) signals: SignalHub,
 }
 
 impl Inner {
@@ -42,7 +43,8 @@ impl Inner {
     ) -> Result<Self, LockError> {
         let client_state = options.client_state()?;
         let database = layout.database().to_owned();
-        let listener = Listener::new(client.clone(), database, options.request_timeout);
+        let clock = Arc::clone(&options.clock);
+        let signals = listen::hub(client.clone(), database, clock, options.request_timeout);
         Ok(Self {
             client: Client::new(client, Arc::clone(&options.clock)),
             layout,
@@ -54,7 +56,7 @@ impl Inner {
             request_timeout: options.request_timeout,
             operation_timeout: options.operation_timeout,
             client_state,
-            listener,
+            signals,
         })
     }
 

@@ -65,8 +65,8 @@
 //!
 //! Where there is no such connection, because the server or a proxy does not speak RESP3, because an access
 //! rule forbids it, or because it is lost, waiting goes on by looking from time to time. The log says so
-//! once, and once when it is over. It is tried again by whoever waits, with pauses of up to ten seconds. A
-//! connection that is silent is found out within 12 s. [`RedisBackend::signals`] and the durability report tell
+//! once, and once when it is over. It is tried again by whoever waits, with pauses of up to five seconds. A
+//! connection that is silent is found out within 7 s. [`RedisBackend::signals`] and the durability report tell
 //! how it stands.
 //!
 //! The server remembers what a connection has asked for until it changes, in a table of its own

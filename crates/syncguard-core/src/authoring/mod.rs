@@ -12,6 +12,7 @@
 //! | [`bound_holder`], [`has_holder`], [`holder_text`] | holders in a column that other clients do not know |
 //! | [`checked_timeout`], [`pause`] | timeouts out of options; pauses with chance in them |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
+//! | [`signals`] | telling waiters of releases by other processes |
 //! | [`Episode`] | what is said of a failure that lasts, once |
 //! | `tls`, with the feature of that name | whom to trust |
 //! | [`contain`] | closures of users that may panic |
@@ -25,6 +26,7 @@ mod contain;
 mod errors;
 mod holder_column;
 pub mod pause;
+pub mod signals;
 mod storage_key;
 mod store_clock;
 mod timeout;

@@ -139,7 +139,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     ///
     /// Whoever waits goes on by looking at the key from time to time where this answers `None`. So it
     /// never fails: a store that refuses, or a connection that is lost, is `None`, and is said in the
-    /// log once.
+    /// log once. A [`SignalHub`](crate::authoring::signals::SignalHub) does all of that for a backend.
     ///
     /// The default is `None`.
     ///

@@ -1,7 +1,30 @@
 //! Hearing that a lock's document is deleted: one `Listen` stream, while somebody waits.
 
-mod board;
-mod listener;
-mod stream;
+mod session;
+mod targets;
 
-pub(crate) use self::listener::Listener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gcloud_sdk::GoogleAuthMiddleware;
+use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
+use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
+
+use self::session::Session;
+use crate::clock::Clock;
+
+/// The signals of a backend. `timeout` is how long the server may take to say that it listens.
+pub(crate) fn hub(
+    firestore: FirestoreClient<GoogleAuthMiddleware>,
+    database: String,
+    clock: Arc<Clock>,
+    timeout: Duration,
+) -> SignalHub {
+    let limits = SignalLimits { open: timeout, step: timeout, confirm: timeout };
+    let listen = move |subscriptions| {
+        let session = Session::new(subscriptions, database.clone(), Arc::clone(&clock), timeout);
+        session.listen(firestore.clone())
+    };
+    SignalHub::new("firestore", limits, Episode::default(), listen)
+}

@@ -8,10 +8,9 @@
 //! is opened for the first one who waits there, and closed when nobody has waited for a while. While there is
 //! none, `watch` answers that it cannot tell.
 
-mod board;
+mod changes;
 mod route;
 mod session;
-mod source;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,43 +19,44 @@ use fred::clients::Client;
 use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
 use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 use syncguard_core::contract::{KeyWatch, SignalStatus};
 
 use self::route::Route;
-use self::source::{Limits, Source};
 use crate::client::Connections;
 
 /// What a backend does to hear of releases.
 pub(crate) struct Signals {
     clients: Box<[Client]>,
-    limits: Limits,
-    outage: Arc<Episode>,
-    /// By the node of a cluster; without one there is one at the most.
-    sources: Mutex<Vec<(Option<Server>, Arc<Source>)>>,
+    limits: SignalLimits,
+    outage: Episode,
+    /// By the node of a cluster; without a cluster there is one at the most.
+    hubs: Mutex<Vec<(Option<Server>, Arc<SignalHub>)>>,
 }
 
 impl Signals {
     /// With connections like these. `opening` is how long connecting may take.
     pub(crate) fn new(connections: &Connections, opening: Duration) -> Self {
+        let command = connections.command_timeout();
         Self {
             clients: connections.clients().cloned().collect(),
-            limits: Limits { opening, command: connections.command_timeout() },
-            outage: Arc::default(),
-            sources: Mutex::default(),
+            limits: SignalLimits { open: opening, step: command, confirm: command },
+            outage: Episode::default(),
+            hubs: Mutex::default(),
         }
     }
 
     /// Begins to listen for the record with this name; `None` if that cannot be done at the moment. On a
     /// cluster, `slot` is that of the record.
     pub(crate) async fn watch(&self, slot: Option<u16>, name: &str) -> Option<KeyWatch> {
-        self.source(slot)?.watch(name).await
+        self.hub(slot)?.watch(name).await
     }
 
     /// Failing if it is so on any server.
     pub(crate) fn status(&self) -> SignalStatus {
         let mut worst = SignalStatus::Unused;
-        for (_, source) in &*self.sources() {
-            match source.status() {
+        for (_, hub) in &*self.hubs() {
+            match hub.status() {
                 SignalStatus::Failing => return SignalStatus::Failing,
                 SignalStatus::Unused => {}
                 working => worst = working,
@@ -66,7 +66,7 @@ impl Signals {
     }
 
     /// That of the server which has the slot, as far as the backend's own client knows.
-    fn source(&self, slot: Option<u16>) -> Option<Arc<Source>> {
+    fn hub(&self, slot: Option<u16>) -> Option<Arc<SignalHub>> {
         let nodes = match slot {
             Some(_) => Some(self.clients.iter().find_map(Client::cached_cluster_state)?),
             None => None,
@@ -75,28 +75,47 @@ impl Signals {
             (Some(nodes), Some(slot)) => Some(nodes.get_server(slot)?.clone()),
             _ => None,
         };
-        let mut sources = self.sources();
-        if let Some((_, source)) = sources.iter().find(|(other, _)| *other == server) {
-            return Some(Arc::clone(source));
+        let mut hubs = self.hubs();
+        if let Some((_, hub)) = hubs.iter().find(|(other, _)| *other == server) {
+            return Some(Arc::clone(hub));
         }
-        let route = Route::new(&self.clients, server.clone());
-        let source = Arc::new(Source::new(route, Arc::clone(&self.outage), self.limits));
+        let hub = Arc::new(self.new_hub(server.clone()));
         let mut gone = Vec::new();
         if let Some(nodes) = nodes {
             let masters = nodes.unique_primary_nodes();
             let is_gone = |server: &Option<Server>| {
                 server.as_ref().is_some_and(|server| !masters.contains(server))
             };
-            gone.extend(sources.extract_if(.., |(server, _)| is_gone(server)));
+            gone.extend(hubs.extract_if(.., |(server, _)| is_gone(server)));
         }
-        sources.push((server, Arc::clone(&source)));
-        drop(sources);
-        // Whoever hears that these are over may ask for a watch at once.
-        drop(gone);
-        Some(source)
+        hubs.push((server, Arc::clone(&hub)));
+        drop(hubs);
+        // Waiters that hear of it may ask for a watch at once.
+        for (_, hub) in gone {
+            hub.close();
+        }
+        Some(hub)
     }
 
-    fn sources(&self) -> MutexGuard<'_, Vec<(Option<Server>, Arc<Source>)>> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    fn new_hub(&self, node: Option<Server>) -> SignalHub {
+        let (route, command) = (Route::new(&self.clients, node), self.limits.step);
+        let listen = move |subscriptions| {
+            let client = route.client(command);
+            async move { session::listen(client?, command, subscriptions).await }
+        };
+        SignalHub::new("redis", self.limits, self.outage.clone(), listen)
+    }
+
+    fn hubs(&self) -> MutexGuard<'_, Vec<(Option<Server>, Arc<SignalHub>)>> {
+        self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nobody will ask for signals any more.
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for (_, hub) in &*self.hubs() {
+            hub.close();
+        }
     }
 }

@@ -1,0 +1,254 @@
+//! What a backend keeps for its signals.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::session::{Session, Stage};
+use super::{SignalEnd, SignalLimits, Subscriptions};
+use crate::authoring::pause;
+use crate::contract::episode::Episode;
+use crate::contract::{KeyWatch, SignalStatus};
+use crate::{ErrorCode, LockError};
+
+/// The signals of a backend. Dropping it ends its session with the last watch.
+pub struct SignalHub(Arc<Shared>);
+
+struct Shared {
+    backend: &'static str,
+    limits: SignalLimits,
+    listen: Box<dyn Fn(Subscriptions) -> Listening + Send + Sync>,
+    state: Mutex<State>,
+    outage: Episode,
+}
+
+type Listening = Pin<Box<dyn Future<Output = Result<SignalEnd, LockError>> + Send>>;
+
+/// What is known from one session to the next.
+#[derive(Default)]
+struct State {
+    session: Option<Arc<Session>>,
+    /// Sessions in a row that have failed.
+    failures: u32,
+    /// No session begins earlier.
+    rests_until: Option<Instant>,
+    is_unsupported: bool,
+}
+
+impl SignalHub {
+    /// Within one call a session that is lost is replaced once.
+    const SESSIONS: usize = 2;
+
+    /// The hub of a backend with this name in the log. `listen` is a session; it is called when somebody watches and
+    /// there is no session. Hubs that share an `outage` have one line for it in the log.
+    ///
+    /// The session runs on the runtime of the waiter that began it. When that runtime ends, the next waiter begins
+    /// another session.
+    pub fn new<F>(
+        backend: &'static str,
+        limits: SignalLimits,
+        outage: Episode,
+        listen: impl Fn(Subscriptions) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<SignalEnd, LockError>> + Send + 'static,
+    {
+        let listen = Box::new(move |subscriptions| Box::pin(listen(subscriptions)) as Listening);
+        Self(Arc::new(Shared { backend, limits, listen, state: Mutex::default(), outage }))
+    }
+
+    /// Watches a record; `None` if the store does not confirm in time, or at all.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: a watch that nobody has is unsubscribed from.
+    pub async fn watch(&self, name: &str) -> Option<KeyWatch> {
+        let until = Instant::now() + self.0.limits.confirm;
+        for _ in 0..Self::SESSIONS {
+            let session = self.session()?;
+            let Some((watch, confirmed)) = session.join(name) else { continue };
+            match timeout_at(until, confirmed).await {
+                Ok(Ok(lock)) => return Some(lock.add_to(watch)),
+                // Refused.
+                Ok(Err(_)) if session.stage(Instant::now()) != Stage::Over => return None,
+                Ok(Err(_)) => {}
+                // A session that is being opened goes on, for those who come later.
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Whether releases are heard.
+    #[must_use]
+    pub fn status(&self) -> SignalStatus {
+        let state = self.0.state();
+        let session = state.session.as_ref();
+        match session.map(|session| (session.stage(Instant::now()), session.has_confirmed())) {
+            _ if state.is_unsupported => SignalStatus::Off,
+            Some((Stage::Open, true)) => SignalStatus::Working,
+            _ if state.failures > 0 => SignalStatus::Failing,
+            _ => SignalStatus::Unused,
+        }
+    }
+
+    /// Ends the session, and all watches.
+    pub fn close(&self) {
+        let session = self.0.state().session.take();
+        // Not under the lock: waiters hear of it.
+        session.inspect(|session| session.close());
+    }
+
+    /// The session that there is, or a new one.
+    fn session(&self) -> Option<Arc<Session>> {
+        let now = Instant::now();
+        let mut state = self.0.state();
+        match state.session.as_ref().map(|session| session.stage(now)) {
+            // Others have waited for it in vain, and poll.
+            Some(Stage::Opening { since }) if since + self.0.limits.confirm <= now => return None,
+            Some(Stage::Opening { .. } | Stage::Open) => return state.session.clone(),
+            Some(Stage::Stuck) => {
+                let stuck = state.session.take();
+                drop(state);
+                stuck.inspect(|session| session.close());
+                return self.session();
+            }
+            Some(Stage::Over) | None => {}
+        }
+        if state.is_unsupported || state.rests_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let runtime = Handle::try_current().ok()?;
+        let session = Session::new(self.0.limits);
+        state.session = Some(Arc::clone(&session));
+        drop(state);
+        let running = Running { shared: Arc::clone(&self.0), session: Arc::clone(&session) };
+        // Not under the lock: on a runtime that is shutting down, the task is dropped here.
+        runtime.spawn(running.run());
+        Some(session)
+    }
+}
+
+impl Drop for SignalHub {
+    fn drop(&mut self) {
+        if let Some(session) = &self.0.state().session {
+            session.hub_is_gone();
+        }
+    }
+}
+
+impl fmt::Debug for SignalHub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SignalHub").field(&self.status()).finish()
+    }
+}
+
+impl Shared {
+    const SHORTEST_REST: Duration = Duration::from_millis(100);
+    const LONGEST_REST: Duration = Duration::from_secs(5);
+
+    fn works(&self) {
+        self.state().failures = 0;
+        if self.outage.ends() {
+            let backend = self.backend;
+            tracing::info!(backend, "releases by other processes are heard again");
+        }
+    }
+
+    /// A session that somebody may watch by has ended.
+    fn ended(&self, session: &Arc<Session>, end: Result<SignalEnd, LockError>) {
+        let now = Instant::now();
+        if session.proves_good(now) {
+            self.works();
+        }
+        let is_unused = session.stage(now) == Stage::Over;
+        let mut state = self.state();
+        if !state.forgets(session) || is_unused {
+            return;
+        }
+        if let Ok(SignalEnd::Unsupported) = end {
+            state.is_unsupported = true;
+            drop(state);
+            let backend = self.backend;
+            tracing::info!(backend, "releases by other processes cannot be heard; waiters poll");
+            return;
+        }
+        if !session.is_good() {
+            let rest = Self::SHORTEST_REST.saturating_mul(1 << state.failures.min(10));
+            state.rests_until = Some(now + pause::jittered(rest.min(Self::LONGEST_REST)));
+        }
+        state.failures = state.failures.saturating_add(1);
+        drop(state);
+        if let Err(error) = end
+            && self.outage.begins()
+        {
+            let backend = self.backend;
+            tracing::warn!(
+                backend,
+                %error,
+                "releases by other processes are not heard at the moment; waiters poll"
+            );
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Forgets a session. Whether it was the present one.
+    fn forgets(&mut self, session: &Arc<Session>) -> bool {
+        self.session.take_if(|present| Arc::ptr_eq(present, session)).is_some()
+    }
+}
+
+/// A session and its task. Dropped, as when its runtime ends, it ends all watches.
+struct Running {
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+}
+
+impl Running {
+    async fn run(self) {
+        let listening = (self.shared.listen)(Subscriptions(Arc::clone(&self.session)));
+        let end = tokio::select! {
+            biased;
+            end = listening => end,
+            error = self.is_stuck() => Err(error),
+        };
+        // Before waiters hear that the session is over, and ask for the next one.
+        self.shared.ended(&self.session, end);
+    }
+
+    /// Waits until the session has not come back for more in time, or is closed.
+    async fn is_stuck(&self) -> LockError {
+        loop {
+            tokio::select! {
+                () = sleep_until(self.session.due()) => {}
+                () = self.session.hurry.notified() => {}
+            }
+            let now = Instant::now();
+            if self.session.due() <= now {
+                return LockError::new(
+                    ErrorCode::NetworkTimeout,
+                    "the connection for signals was silent for too long",
+                );
+            }
+            if self.session.proves_good(now) {
+                self.shared.works();
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.state().forgets(&self.session);
+        self.session.close();
+    }
+}

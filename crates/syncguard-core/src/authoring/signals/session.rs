@@ -1,0 +1,267 @@
+//! What the watches of a session, its task and the hub share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::board::{Board, WatchId};
+use super::{Changes, LockSeen, SignalLimits};
+use crate::contract::KeyWatch;
+
+/// One connection for signals, from before it is opened until it is over.
+pub(super) struct Session {
+    state: Mutex<State>,
+    /// Rings for the task when there is something to do.
+    bell: Notify,
+    /// Rings when the task must come back earlier than it had to.
+    pub(super) hurry: Notify,
+    /// The longest that a step of the task may take.
+    step: Duration,
+}
+
+struct State {
+    /// `None` once the session is over.
+    board: Option<Board>,
+    began_at: Instant,
+    opened_at: Option<Instant>,
+    has_confirmed: bool,
+    is_good: bool,
+    /// When the store was heard last.
+    heard_at: Instant,
+    /// When the task must have come back for more. A task that has not is stuck.
+    due: Instant,
+    has_hub: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Opening {
+        since: Instant,
+    },
+    Open,
+    /// The runtime of the task stands still.
+    Stuck,
+    Over,
+}
+
+impl Session {
+    /// A store that has said nothing for so long is asked for a sign of life.
+    const QUIET: Duration = Duration::from_secs(5);
+    /// A session is closed when nobody has watched anything for so long.
+    const IDLE: Duration = Duration::from_secs(10);
+    /// A session that has been open for so long has proved good.
+    const GOOD: Duration = Duration::from_secs(5);
+    /// How late a task may be because its machine is busy.
+    const GRACE: Duration = Duration::from_secs(5);
+
+    pub(super) fn new(limits: SignalLimits) -> Arc<Self> {
+        let now = Instant::now();
+        let state = State {
+            board: Some(Board::new(now)),
+            began_at: now,
+            opened_at: None,
+            has_confirmed: false,
+            is_good: false,
+            heard_at: now,
+            due: now + limits.open,
+            has_hub: true,
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            bell: Notify::new(),
+            hurry: Notify::new(),
+            step: limits.step,
+        })
+    }
+
+    pub(super) fn stage(&self, now: Instant) -> Stage {
+        let state = self.state();
+        match state.opened_at {
+            _ if state.board.is_none() => Stage::Over,
+            _ if state.due + Self::GRACE < now => Stage::Stuck,
+            None => Stage::Opening { since: state.began_at },
+            Some(_) => Stage::Open,
+        }
+    }
+
+    /// Whether the store has confirmed a watch of this session.
+    pub(super) fn has_confirmed(&self) -> bool {
+        self.state().has_confirmed
+    }
+
+    /// Whether it has now been open, and of use, for long enough. Said once.
+    pub(super) fn proves_good(&self, now: Instant) -> bool {
+        let mut state = self.state();
+        let is_long = state.opened_at.is_some_and(|at| at + Self::GOOD <= now);
+        state.has_confirmed && is_long && !std::mem::replace(&mut state.is_good, true)
+    }
+
+    /// Whether it has proved good.
+    pub(super) fn is_good(&self) -> bool {
+        self.state().is_good
+    }
+
+    /// When the task must have come back for more.
+    pub(super) fn due(&self) -> Instant {
+        self.state().due
+    }
+
+    /// Adds a watch and the receiver of its confirmation; `None` if the session is over.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        name: &str,
+    ) -> Option<(KeyWatch, oneshot::Receiver<LockSeen>)> {
+        let (signal, watch) = KeyWatch::new();
+        let (id, confirmed) = self.state().board.as_mut()?.join(name, signal);
+        self.bell.notify_one();
+        let place = Place { session: Arc::clone(self), name: name.to_owned(), id };
+        Some((watch.keeping(place), confirmed))
+    }
+
+    /// The hub is gone: the session ends with its last watch.
+    pub(super) fn hub_is_gone(&self) {
+        self.state().has_hub = false;
+        self.bell.notify_one();
+    }
+
+    /// Ends all watches and the task.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        let board = state.board.take();
+        state.due = Instant::now();
+        drop(state);
+        self.hurry.notify_one();
+        // Not under the lock: waiters hear of it.
+        drop(board);
+    }
+
+    /// What the task does now: changes, or the end. If there is nothing to do, the error is until when.
+    fn next_step(&self, now: Instant) -> Result<Option<Changes>, Instant> {
+        let mut state = self.state();
+        state.opened_at.get_or_insert(now);
+        let step = state.next_step(now);
+        state.due = match step {
+            Ok(_) => now + self.step,
+            Err(until) => until + Self::GRACE,
+        };
+        drop(state);
+        if step.is_ok() {
+            self.hurry.notify_one();
+        }
+        step
+    }
+
+    /// The store has said something of a record.
+    fn hears<T>(&self, what: impl FnOnce(&mut Board, Instant) -> T) -> Option<T> {
+        let mut state = self.state();
+        let now = Instant::now();
+        state.heard_at = now;
+        state.board.as_mut().map(|board| what(board, now))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn next_step(&mut self, now: Instant) -> Result<Option<Changes>, Instant> {
+        let Some(board) = &mut self.board else { return Ok(None) };
+        let changes = board.take_changes();
+        if !changes.is_empty() {
+            return Ok(Some(changes));
+        }
+        if let Some(since) = board.idle_since() {
+            let until = since + Session::IDLE;
+            if now < until && self.has_hub {
+                return Err(until);
+            }
+            self.board = None;
+            return Ok(None);
+        }
+        let until = self.heard_at + Session::QUIET;
+        if now < until {
+            return Err(until);
+        }
+        self.heard_at = now;
+        Ok(Some(changes))
+    }
+}
+
+/// Ends a watch when it is dropped.
+struct Place {
+    session: Arc<Session>,
+    name: String,
+    id: WatchId,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.session.state();
+        if let Some(board) = &mut state.board {
+            board.leave(&self.name, self.id, Instant::now());
+        }
+        drop(state);
+        self.session.bell.notify_one();
+    }
+}
+
+/// What a session subscribes to, and what it says of the records: the hub's end of a connection.
+///
+/// A session calls [`next`](Self::next) again and again, does what it says, and tells what the store says
+/// meanwhile. Names without a watch are ignored everywhere.
+pub struct Subscriptions(pub(super) Arc<Session>);
+
+impl Subscriptions {
+    /// Waits for the next changes; `None` when the session is to end, because nobody has watched anything for ten
+    /// seconds, or the hub is gone.
+    ///
+    /// [Empty](Changes::is_empty) changes ask for a sign of life: the store has said nothing for five seconds.
+    /// The first call says that the connection is open.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: no changes are lost.
+    pub async fn next(&self) -> Option<Changes> {
+        loop {
+            match self.0.next_step(Instant::now()) {
+                Ok(changes) => return changes,
+                Err(until) => {
+                    let _ = timeout_at(until, self.0.bell.notified()).await;
+                }
+            }
+        }
+    }
+
+    /// The store will tell of this record from now on, and has said this of its lock since the session subscribed.
+    pub fn confirm(&self, name: &str, lock: LockSeen) {
+        // Before the waiter hears of it.
+        self.0.state().has_confirmed = true;
+        self.0.hears(|board, _| board.confirm(name, lock));
+    }
+
+    /// The store will not tell of this record: waiters that have asked since the last confirmation poll.
+    pub fn refuse(&self, name: &str) {
+        // Dropped outside of the lock.
+        drop(self.0.hears(|board, now| board.refuse(name, now)));
+    }
+
+    /// The lock of this record may be free. Its watches go on.
+    pub fn signal(&self, name: &str) {
+        self.0.hears(|board, _| board.signal(name));
+    }
+
+    /// The lock of this record may be free, or the store will tell no more of it. Its watches end.
+    pub fn end(&self, name: &str) {
+        drop(self.0.hears(|board, now| board.end(name, now)));
+    }
+}
+
+impl fmt::Debug for Subscriptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subscriptions")
+    }
+}
