@@ -2,16 +2,19 @@
 
 mod common;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use common::{Line, is_locked, ms, settle};
-use syncguard_core::contract::{AcquireRequest, ReleaseRequest};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, KeySignal, KeyWatch, ReleaseRequest, WatchRequest,
+};
 use syncguard_core::{
-    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Jitter,
-    LockBackend, LockConfig, LockGuard, acquire, lock, try_acquire,
+    AcquisitionOptions, AutoExtend, Backoff, CancellationToken, Contention, DynBackend, ErrorCode,
+    Fence, Jitter, LockBackend, LockConfig, LockError, LockGuard, acquire, forward, lock,
+    try_acquire,
 };
 use syncguard_memory::MemoryBackend;
 use tokio::task::JoinHandle;
@@ -488,4 +491,74 @@ async fn whoever_is_woken_runs_before_the_one_that_gave_the_lock_back() {
         drop(task.await.unwrap());
         assert_eq!(*order.lock().unwrap(), ["next", "releaser"]);
     }
+}
+
+/// A store that never grants a lock.
+#[derive(Clone)]
+struct Stubborn {
+    store: MemoryBackend,
+    /// What it says of the holder.
+    holder: Contention,
+    asked: Arc<AtomicU32>,
+    /// Of watches that go on.
+    signals: Option<Arc<Mutex<Vec<KeySignal>>>>,
+}
+
+impl Stubborn {
+    fn new(holder: Contention) -> Self {
+        Self { store: MemoryBackend::new(), holder, asked: Arc::default(), signals: None }
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl LockBackend for Stubborn {
+    type Fence = Fence;
+
+    async fn acquire(&self, _: AcquireRequest) -> Result<AcquireResult, LockError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Ok(AcquireResult::Locked(self.holder))
+    }
+
+    async fn watch(&self, _: WatchRequest) -> Option<KeyWatch> {
+        let (signal, watch) = KeyWatch::new();
+        self.signals.as_ref()?.lock().unwrap().push(signal);
+        Some(watch.that_is_locked())
+    }
+
+    forward!(store: release, extend, is_locked, lookup, capabilities, client_state);
+}
+
+/// A signal before an attempt is answered by the attempt.
+#[tokio::test(start_paused = true)]
+async fn two_signals_before_an_attempt_cause_one() {
+    let signals = Arc::<Mutex<Vec<KeySignal>>>::default();
+    let store =
+        Stubborn { signals: Some(Arc::clone(&signals)), ..Stubborn::new(Contention::unknown()) };
+    let other = store.clone();
+    let waiting = tokio::spawn(async move {
+        acquire(&other, patient().with_acquisition(hardly_polling())).await.map(drop)
+    });
+    settle().await;
+    assert_eq!((store.asked(), signals.lock().unwrap().len()), (1, 1));
+    for _ in 0..20 {
+        signals.lock().unwrap()[0].signal();
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        signals.lock().unwrap()[0].signal();
+        sleep(ms(100)).await;
+        assert_eq!(store.asked(), 1);
+    }
+    waiting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_holder_is_news_once() {
+    let store = Stubborn::new(Contention::free_within(Duration::ZERO));
+    acquire(&store, LockConfig::new(KEY).wait_up_to(ms(10_000))).await.unwrap_err();
+    let asked = store.asked();
+    // A poll follows after 50 to 500 ms, and the holder's end after each.
+    assert!((20..=90).contains(&asked), "{asked}");
 }

@@ -24,8 +24,8 @@ pub(super) const LONGEST_TURN: Duration = Duration::from_millis(900);
 /// release and to ask; with less than 22 ms it gets the key once in several turns.
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 
-/// How long a waiter that lost a race holds back after the next signal, at the most, and down to a quarter of it after
-/// further losses. Between four processes 1 ms costs
+/// How long a waiter that lost a race holds back after a signal, at the most, and down to a quarter of it after further
+/// losses. Between four processes 1 ms costs
 /// 4.5 commands for each hand-over, 3 ms 4.0, and 5 ms leave the key unused for longer.
 pub(super) const HOLD_BACK: Duration = Duration::from_millis(3);
 
@@ -43,8 +43,8 @@ pub(super) struct Fairness {
     kept_since: Option<Instant>,
     /// When a guard of this process gave the key back last.
     freed_at: Option<Instant>,
-    /// How many rivals have had the key since this process had it.
-    losses: u32,
+    /// How many turns of rivals this process has seen since it had the key itself, and when the last one began.
+    losses: Option<(u32, Instant)>,
     /// When a rival was seen last.
     rival_at: Option<Instant>,
     /// When a client that polls was seen with the key last.
@@ -73,7 +73,7 @@ impl Fairness {
             turn: LONGEST_TURN,
             kept_since: None,
             freed_at: None,
-            losses: 0,
+            losses: None,
             rival_at: None,
             poller_at: None,
             holder_polls: false,
@@ -87,7 +87,7 @@ impl Fairness {
         // The process itself has left the key alone for long enough.
         if self.freed_at.is_none_or(|freed| freed + PAUSE <= now) {
             self.kept_since = None;
-            self.losses = 0;
+            self.losses = None;
         }
     }
 
@@ -96,7 +96,7 @@ impl Fairness {
         self.kept_since.get_or_insert(now);
         self.used_since = Some(now);
         self.holder_polls = false;
-        self.losses = 0;
+        self.losses = None;
     }
 
     /// A guard of this process has given the lock back.
@@ -111,11 +111,14 @@ impl Fairness {
         self.rival_at = Some(now);
         self.kept_since = None;
         self.holder_polls = holder_polls;
-        if self.used_since.is_none() {
-            // Not the rival that has had it since before.
-            self.losses = self.losses.saturating_add(1);
-            self.used_since = Some(now);
-        }
+        let is_new = self.used_since.is_none();
+        self.used_since.get_or_insert(now);
+        self.losses = match self.losses {
+            None => Some((1, now)),
+            // A rival that hands the key on within its process has one turn.
+            Some((turns, at)) if is_new && at + TURN <= now => Some((turns.saturating_add(1), now)),
+            known => known,
+        };
         if holder_polls {
             self.poller_at = Some(now);
             self.used = Duration::ZERO;
@@ -158,15 +161,14 @@ impl Fairness {
     /// the key for longer is faster, but chance remains: else a process that is a little further away never wins.
     pub(super) fn hold_back(&self) -> Duration {
         match self.losses {
-            0 => Duration::ZERO,
-            _ if self.holder_polls => Duration::ZERO,
-            losses => HOLD_BACK / losses.min(4),
+            Some((turns, _)) if !self.holder_polls => HOLD_BACK / turns.min(4),
+            _ => Duration::ZERO,
         }
     }
 
     /// Whether a rival was seen with the key since this process had it.
     pub(super) fn has_rivals(&self) -> bool {
-        self.losses > 0
+        self.losses.is_some()
     }
 
     /// Until when this is worth to be remembered, with nobody in the queue.
@@ -239,20 +241,22 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_that_lost_a_race_holds_back_and_less_after_each_loss() {
+    fn a_waiter_that_lost_a_race_holds_back_and_less_after_each_turn_of_a_rival() {
         let start = Instant::now();
         let mut fairness = Fairness::new(false);
         fairness.arrived(start);
         assert_eq!(fairness.hold_back(), Duration::ZERO, "no rival is known");
-        let mut pauses = Vec::new();
-        for _ in 0..5 {
-            fairness.lost(start, false);
-            // It polls, and sees the same rival.
-            fairness.lost(start, false);
-            fairness.signalled(start);
-            pauses.push(fairness.hold_back());
+        for (turn, part) in [1, 2, 3, 4, 4].into_iter().enumerate() {
+            let now = start + TURN * u32::try_from(turn).unwrap();
+            fairness.lost(now, false);
+            assert_eq!(fairness.hold_back(), HOLD_BACK / part);
+            // The same rival, seen once more, and within its turn.
+            fairness.lost(now + TURN, false);
+            fairness.signalled(now + ms(1));
+            fairness.lost(now + ms(1), false);
+            fairness.signalled(now + TURN);
+            assert_eq!(fairness.hold_back(), HOLD_BACK / part);
         }
-        assert_eq!(pauses, [1, 2, 3, 4, 4].map(|part| HOLD_BACK / part));
         fairness.granted(start);
         fairness.freed(start);
         fairness.lost(start, false);
