@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::attempt::{Attempt, Tried};
 use super::listening::{Heard, Listening};
 use super::observed::Waiting;
-use super::queue::{LOOK_AGAIN, StepBack, Ticket, Turn};
+use super::queue::{HoldBack, LOOK_AGAIN, StepBack, Ticket, Turn};
 use super::retry::{Answers, Pauses};
 use super::wait::{sleep_unless_cancelled, unless_cancelled, wait_in_queue};
 use crate::authoring::pause::random_part;
@@ -151,8 +151,15 @@ impl<'a, B: LockBackend> Head<'a, B> {
             if look == ends {
                 break;
             }
-            if self.is_locked(ends).await? {
-                self.saw_rival(false);
+            let is_wanted = self.listening.is_wanted(self.ticket.watch.as_ref());
+            let is_locked = if is_wanted && self.ticket.knows_rivals() {
+                // Once a rival has the key, its release is to be heard.
+                self.listen().await? == Heard::Held
+            } else {
+                self.is_locked(ends).await?
+            };
+            if is_locked {
+                self.saw_rival(self.holder_polls);
                 return Ok(true);
             }
             first_look *= 2;
@@ -204,10 +211,12 @@ impl<'a, B: LockBackend> Head<'a, B> {
         tried.unwrap_or_else(|| Err(self.gave_up()))
     }
 
-    /// Whether a watch begins together with the attempt, which rivals are likely to win. One that begins afterwards
+    /// Whether a watch begins together with the attempt, which rivals are likely to win: one that begins afterwards
     /// comes too late for a process that is further from the store.
     fn listens_beside(&self) -> bool {
-        self.ticket.has_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref())
+        const FAR: Duration = Duration::from_millis(1);
+        let is_far = self.answers.longest >= FAR;
+        is_far && self.ticket.has_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref())
     }
 
     async fn ask_and_listen(
@@ -333,14 +342,15 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     /// Holds back after a signal that rivals have heard as well. Whether one of them was faster.
     async fn loses_again(&mut self) -> Result<bool, LockError> {
-        let longest = self.ticket.hold_back();
+        let Some(HoldBack { pause, looks }) = self.ticket.hold_back() else { return Ok(false) };
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if longest.is_zero() || left < longest * 10 {
+        if left < pause.end * 10 {
             return Ok(false);
         }
-        sleep_unless_cancelled(self.token(), rt::after(random_part(longest))).await?;
+        let pause = pause.start + random_part(pause.end.saturating_sub(pause.start));
+        sleep_unless_cancelled(self.token(), rt::after(pause)).await?;
         // Where signals go on, the store is asked without a look.
-        if !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+        if !looks || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
             return Ok(false);
         }
         let is_held = matches!(self.listen().await?, Heard::Held);

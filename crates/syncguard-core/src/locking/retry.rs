@@ -12,7 +12,7 @@ pub(super) struct Answers {
     /// How often the store was asked.
     pub(super) attempts: u32,
     /// The longest that an answer took.
-    longest: Duration,
+    pub(super) longest: Duration,
     /// Whether the lock was held by someone else, as far as was heard last.
     pub(super) last_is_contention: bool,
     /// Whether the last attempt was never answered.

@@ -8,6 +8,7 @@
 //! A client that only polls, such as the TypeScript library, finds a key only while it is free. While such a client is
 //! about, each process leaves the key free after each turn for as long as the key was in use.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::rt::Instant;
@@ -24,9 +25,9 @@ pub(super) const LONGEST_TURN: Duration = Duration::from_millis(900);
 /// release and to ask; with less than 22 ms it gets the key once in several turns.
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 
-/// How long a waiter that lost a race holds back after a signal, at the most, and down to a quarter of it after further
-/// losses. Between four processes 1 ms costs
-/// 4.5 commands for each hand-over, 3 ms 4.0, and 5 ms leave the key unused for longer.
+/// How long a waiter that lost a race holds back after a signal, at the most: a third of it after the third turn of a
+/// rival, since tokio's timers have steps of 1 ms. Between four processes 1 ms costs 4.5 commands for each hand-over,
+/// 3 ms 3.8, and 5 ms leave the key unused for longer.
 pub(super) const HOLD_BACK: Duration = Duration::from_millis(3);
 
 /// For how long a process remembers rivals. A poll of the TypeScript library follows the one before after 2.4 s at
@@ -64,6 +65,15 @@ pub(in crate::locking) struct StepBack {
     pub(in crate::locking) pause: Duration,
     /// When to look first whether a rival has taken the key. Each further look follows after twice the time.
     pub(in crate::locking) first_look: Duration,
+}
+
+/// What a process does after a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::locking) struct HoldBack {
+    /// How long it waits.
+    pub(in crate::locking) pause: Range<Duration>,
+    /// Whether a rival is likely to be faster, so that it looks before it asks.
+    pub(in crate::locking) looks: bool,
 }
 
 impl Fairness {
@@ -157,13 +167,18 @@ impl Fairness {
         self.turn = LONGEST_TURN.min(self.turn * 2);
     }
 
-    /// How long to hold back at the most after a signal, which rivals have heard as well. A process that has gone without
-    /// the key for longer is faster, but chance remains: else a process that is a little further away never wins.
-    pub(super) fn hold_back(&self) -> Duration {
-        match self.losses {
-            Some((turns, _)) if !self.holder_polls => HOLD_BACK / turns.min(4),
-            _ => Duration::ZERO,
-        }
+    /// How long to hold back after a signal, which rivals have heard as well. The process that has gone without the key
+    /// for longest is the first to ask; chance decides between processes that have waited for equally long.
+    pub(super) fn hold_back(&self) -> Option<HoldBack> {
+        let (turns, _) = self.losses.filter(|_| !self.holder_polls)?;
+        let (slot, slots_before) = (HOLD_BACK / 3, 3 - turns.min(3));
+        let least = slot * slots_before;
+        Some(HoldBack { pause: least..least + slot, looks: slots_before > 0 })
+    }
+
+    /// Whether a rival was seen with the key, however long ago.
+    pub(super) fn knows_rivals(&self) -> bool {
+        self.rival_at.is_some()
     }
 
     /// Whether a rival was seen with the key since this process had it.
@@ -245,24 +260,25 @@ mod tests {
         let start = Instant::now();
         let mut fairness = Fairness::new(false);
         fairness.arrived(start);
-        assert_eq!(fairness.hold_back(), Duration::ZERO, "no rival is known");
-        for (turn, part) in [1, 2, 3, 4, 4].into_iter().enumerate() {
+        assert_eq!(fairness.hold_back(), None, "no rival is known");
+        let slot = |number: u64| HoldBack { pause: ms(number)..ms(number + 1), looks: number > 0 };
+        for (turn, number) in [2, 1, 0, 0].into_iter().enumerate() {
             let now = start + TURN * u32::try_from(turn).unwrap();
             fairness.lost(now, false);
-            assert_eq!(fairness.hold_back(), HOLD_BACK / part);
+            assert_eq!(fairness.hold_back(), Some(slot(number)));
             // The same rival, seen once more, and within its turn.
             fairness.lost(now + TURN, false);
             fairness.signalled(now + ms(1));
             fairness.lost(now + ms(1), false);
             fairness.signalled(now + TURN);
-            assert_eq!(fairness.hold_back(), HOLD_BACK / part);
+            assert_eq!(fairness.hold_back(), Some(slot(number)));
         }
         fairness.granted(start);
         fairness.freed(start);
         fairness.lost(start, false);
-        assert_eq!(fairness.hold_back(), HOLD_BACK, "it has just had the key");
+        assert_eq!(fairness.hold_back(), Some(slot(2)), "it has just had the key");
         fairness.lost(start, true);
-        assert_eq!(fairness.hold_back(), Duration::ZERO, "a client that polls does not race");
+        assert_eq!(fairness.hold_back(), None, "a client that polls does not race");
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod shuttle_tests;
 mod ticket;
 mod wait_queue;
 
-pub(super) use self::fairness::StepBack;
+pub(super) use self::fairness::{HoldBack, StepBack};
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
 pub(super) use self::ticket::Ticket;

@@ -1,11 +1,10 @@
 //! A place in a queue.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::fairness::StepBack;
+use super::fairness::{HoldBack, StepBack};
 use super::local_holder::LocalHolder;
 use super::queues::{KeyQueue, WaitQueues};
 use super::wait_queue::{Number, Turn, WaitQueue};
@@ -97,8 +96,8 @@ impl Ticket {
         self.queues.with(&self.queue, |queue| queue.fairness.nobody_came());
     }
 
-    /// How long to hold back at the most after a signal, which rivals have heard as well.
-    pub(in crate::locking) fn hold_back(&self) -> Duration {
+    /// What to do after a signal, which rivals have heard as well.
+    pub(in crate::locking) fn hold_back(&self) -> Option<HoldBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
     }
 
@@ -110,6 +109,11 @@ impl Ticket {
     /// Whether the heads of this queue only poll, as far as is known.
     pub(in crate::locking) fn polls(&self) -> bool {
         self.queues.with(&self.queue, |queue| queue.hears_nothing)
+    }
+
+    /// Whether a rival was seen with the key, however long ago.
+    pub(in crate::locking) fn knows_rivals(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.fairness.knows_rivals())
     }
 
     /// Whether a rival was seen with the key since this process had it.
