@@ -137,13 +137,14 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     /// Leaves the key to rivals. Whether one of them has taken it.
     async fn leaves_the_key(&mut self, step_back: StepBack) -> Result<bool, LockError> {
-        let StepBack { pause, mut first_look } = step_back;
+        let StepBack { pause, mut first_look, is_overdue } = step_back;
         let began = Instant::now();
-        let ends = began + pause;
-        // Unless there is hardly any time left.
-        if self.deadline.saturating_duration_since(began) < pause * 2 {
+        let left = self.deadline.saturating_duration_since(began);
+        // With hardly any time left, a later head steps back, unless none has done so for long.
+        if left < pause * 2 && !is_overdue {
             return Ok(false);
         }
+        let ends = began + pause.min(left / 2);
         self.ticket.waits(ends);
         loop {
             let look = ends.min(Instant::now() + first_look);
@@ -154,12 +155,15 @@ impl<'a, B: LockBackend> Head<'a, B> {
             let is_wanted = self.listening.is_wanted(self.ticket.watch.as_ref());
             let is_locked = if is_wanted && self.ticket.knows_rivals() {
                 // Once a rival has the key, its release is to be heard.
-                self.listen().await? == Heard::Held
+                rt::until(ends, self.listen()).await.transpose()? == Some(Heard::Held)
             } else {
-                self.is_locked(ends).await?
+                // A look does not tell whether the holder polls: its release may be heard by nobody.
+                let is_locked = self.is_locked(ends).await?;
+                self.holder_polls |= is_locked;
+                is_locked
             };
             if is_locked {
-                self.saw_rival(self.holder_polls);
+                self.saw_rival(is_wanted && self.holder_polls);
                 return Ok(true);
             }
             first_look *= 2;
@@ -281,7 +285,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
                     None => return Ok(Reason::Release),
                 },
                 Woken::Signal => {
-                    if let Turn::Held(until) = self.ticket.turn(Instant::now()) {
+                    if let Some(until) = self.take_turn().await? {
                         self.held_here(until);
                         continue;
                     }
@@ -315,8 +319,6 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// A guard of this process has the lock, until then at the most unless it is extended.
     fn held_here(&mut self, until: Instant) {
         (self.free_at, self.is_held_here) = (Some(until), true);
-        // A watch that is over would wake the head again and again.
-        self.ticket.watch.take_if(|watch| watch.is_over());
     }
 
     /// Until when a guard of this process has the lock; `None` if the store is to be asked.
@@ -390,6 +392,10 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Sleeps until something happens, or it is time to ask.
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
+        if self.is_held_here || self.listening.again_at(now).is_some() {
+            // No watch follows now: one that is over would wake the head again and again.
+            self.ticket.watch.take_if(|watch| watch.is_over());
+        }
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
             return Err(self.gave_up());
         };

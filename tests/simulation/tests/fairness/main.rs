@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use store::{Process, Signals, Store};
 use syncguard_test_effort::either;
-use work::{Counts, Tally, Work, ours, simulate, type_script};
+use work::{Counts, Tally, Work, ours, ours_within, simulate, type_script};
 
 const NEAR: Duration = Duration::from_micros(250);
 
@@ -58,8 +58,8 @@ fn a_process_that_has_had_its_turn_lets_rivals_in() {
                     let share = process.share(counts.clone());
                     assert!((20.0..=30.0).contains(&share), "{share} %");
                     assert_eq!(process.time_outs, 0);
-                    // Chance decides between rivals: four rounds of everybody, and the turns.
-                    let bound = ms(4 * u64::from(4 * tasks) * hold + 10 * 16);
+                    // Chance decides between rivals: six rounds of everybody, and the turns.
+                    let bound = ms(6 * u64::from(4 * tasks) * hold + 10 * 16);
                     assert!(process.longest_wait <= bound, "{:?}", process.longest_wait);
                 }
             }
@@ -165,5 +165,23 @@ fn a_process_without_signals_gets_its_turn_beside_processes_that_hear() {
         let share = counts[1].share(counts.clone());
         assert!(share >= 35.0, "{share} %");
         assert!(counts.iter().all(|it| it.time_outs == 0));
+    }
+}
+
+/// Its heads have hardly any time left when their turn comes.
+#[test]
+fn a_process_with_more_waiters_than_it_can_serve_lets_rivals_in() {
+    for seed in seeds() {
+        let store = Store::default();
+        let (crowd, rival) = simulate(seed, 20, async || {
+            let process = || Process::new(&store, NEAR, Signals::Lasting);
+            let impatient = ours_within(&process(), 200, &Work::of(ms(5)), ms(500));
+            (impatient, ours(&process(), 1, &Work::of(ms(5))))
+        });
+        let (crowd, rival) = (crowd.counts(), rival.counts());
+        println!("{crowd:?}, {rival:?}");
+        assert!(crowd.time_outs > 0, "the limit was meant to be too short");
+        assert_eq!(rival.time_outs, 0);
+        assert!(rival.longest_wait <= ms(1_000), "{:?}", rival.longest_wait);
     }
 }

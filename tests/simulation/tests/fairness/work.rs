@@ -87,13 +87,18 @@ async fn rest(range: &Range<Duration>) {
 
 /// Tasks of a process of this library.
 pub(crate) fn ours(process: &Process, tasks: u32, work: &Work) -> Tally {
+    ours_within(process, tasks, work, Duration::from_secs(5))
+}
+
+/// The same with a limit for each wait.
+pub(crate) fn ours_within(process: &Process, tasks: u32, work: &Work, limit: Duration) -> Tally {
     let tally = Tally::default();
     for _ in 0..tasks {
         let (locker, work, tally) = (Locker::new(process.clone()), work.clone(), tally.clone());
         tokio::task::spawn(async move {
             loop {
                 let began = Instant::now();
-                let guard = locker.acquire(work.key()).await;
+                let guard = locker.clone().wait_up_to(limit).acquire(work.key()).await;
                 tally.note(began, guard.is_ok());
                 if let Ok(guard) = guard {
                     rest(&work.hold).await;

@@ -65,6 +65,8 @@ pub(in crate::locking) struct StepBack {
     pub(in crate::locking) pause: Duration,
     /// When to look first whether a rival has taken the key. Each further look follows after twice the time.
     pub(in crate::locking) first_look: Duration,
+    /// Whether the turn was over long ago, so that no head may skip the pause because it has hardly any time left.
+    pub(in crate::locking) is_overdue: bool,
 }
 
 /// What a process does after a signal.
@@ -155,10 +157,12 @@ impl Fairness {
         }
         if self.knows_pollers(now) && !self.holder_polls && self.used >= TURN {
             let pause = self.used.min(PAUSE);
-            return Some(StepBack { pause, first_look: pause });
+            let is_overdue = self.used >= TURN * 2;
+            return Some(StepBack { pause, first_look: pause, is_overdue });
         }
-        let is_over = self.kept_since.is_some_and(|since| since + self.turn <= now);
-        is_over.then_some(StepBack { pause: PAUSE, first_look: HOLD_BACK })
+        let since = self.kept_since.filter(|since| *since + self.turn <= now)?;
+        let is_overdue = since + self.turn * 2 <= now;
+        Some(StepBack { pause: PAUSE, first_look: HOLD_BACK, is_overdue })
     }
 
     /// No rival has taken the key in a pause.

@@ -147,7 +147,12 @@ impl Registry {
             let Some(first) = self.idle.front() else { break };
             let mut state = first.state.lock();
             match state.forgotten_at {
-                Some(at) if now < at => break,
+                Some(at) if now < at => {
+                    // A queue in regular use must not keep those behind it from being forgotten.
+                    drop(state);
+                    self.idle.rotate_left(1);
+                    continue;
+                }
                 Some(_) => {
                     self.unused -= 1;
                     self.queues.remove(&first.key);
@@ -215,6 +220,20 @@ mod tests {
             assert_eq!((queues.len(), queues.0.lock().queues.len()), (0, 60));
             used(&queues, "later 1", later);
             assert_eq!(queues.0.lock().idle.len(), 60, "each is listed once");
+        });
+    }
+
+    #[test]
+    fn a_key_in_regular_use_keeps_no_other_queue_from_being_forgotten() {
+        model::explore_without_time(1, || async {
+            let (queues, start) = (WaitQueues::default(), Instant::now());
+            for number in 0..1_000_u32 {
+                let now = start + Duration::from_millis(1) * number;
+                used(&queues, "in regular use", now);
+                used(&queues, &number.to_string(), now);
+            }
+            let kept = queues.0.lock().queues.len();
+            assert!(kept < 100, "{kept} queues");
         });
     }
 

@@ -42,6 +42,7 @@ impl Ticket {
         let found = self.queues.with(&self.queue, |queue| {
             let turn = queue.turn(number, now)?;
             let watch = if queue.is_head(number) { queue.take_watch() } else { None };
+            let watch = watch.filter(|watch| !watch.is_over());
             Some((turn, watch))
         });
         let Some((turn, watch)) = found else {
