@@ -27,18 +27,35 @@ pub(super) struct Head<'a, B> {
     listening: Listening,
     /// When the present holder's time is over, as the store or the queue said last.
     free_at: Option<Instant>,
-    /// Whether a look has shown the present holder, and no attempt has told when its time is over.
-    is_only_seen: bool,
     /// Whether the last attempt was made since the holder's time was over.
     was_expiry: bool,
     /// When the store is to be asked, if a pause was cut short in order to listen.
     poll_at: Option<Instant>,
-    /// Whether the present holder polls, so that its release may be heard by nobody.
-    holder_polls: bool,
-    /// Whether a guard of this process has the lock: its end rings the bell, and there is no need to listen.
-    is_held_here: bool,
+    holder: Holder,
     /// The begin of a watch that was opened beside an attempt.
     heard: Option<Heard>,
+}
+
+/// What is known of the present holder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Unknown,
+    /// A guard of this process: its end rings the bell, and there is no need to listen.
+    Local,
+    /// A rival, as an attempt has told. The release of a rival that polls may be heard by nobody.
+    Rival {
+        polls: bool,
+    },
+    /// A rival, as a look has shown, which does not tell when its time is over.
+    SeenRival {
+        polls: bool,
+    },
+}
+
+impl Holder {
+    fn polls(self) -> bool {
+        matches!(self, Self::Rival { polls: true } | Self::SeenRival { polls: true })
+    }
 }
 
 /// Why the store is asked.
@@ -84,11 +101,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
             ticket,
             listening: Listening::default(),
             free_at: None,
-            is_only_seen: false,
             was_expiry: false,
             poll_at: None,
-            holder_polls: false,
-            is_held_here: false,
+            holder: Holder::Unknown,
             heard: None,
         };
         // The future has room for it once.
@@ -152,18 +167,15 @@ impl<'a, B: LockBackend> Head<'a, B> {
             if look == ends {
                 break;
             }
-            let is_wanted = self.listening.is_wanted(self.ticket.watch.as_ref());
-            let is_locked = if is_wanted && self.ticket.knows_rivals() {
+            if self.ticket.knows_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref()) {
                 // Once a rival has the key, its release is to be heard.
-                rt::until(ends, self.listen()).await.transpose()? == Some(Heard::Held)
-            } else {
-                // A look does not tell whether the holder polls: its release may be heard by nobody.
-                let is_locked = self.is_locked(ends).await?;
-                self.holder_polls |= is_locked;
-                is_locked
-            };
-            if is_locked {
-                self.saw_rival(is_wanted && self.holder_polls);
+                let heard = rt::until(ends, self.listen()).await.transpose()?;
+                if heard == Some(Heard::Held) {
+                    self.saw_rival(Some(self.holder.polls()));
+                    return Ok(true);
+                }
+            } else if self.is_locked(ends).await? {
+                self.saw_rival(None);
                 return Ok(true);
             }
             first_look *= 2;
@@ -256,8 +268,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Somebody else has the lock.
     fn refused(&mut self, contention: Contention) {
         let now = Instant::now();
-        (self.is_held_here, self.is_only_seen) = (false, false);
-        self.holder_polls = contention.holder_polls;
+        self.holder = Holder::Rival { polls: contention.holder_polls };
         self.ticket.refused(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
         // Twice in a row, the end of the holder's time is no news.
@@ -289,7 +300,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
                         self.held_here(until);
                         continue;
                     }
-                    self.is_held_here = false;
+                    self.holder = Holder::Unknown;
                     self.ticket.signalled(Instant::now());
                     if !self.loses_again().await? {
                         return Ok(Reason::Release);
@@ -310,7 +321,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         if let Some(heard) = self.heard.take() {
             return Ok(Some(heard));
         }
-        if self.is_held_here || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+        if self.holder == Holder::Local || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
             return Ok(None);
         }
         self.listen().await.map(Some)
@@ -318,7 +329,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     /// A guard of this process has the lock, until then at the most unless it is extended.
     fn held_here(&mut self, until: Instant) {
-        (self.free_at, self.is_held_here) = (Some(until), true);
+        (self.free_at, self.holder) = (Some(until), Holder::Local);
     }
 
     /// Until when a guard of this process has the lock; `None` if the store is to be asked.
@@ -357,15 +368,16 @@ impl<'a, B: LockBackend> Head<'a, B> {
         }
         let is_held = matches!(self.listen().await?, Heard::Held);
         if is_held {
-            self.saw_rival(self.holder_polls);
+            self.saw_rival(Some(self.holder.polls()));
         }
         Ok(is_held)
     }
 
-    /// A look has shown that a rival has the lock.
-    fn saw_rival(&mut self, polls: bool) {
-        self.ticket.lost(Instant::now(), polls);
-        (self.free_at, self.is_held_here, self.is_only_seen) = (None, false, true);
+    /// A look has shown that a rival has the lock, and perhaps whether the rival polls.
+    fn saw_rival(&mut self, polls: Option<bool>) {
+        self.ticket.lost(Instant::now(), polls.unwrap_or(false));
+        self.free_at = None;
+        self.holder = Holder::SeenRival { polls: polls.unwrap_or(true) };
     }
 
     /// Begins to listen.
@@ -376,7 +388,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         if let Some(watch) = &watch
             && heard == Heard::Held
         {
-            self.holder_polls = watch.is_locked_by_a_poller();
+            self.holder = Holder::Rival { polls: watch.is_locked_by_a_poller() };
         }
         self.ticket.watch = watch;
         self.ticket.hears(self.listening.has_signals());
@@ -392,7 +404,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// Sleeps until something happens, or it is time to ask.
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
-        if self.is_held_here || self.listening.again_at(now).is_some() {
+        if self.holder == Holder::Local || self.listening.again_at(now).is_some() {
             // No watch follows now: one that is over would wake the head again and again.
             self.ticket.watch.take_if(|watch| watch.is_over());
         }
@@ -412,8 +424,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
         // nobody signals the release of a holder that polls.
         let hears_nothing = self.listening.again_at(now).is_some();
         let shortest =
-            (has_queued && hears_nothing || self.holder_polls).then(|| self.pauses.shortest());
-        let look_again = (has_queued || self.is_only_seen).then_some(LOOK_AGAIN);
+            (has_queued && hears_nothing || self.holder.polls()).then(|| self.pauses.shortest());
+        let look_again =
+            (has_queued || matches!(self.holder, Holder::SeenRival { .. })).then_some(LOOK_AGAIN);
         let cut = shortest.into_iter().chain(look_again).min();
         let wake_at = cut.map_or(wake_at, |cut| wake_at.min(now + cut));
         let token = self.token();

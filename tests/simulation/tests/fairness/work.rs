@@ -79,7 +79,7 @@ impl Work {
 
 /// As long as the clock can tell.
 async fn rest(range: &Range<Duration>) {
-    let time = range.start + pause::random_part(range.end - range.start);
+    let time = range.start + pause::random_part(range.end.saturating_sub(range.start));
     if !time.is_zero() {
         sleep(time).await;
     }
