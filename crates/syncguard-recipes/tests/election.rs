@@ -96,8 +96,8 @@ async fn a_resignation_lets_others_go_first() {
     let resigned = Instant::now();
     first.handle.resign();
     second.leads(true).await;
-    // The release, and the acquire that its signal leads to.
-    assert!(resigned.elapsed() <= ms(6), "{:?}", resigned.elapsed());
+    // The release; after its signal 3 ms at the most, a look, and the acquire.
+    assert!(resigned.elapsed() <= ms(10), "{:?}", resigned.elapsed());
     assert_eq!(first.terms()[0].told.unwrap().1, TermEnd::Resigned);
     // The first one is a candidate again.
     sleep(ms(5_000)).await;
