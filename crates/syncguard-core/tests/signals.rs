@@ -1,103 +1,19 @@
 //! The hub of signals, over a store that the tests play.
 
-use std::sync::{Arc, Mutex};
+#[path = "common/hub.rs"]
+mod hub;
+
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use syncguard_core::authoring::Episode;
-use syncguard_core::authoring::signals::{
-    LockSeen, SignalEnd, SignalHub, SignalLimits, Subscriptions,
-};
-use syncguard_core::contract::{KeyWatch, SignalStatus};
-use syncguard_core::{ErrorCode, LockError};
+use hub::{LIMITS, RESTED, Store, failure};
+use syncguard_core::authoring::signals::{LockSeen, SignalEnd, SignalHub};
+use syncguard_core::contract::SignalStatus;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep, timeout};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
-const LIMITS: SignalLimits = SignalLimits {
-    open: Duration::from_secs(3),
-    step: Duration::from_secs(2),
-    confirm: Duration::from_secs(1),
-};
 const SECOND: Duration = Duration::from_secs(1);
-/// Longer than any rest.
-const RESTED: Duration = Duration::from_secs(6);
-
-/// A hub, and the sessions that it opens.
-struct Store {
-    hub: Arc<SignalHub>,
-    sessions: mpsc::UnboundedReceiver<Session>,
-}
-
-/// A session, whose part the test plays.
-struct Session {
-    subscriptions: Subscriptions,
-    end: oneshot::Sender<Result<SignalEnd, LockError>>,
-}
-
-fn failure() -> LockError {
-    LockError::new(ErrorCode::ServiceUnavailable, "as the test wants it")
-}
-
-impl Store {
-    fn new() -> Self {
-        Self::with_outage(Episode::default())
-    }
-
-    fn with_outage(outage: Episode) -> Self {
-        let (sender, sessions) = mpsc::unbounded_channel();
-        let listen = move |subscriptions| {
-            let (end, ended) = oneshot::channel();
-            drop(sender.send(Session { subscriptions, end }));
-            async move { ended.await.unwrap_or_else(|_| Err(failure())) }
-        };
-        Self { hub: Arc::new(SignalHub::new("test", LIMITS, outage, listen)), sessions }
-    }
-
-    fn watch(&self, name: &'static str) -> JoinHandle<Option<KeyWatch>> {
-        let hub = Arc::clone(&self.hub);
-        tokio::spawn(async move { hub.watch(name).await })
-    }
-
-    async fn session(&mut self) -> Session {
-        self.sessions.recv().await.expect("a hub")
-    }
-
-    /// A session that has confirmed a watch.
-    async fn open(&mut self, name: &'static str) -> (Session, KeyWatch) {
-        let waiting = self.watch(name);
-        let session = self.session().await;
-        session.confirms(name, true).await;
-        (session, waiting.await.expect("no panic").expect("a watch"))
-    }
-
-    fn status(&self) -> SignalStatus {
-        self.hub.status()
-    }
-}
-
-impl Session {
-    async fn asks(&self) -> (Vec<String>, Vec<String>) {
-        let changes = self.subscriptions.next().await.expect("changes");
-        (changes.subscribe, changes.unsubscribe)
-    }
-
-    async fn confirms(&self, name: &str, is_locked: bool) {
-        assert_eq!(self.asks().await.0, [name]);
-        let lock = if is_locked { LockSeen::Held } else { LockSeen::MayBeFree };
-        self.subscriptions.confirm(name, lock);
-    }
-
-    /// Ends, and waits until the hub knows.
-    async fn ends(self, end: Result<SignalEnd, LockError>) {
-        drop(self.end.send(end));
-        tokio::task::yield_now().await;
-        tokio::task::yield_now().await;
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_handed_out_once_the_store_has_confirmed() {
@@ -234,62 +150,6 @@ async fn a_session_that_was_good_is_replaced_at_once() {
     assert!(watch.is_over() && store.status() == SignalStatus::Failing);
     let _open = store.open("k").await;
     assert_eq!(store.status(), SignalStatus::Working);
-}
-
-/// Says the levels of what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Level>>>);
-
-impl Log {
-    fn take(&self) -> Vec<Level> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("syncguard") && metadata.is_event()
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        self.0.lock().unwrap().push(*event.metadata().level());
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_is_said_once_and_so_is_its_end() {
-    let log = Log::default();
-    let _here = tracing::subscriber::set_default(log.clone());
-    let outage = Episode::default();
-    let (mut here, mut there) =
-        (Store::with_outage(outage.clone()), Store::with_outage(outage.clone()));
-    for _ in 0..2 {
-        for store in [&mut here, &mut there] {
-            store.open("k").await.0.ends(Err(failure())).await;
-        }
-        advance(RESTED).await;
-    }
-    assert_eq!(log.take(), [Level::WARN]);
-    let (session, _watch) = here.open("k").await;
-    assert!(log.take().is_empty(), "it may be lost again at once");
-    session.asks().await;
-    tokio::task::yield_now().await;
-    assert_eq!(log.take(), [Level::INFO]);
-    there.open("k").await.0.ends(Err(failure())).await;
-    session.asks().await;
-    tokio::task::yield_now().await;
-    assert_eq!(log.take(), [Level::WARN], "the end was said once");
-    session.ends(Ok(SignalEnd::Closed)).await;
-    assert!(log.take().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,70 @@
+//! The log of the hub of signals. A program of its own: a subscriber of one thread hears only of events that no other
+//! thread was the first to reach.
+
+#[path = "common/hub.rs"]
+mod hub;
+
+use std::sync::{Arc, Mutex};
+
+use hub::{RESTED, Store, failure};
+use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::signals::SignalEnd;
+use tokio::time::advance;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Collects the levels of the events.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Level>>>);
+
+impl Log {
+    fn take(&self) -> Vec<Level> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("syncguard") && metadata.is_event()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.lock().unwrap().push(*event.metadata().level());
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_said_once_and_so_is_its_end() {
+    let log = Log::default();
+    let _here = tracing::subscriber::set_default(log.clone());
+    let outage = Episode::default();
+    let (mut here, mut there) =
+        (Store::with_outage(outage.clone()), Store::with_outage(outage.clone()));
+    for _ in 0..2 {
+        for store in [&mut here, &mut there] {
+            store.open("k").await.0.ends(Err(failure())).await;
+        }
+        advance(RESTED).await;
+    }
+    assert_eq!(log.take(), [Level::WARN]);
+    let (session, _watch) = here.open("k").await;
+    assert!(log.take().is_empty(), "it may be lost again at once");
+    session.asks().await;
+    tokio::task::yield_now().await;
+    assert_eq!(log.take(), [Level::INFO]);
+    there.open("k").await.0.ends(Err(failure())).await;
+    session.asks().await;
+    tokio::task::yield_now().await;
+    assert_eq!(log.take(), [Level::WARN], "the end was said once");
+    session.ends(Ok(SignalEnd::Closed)).await;
+    assert!(log.take().is_empty());
+}
