@@ -4,7 +4,11 @@ use std::fmt;
 use std::future::Future;
 
 use super::attempt::{Attempt, Tried};
-use super::wait;
+use super::head::Head;
+use super::observed::Waiting;
+use super::queue::{Ticket, Turn};
+use super::wait::wait_to_be_head;
+use crate::rt::Instant;
 use crate::{Contention, LockBackend, LockConfig, LockError, LockGuard, LockId};
 
 /// Takes a lock, waiting for its turn while someone else holds it.
@@ -60,7 +64,7 @@ where
             let result = if attempt.policy().acquisition.max_retries == 0 {
                 Box::pin(attempt.without_waiting(&mut waiting)).await
             } else {
-                wait::wait(&attempt, &mut waiting).await
+                wait(&attempt, &mut waiting).await
             };
             let Some(pause) = attempt.pause_in_outage(&result, waiting.attempts(), &mut outage)
             else {
@@ -74,6 +78,22 @@ where
             waiting.go_on_with(LockId::generate()?);
         }
     }
+}
+
+/// Waits until the lock is granted, or a limit is reached.
+///
+/// A waiter behind the head weighs little: what only a head needs is in a box that is made when the waiter
+/// becomes one.
+async fn wait<'a, B: LockBackend>(
+    attempt: &'a Attempt<'a, B>,
+    waiting: &mut Waiting<'_>,
+) -> Result<LockGuard<B>, LockError> {
+    let now = Instant::now();
+    let deadline = now + attempt.policy().acquisition.timeout;
+    let (mut ticket, turn) = Ticket::enter(attempt.queues(), attempt.key(), now);
+    let has_queued = matches!(turn, Turn::Wait { .. });
+    let turn = wait_to_be_head(attempt, &mut ticket, turn, deadline).await?;
+    Box::pin(Head::run(attempt, waiting, ticket, turn, has_queued, deadline)).await
 }
 
 /// Takes a lock if it is free right now, and says so if another holder has it.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use super::cancellable::sleep_unless_cancelled;
 use super::config::Policy;
 use super::guard::{Keep, Lease};
 use super::observed::Waiting;
 use super::outage::Outage;
 use super::queue::{LocalHolder, Ticket, WaitQueues};
 use super::retry::{Answers, Pauses};
-use super::wait::sleep_unless_cancelled;
 use crate::authoring::cancel;
 use crate::contract::{AcquireRequest, AcquireResult, ClientState, Holder, TIME_TOLERANCE};
 use crate::rt::{self, Instant, Spawner};
@@ -166,7 +166,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Ok(Tried::Granted(guard))
     }
 
-    /// Who will hold the lock, unless it is the backend's holder.
+    /// The holder of the lock, unless it is the backend's.
     fn holder(&self, ticket: Option<&Ticket>) -> Option<Holder> {
         let said = self.policy.holder.as_ref().map(|said| said.or(self.defaults.holder()));
         if !ticket.is_some_and(Ticket::polls) {

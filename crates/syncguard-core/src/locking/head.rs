@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::{Attempt, Tried};
+use super::cancellable::{sleep_unless_cancelled, unless_cancelled};
 use super::listening::{Heard, Listening};
 use super::observed::Waiting;
 use super::queue::{HoldBack, LOOK_AGAIN, StepBack, Ticket, Turn};
 use super::retry::{Answers, Pauses};
-use super::wait::{sleep_unless_cancelled, unless_cancelled, wait_in_queue};
+use super::wait::wait_to_be_head;
 use crate::authoring::pause::random_part;
 use crate::contract::IsLockedRequest;
 use crate::rt::{self, Instant, sleep_until};
@@ -36,7 +37,7 @@ pub(super) struct Head<'a, B> {
     heard: Option<Heard>,
 }
 
-/// What is known of the present holder.
+/// The knowledge of the head about the present holder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Unknown,
@@ -67,7 +68,7 @@ enum Reason {
     Time,
 }
 
-/// What wakes a head that sleeps.
+/// The reason why a head wakes up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
     /// A guard of this process has given the lock back, or this waiter has become the head.
@@ -109,7 +110,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         // The future has room for it once.
         async move {
             if has_queued || !matches!(turn, Turn::Ask) {
-                // What the heads before it have heard counts, should there be no time for an answer of its own.
+                // The answers to the heads before it count, should there be no time for an answer of its own.
                 this.answers.last_is_contention = this.ticket.is_contended(Instant::now());
             }
             waiting.is_first();
@@ -316,7 +317,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         }
     }
 
-    /// What the begin of a watch says, if one began beside the last attempt or begins now.
+    /// The news from the begin of a watch, if one began beside the last attempt or begins now.
     async fn begins_to_listen(&mut self) -> Result<Option<Heard>, LockError> {
         if let Some(heard) = self.heard.take() {
             return Ok(Some(heard));
@@ -332,25 +333,13 @@ impl<'a, B: LockBackend> Head<'a, B> {
         (self.free_at, self.holder) = (Some(until), Holder::Local);
     }
 
-    /// Until when a guard of this process has the lock; `None` if the store is to be asked.
+    /// Until when a guard of this process has the lock; `None` if the store is to be asked. A head that nobody drove
+    /// was passed over, and waits in the queue again.
     async fn take_turn(&mut self) -> Result<Option<Instant>, LockError> {
-        let mut turn = self.ticket.turn(Instant::now());
-        loop {
-            turn = match turn {
-                Turn::Ask => return Ok(None),
-                Turn::Held(until) => return Ok(Some(until)),
-                Turn::Wait { .. } => {
-                    // Passed over, since nobody drove this future.
-                    let (deadline, token) = (self.deadline, self.token());
-                    let turn = wait_in_queue(&mut self.ticket, turn, deadline, token).await?;
-                    let now = Instant::now();
-                    if self.deadline <= now {
-                        return Err(self.attempt.gave_up_in_queue(self.ticket.is_contended(now)));
-                    }
-                    turn
-                }
-            };
-        }
+        let turn = self.ticket.turn(Instant::now());
+        let turn = wait_to_be_head(self.attempt, &mut self.ticket, turn, self.deadline).await?;
+        let Turn::Held(until) = turn else { return Ok(None) };
+        Ok(Some(until))
     }
 
     /// Holds back after a signal that rivals have heard as well. Whether one of them was faster.

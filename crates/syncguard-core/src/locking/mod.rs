@@ -3,6 +3,7 @@
 mod acquire;
 mod acquisition;
 mod attempt;
+mod cancellable;
 mod config;
 mod guard;
 mod head;
