@@ -497,7 +497,7 @@ async fn whoever_is_woken_runs_before_the_one_that_gave_the_lock_back() {
 #[derive(Clone)]
 struct Stubborn {
     store: MemoryBackend,
-    /// What it says of the holder.
+    /// The store's words on the holder.
     holder: Contention,
     asked: Arc<AtomicU32>,
     /// Of watches that go on.

@@ -180,7 +180,7 @@ async fn take(
     let expires_at = free.now.plus(request.ttl)?;
     let seen = Counter::moved_at(free.counter.as_ref())?;
     let times = (free.now, expires_at);
-    let holder = request.holder.as_ref().unwrap_or(inner.client_state.holder());
+    let holder = inner.client_state.holder_of(request);
     let lock = Record::document(names.lock.clone(), key, lock_id, times, fence, holder);
     let counter = Counter::document(names.fence.clone(), key, fence);
     let writes = vec![

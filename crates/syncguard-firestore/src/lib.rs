@@ -110,7 +110,8 @@
 //! locked, our commit on it waits, up to the request timeout.
 //!
 //! The document of a lock has two fields that TypeScript does not write: `holder`, the label of the
-//! [holder](contract::Holder), which is empty if it is turned off; and `note`, if there is one.
+//! [holder](contract::Holder), which is empty if it is turned off and stands behind a tab if the process hears no
+//! signals; and `note`, if there is one.
 //!
 //! A key is its document's id. Keys that cannot be one (with a slash, `.`, `..`, `__…__`) get the
 //! hashed form instead: 22 base64url characters, and `~` up to 513 bytes, which is longer than any key. So

@@ -114,7 +114,7 @@ impl LockBackend for MemoryBackend {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         cancel::check(request.cancellation.as_ref())?;
         let AcquireRequest { key, lock_id, ttl, .. } = &request;
-        let holder = request.holder.as_ref().unwrap_or(self.0.guards.holder());
+        let holder = self.0.guards.holder_of(&request);
         let result = self.with(|store| store.acquire(key, *lock_id, *ttl, holder, self.now()?))?;
         if let AcquireResult::Acquired(acquired) = &result {
             acquired.fence.warn_near_limit("memory", &request.key);

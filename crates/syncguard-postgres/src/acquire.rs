@@ -24,8 +24,7 @@ pub(crate) async fn acquire(
     inner.refuse_forgetful_database().await?;
     let storage_key = names::lock_name(&request.key)?;
     let fence_key = names::fence_name(&storage_key)?;
-    let holder = request.holder.as_ref().unwrap_or(inner.settings.client_state.holder());
-    let holder = holder_text(holder);
+    let holder = holder_text(inner.settings.client_state.holder_of(&request));
     let parameters = [
         Param::Text(request.lock_id.expose()),
         Param::Text(storage_key.expose()),

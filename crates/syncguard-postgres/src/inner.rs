@@ -33,7 +33,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What takes a lock from the table as it is, and whether holders are kept in it.
+    /// The statement that takes a lock from the table as it is, and whether holders are kept in it.
     pub(crate) fn acquire_statement(&self) -> (&Statement, bool) {
         if self.lacks_holders.load(Ordering::Relaxed) {
             (&self.statements.acquire_without_holder, false)

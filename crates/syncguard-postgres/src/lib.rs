@@ -97,7 +97,8 @@
 //! that was taken here, another one of them can overwrite that lock. Extends of this crate are safe.
 //!
 //! The lock table has one column more than TypeScript's, `holder`: the fence of the lock, a space, the label of the
-//! [holder](contract::Holder), and behind a line break the note if there is one. TypeScript and older versions of
+//! [holder](contract::Holder), behind a tab if the process hears no signals, and behind a line break the note if there
+//! is one. TypeScript and older versions of
 //! this crate leave the column as it is, so it counts only where its fence is that of the row. [`setup_schema`]
 //! adds the column where the role owns the table. Without the column, locks have no holders and nothing else is different.
 //!

@@ -29,7 +29,7 @@ async fn attempt(
 ) -> Result<AcquireResult, LockError> {
     inner.refuse_forgetful_server().await?;
     let section = inner.layout.section_of(&request.key)?;
-    let holder = request.holder.as_ref().unwrap_or(inner.client_state.holder());
+    let holder = inner.client_state.holder_of(request);
     let call = |deadline| call(section, request, holder, deadline);
     let sends = |deadline, bound| {
         caller.check()?;

@@ -144,7 +144,7 @@ impl RedisOptions {
         self
     }
 
-    /// Who holds the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
+    /// Names the holder of the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
     /// control characters; empty is none. Default: host name and process id. A
     /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
     pub fn with_holder(mut self, label: impl Into<String>) -> Self {

@@ -220,7 +220,7 @@
 //! | `lockId` | the lock id |
 //! | `fence` | the fence, 15 digits as a text |
 //! | `acquiredAtMs`, `expiresAtMs` | Unix time in milliseconds |
-//! | `holder` | the label of the [holder](contract::Holder), empty if it is turned off; TypeScript and older versions of this library do not write this field |
+//! | `holder` | the label of the [holder](contract::Holder), empty if it is turned off, behind a tab if the process hears no signals; TypeScript and older versions of this library do not write this field |
 //! | `note` | the note of the holder, if there is one |
 //!
 //! Keys that would be records of others are refused with `InvalidArgument`: `fence:app:…`, and `id:` followed

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled};
+use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
     IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
@@ -142,8 +143,7 @@ impl LockBackend for SqliteBackend {
         let inner = Arc::clone(&self.0);
         cancel::finish_acquire_settled(self, request, |request, caller| async move {
             let key = request.key.clone();
-            let of_the_backend = inner.settings.client_state.holder();
-            let holder = request.holder.as_ref().unwrap_or(of_the_backend).clone();
+            let holder = inner.settings.client_state.holder_of(&request).clone();
             let result = inner.run(Acquire(request, holder), caller).await;
             let result = result.map_err(|error| error.with_key(&key))?;
             if let AcquireResult::Acquired(acquired) = &result {
@@ -203,11 +203,7 @@ impl LockBackend for SqliteBackend {
         // It listens before it looks: what ends after the look is heard.
         let watch = self.0.watches.add(request.key.clone());
         let seen = self.0.run(IsLocked(request.key), Caller::new(None)).await.ok()?;
-        Some(match (seen.is_locked, seen.holder_polls) {
-            (true, true) => watch.that_is_locked_by_a_poller(),
-            (true, false) => watch.that_is_locked(),
-            (false, _) => watch,
-        })
+        Some(LockSeen::of(seen.is_locked.then_some(seen.holder_polls)).add_to(watch))
     }
 
     fn inventory(&self) -> Option<Inventory> {

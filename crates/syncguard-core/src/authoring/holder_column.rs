@@ -15,7 +15,7 @@ pub fn holder_text(holder: &Holder) -> Cow<'_, str> {
     }
 }
 
-/// What the column has of the lock with this fence: the 15 digits, a space, and the [text](holder_text).
+/// The text of the column for the lock with this fence: the 15 digits, a space, and the [text](holder_text).
 #[must_use]
 pub fn bound_holder(holder: &Holder, fence: Fence) -> String {
     format!("{fence} {}", holder_text(holder))

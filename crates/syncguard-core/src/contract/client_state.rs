@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::episode::Episode;
-use crate::contract::{Holder, ReleaseErrorHandler};
+use crate::contract::{AcquireRequest, Holder, ReleaseErrorHandler};
 use crate::locking::WaitQueues;
 use crate::observe::LockObserver;
 
@@ -50,10 +50,16 @@ impl ClientState {
         &self.0.observer
     }
 
-    /// Who holds the locks that do not say otherwise: [this process](Holder::this_process) by default.
+    /// The holder of locks that do not say otherwise: [this process](Holder::this_process) by default.
     #[must_use]
     pub fn holder(&self) -> &Holder {
         &self.0.holder
+    }
+
+    /// For authors of backends: the holder to store with the lock of a request.
+    #[must_use]
+    pub fn holder_of<'a>(&'a self, request: &'a AcquireRequest) -> &'a Holder {
+        request.holder.as_ref().unwrap_or(&self.0.holder)
     }
 
     /// How many keys callers of this process have or wait for, as far as they use guards.

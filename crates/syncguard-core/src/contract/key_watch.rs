@@ -39,8 +39,8 @@ impl KeyWatch {
         self
     }
 
-    /// The same as [`that_is_locked`](Self::that_is_locked), where the lock was written without a
-    /// [holder](crate::contract::Holder).
+    /// The same as [`that_is_locked`](Self::that_is_locked), where the holder is a client that only polls: see
+    /// [`Contention::holder_polls`](crate::Contention::holder_polls).
     pub fn that_is_locked_by_a_poller(mut self) -> Self {
         self.is_locked_by_a_poller = true;
         self.that_is_locked()

@@ -22,7 +22,7 @@ pub struct AcquireRequest {
     pub ttl: Ttl,
     /// The id of the lock if it is granted.
     pub lock_id: LockId,
-    /// Who will hold the lock; `None` is the [holder of the backend](crate::contract::ClientState::holder).
+    /// The holder of the lock if it is granted; `None` is the [holder of the backend](crate::contract::ClientState::holder).
     pub holder: Option<Holder>,
     /// Gives the operation up when it fires.
     pub cancellation: Option<CancellationToken>,

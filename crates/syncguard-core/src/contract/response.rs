@@ -65,8 +65,8 @@ pub struct Contention {
     /// TTL, and [`TIME_TOLERANCE`]. `None` if the store has not said.
     pub free_within: Option<Duration>,
     /// Whether the holder is a client that only polls: the store keeps [holders](crate::contract::Holder), and the
-    /// lock was written without one, by the TypeScript library or an older version of this one. `false` if the
-    /// store cannot tell.
+    /// lock was written without one, by the TypeScript library or an older version of this one, or by a process that
+    /// hears no signals and says so. `false` if the store cannot tell.
     pub holder_polls: bool,
 }
 

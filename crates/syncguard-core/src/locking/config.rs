@@ -49,7 +49,7 @@ pub(crate) struct Policy {
     pub(crate) ride_out: Duration,
     /// What the lock is part of, for observers.
     pub(crate) recipe: Option<&'static str>,
-    /// Who holds the lock, where that is not the backend's holder.
+    /// The holder of the lock, where that is not the backend's.
     pub(crate) holder: Option<Holder>,
     pub(crate) cancellation: Option<CancellationToken>,
     /// The first bad argument of the `with_…` calls; reported when the lock is asked for.
@@ -201,7 +201,7 @@ macro_rules! policy_methods {
             self
         }
 
-        /// Who holds the lock, for people: the store keeps this label with it. Up to 128 bytes, and no control
+        /// Names the holder of the lock, for people: the store keeps this label with it. Up to 128 bytes, and no control
         /// characters. Default: the backend's, which is host name and process id unless set.
         #[must_use]
         pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
@@ -209,7 +209,7 @@ macro_rules! policy_methods {
             self
         }
 
-        /// What the lock is held for, such as the address of a run: a note beside the
+        /// Says what the lock is held for, such as the address of a run: a note beside the
         /// [label](Self::with_holder), of the same form. Default: the backend's, which is none unless set.
         #[must_use]
         pub fn with_note(mut self, note: impl AsRef<str>) -> Self {

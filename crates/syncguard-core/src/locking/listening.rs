@@ -6,7 +6,7 @@ use crate::contract::{KeyWatch, WatchRequest};
 use crate::rt::{self, Instant};
 use crate::{Key, LockBackend};
 
-/// What a head knows of the store's signals.
+/// The knowledge of a head about the store's signals.
 #[derive(Default)]
 pub(super) struct Listening {
     /// Whether the store had no signals when it was asked last.
@@ -15,7 +15,7 @@ pub(super) struct Listening {
     over_at_once: u32,
 }
 
-/// What the begin of a watch says.
+/// The news from the begin of a watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
     /// The lock may be free.

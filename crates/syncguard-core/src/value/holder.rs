@@ -1,4 +1,4 @@
-//! Who holds a lock, for people.
+//! The holder of a lock, for people.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 use crate::LockError;
 use crate::value::nfc;
 
-/// Who holds a lock, and why: a label and a note, which the store keeps with the lock.
+/// The holder of a lock, and the reason: a label and a note, which the store keeps with the lock.
 ///
 /// Both are for people. Nothing decides by them, and they prove nothing. They are no secret: `Debug` shows
-/// them.
+/// them. A process that hears no signals marks its label, so that other processes leave the key free for it at times.
 ///
 /// The label of a process is its host name and process id unless the program sets another one: on the backend,
 /// on a [`Locker`](crate::Locker) or for one [lock](crate::LockConfig::with_holder).
@@ -123,19 +123,19 @@ impl Holder {
         Self(Arc::new(Texts { label, note, polls: false }))
     }
 
-    /// What a configuration says, which has said this before, and now a label.
+    /// The holder of a configuration that has said this before, and now says a label.
     pub(crate) fn say_label(said: Option<&Self>, label: &str) -> Result<Self, LockError> {
         let note = said.and_then(|said| said.0.note.clone());
         Ok(Self::of(Some(checked("holder", label)?), note))
     }
 
-    /// What a configuration says, which has said this before, and now a note.
+    /// The holder of a configuration that has said this before, and now says a note.
     pub(crate) fn say_note(said: Option<&Self>, note: &str) -> Result<Self, LockError> {
         let label = said.and_then(|said| said.0.label.clone());
         Ok(Self::of(label, Some(checked("note", note)?)))
     }
 
-    /// What a configuration says, and the backend's holder where it says nothing. A lock without a label has no note
+    /// The holder of a configuration, and the backend's where the configuration says nothing. A lock without a label has no note
     /// but its own.
     pub(crate) fn or(&self, backend: &Self) -> Self {
         let (own, other) = (&self.0, &backend.0);

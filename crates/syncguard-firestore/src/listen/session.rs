@@ -22,7 +22,7 @@ use super::targets::{Added, News, TargetId, Targets};
 use crate::clock::{self, Clock};
 use crate::error::{self, Rpc};
 
-/// What is listened to over a stream.
+/// The documents that are listened to over a stream.
 pub(super) struct Session {
     subscriptions: Subscriptions,
     database: String,
@@ -116,12 +116,8 @@ impl Session {
             News::Listening(name, told) => {
                 let now = clock::timestamp(&*self.clock).ok();
                 let held = told.zip(now).filter(|(told, now)| is_live(told.expires_at, *now));
-                let lock = match held {
-                    None => LockSeen::MayBeFree,
-                    Some((told, _)) if told.has_holder => LockSeen::Held,
-                    Some(_) => LockSeen::HeldByPoller,
-                };
-                self.subscriptions.confirm(&name, lock);
+                let polls = held.map(|(told, _)| !told.has_holder);
+                self.subscriptions.confirm(&name, LockSeen::of(polls));
                 self.due = None;
             }
             News::MayBeFree(name) => self.subscriptions.signal(&name),
@@ -154,7 +150,7 @@ fn failed(status: &Status) -> Result<SignalEnd, LockError> {
     }
 }
 
-/// What is sent to the server.
+/// The requests to the server.
 struct Sent(mpsc::UnboundedReceiver<ListenRequest>);
 
 impl tokio_stream::Stream for Sent {

@@ -24,7 +24,7 @@ struct Target {
     asked: Option<Asked>,
 }
 
-/// What the server has said so far.
+/// The server's words so far.
 #[derive(Default)]
 struct Asked {
     /// The lock in the document; `None` without one.
@@ -36,7 +36,7 @@ struct Asked {
     has_joined: bool,
 }
 
-/// What the server tells of a lock.
+/// The server's words on a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) expires_at: Timestamp,
@@ -44,7 +44,7 @@ pub(super) struct Told {
     pub(super) has_holder: bool,
 }
 
-/// What to do with a document that is to be listened to.
+/// The next step for a document that is to be listened to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
     New(TargetId),
@@ -55,7 +55,7 @@ pub(super) enum Added {
     TooMany,
 }
 
-/// What the watches of a document are to hear.
+/// The news for the watches of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// The document is listened to. If the server said meanwhile that there is a lock, the lock.

@@ -25,7 +25,7 @@ use syncguard_core::contract::{KeyWatch, SignalStatus};
 use self::route::Route;
 use crate::client::Connections;
 
-/// What a backend does to hear of releases.
+/// The means by which a backend hears of releases.
 pub(crate) struct Signals {
     clients: Box<[Client]>,
     limits: SignalLimits,

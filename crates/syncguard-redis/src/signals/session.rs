@@ -45,7 +45,7 @@ pub(super) async fn listen(
     }
 }
 
-/// What is asked and heard over a connection.
+/// The questions and the news of a connection.
 struct Session<'a> {
     connections: &'a Connections,
     command: Duration,
@@ -205,11 +205,7 @@ impl Session<'_> {
             return;
         }
         let Ok(lock) = lock else { return self.refuse(name) };
-        let lock_seen = match &lock {
-            None => LockSeen::MayBeFree,
-            Some((_, false)) => LockSeen::Held,
-            Some((_, true)) => LockSeen::HeldByPoller,
-        };
+        let lock_seen = LockSeen::of(lock.as_ref().map(|(_, polls)| *polls));
         if let Some((lock, _)) = lock {
             let (seen, now) = ((lock.fence, lock.expires_at), Instant::now());
             let in_vain = self.changes.in_vain(name, seen, now);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use syncguard_core::authoring::cancel;
 use syncguard_core::authoring::pause::random_part;
+use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
     Holder, IsLockedRequest, KeySignal, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority,
@@ -197,11 +198,7 @@ impl LockBackend for Process {
             let held = state.locks.get(&key).map(|lock| lock.polls);
             state.watchers.retain(|watcher| !watcher.signal.is_unheard());
             state.watchers.push(Watcher { key, signal, latency: self.latency, goes_on });
-            match held {
-                None => watch,
-                Some(false) => watch.that_is_locked(),
-                Some(true) => watch.that_is_locked_by_a_poller(),
-            }
+            LockSeen::of(held).add_to(watch)
         };
         travel(self.latency).await;
         Some(watch)

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::store::{Process, Store};
 
-/// What one group of workers has got.
+/// The turns and waits of one group of workers.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Arc<Mutex<Counts>>);
 
@@ -56,7 +56,7 @@ impl Counts {
     }
 }
 
-/// What each worker does, again and again.
+/// The work that each worker does again and again.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) keys: u32,

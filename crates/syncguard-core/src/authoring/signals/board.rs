@@ -75,7 +75,7 @@ impl Board {
         self.forget_if_unwatched(name, now);
     }
 
-    /// What the store is to be asked next.
+    /// The changes that the store is to be asked for next.
     pub(super) fn take_changes(&mut self) -> Changes {
         let mut subscribe = std::mem::take(&mut self.unasked);
         subscribe.retain(|name| self.records.get_mut(name).is_some_and(Record::is_asked_for));

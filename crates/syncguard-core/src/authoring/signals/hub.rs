@@ -1,4 +1,4 @@
-//! What a backend keeps for its signals.
+//! The hub that a backend keeps for its signals.
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ struct Shared {
 
 type Listening = Pin<Box<dyn Future<Output = Result<SignalEnd, LockError>> + Send>>;
 
-/// What is known from one session to the next.
+/// The hub's knowledge from one session to the next.
 #[derive(Default)]
 struct State {
     session: Option<Arc<Session>>,

@@ -42,7 +42,7 @@ pub enum SignalEnd {
     Unsupported,
 }
 
-/// What the store says of the lock of a record, asked after the session has subscribed to the record.
+/// The state of the lock of a record, as the store tells it after the session has subscribed to the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockSeen {
     /// It is free, or nobody knows.
@@ -55,7 +55,18 @@ pub enum LockSeen {
 }
 
 impl LockSeen {
-    pub(super) fn add_to(self, watch: KeyWatch) -> KeyWatch {
+    /// A lock whose holder polls or does not; `None` where there is no lock, or nobody knows.
+    #[must_use]
+    pub const fn of(polls: Option<bool>) -> Self {
+        match polls {
+            None => Self::MayBeFree,
+            Some(false) => Self::Held,
+            Some(true) => Self::HeldByPoller,
+        }
+    }
+
+    /// The watch, which then says this of the lock. A [`SignalHub`] does so by itself.
+    pub fn add_to(self, watch: KeyWatch) -> KeyWatch {
         match self {
             Self::MayBeFree => watch,
             Self::Held => watch.that_is_locked(),
@@ -64,7 +75,7 @@ impl LockSeen {
     }
 }
 
-/// What a session is to ask the store for.
+/// The records that a session is to ask the store for.
 #[derive(Default)]
 pub struct Changes {
     /// Names of records to subscribe to. Each is to be [confirmed](Subscriptions::confirm) or

@@ -1,4 +1,4 @@
-//! What the watches of a session, its task and the hub share.
+//! The state that the watches of a session, its task and the hub share.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -138,7 +138,7 @@ impl Session {
         drop(board);
     }
 
-    /// What the task does now: changes, or the end. If there is nothing to do, the error is until when.
+    /// The next step of the task: changes, or the end. If there is nothing to do, the error is until when.
     fn next_step(&self, now: Instant) -> Result<Option<Changes>, Instant> {
         let mut state = self.state();
         state.opened_at.get_or_insert(now);
@@ -209,7 +209,7 @@ impl Drop for Place {
     }
 }
 
-/// What a session subscribes to, and what it says of the records: the hub's end of a connection.
+/// The subscriptions of a session: the hub's end of a connection.
 ///
 /// A session calls [`next`](Self::next) again and again, does what it says, and tells what the store says
 /// meanwhile. Names without a watch are ignored everywhere.

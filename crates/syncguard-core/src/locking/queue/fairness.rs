@@ -34,7 +34,7 @@ pub(super) const HOLD_BACK: Duration = Duration::from_millis(3);
 /// the most; with 5 s a key would stay half used for longer after the last such client has gone.
 pub(super) const MEMORY: Duration = Duration::from_secs(2);
 
-/// What one process knows of its rivals for one key.
+/// The knowledge of one process about its rivals for one key.
 pub(super) struct Fairness {
     /// Whether no other process can reach the store.
     is_single_process: bool,
@@ -69,7 +69,7 @@ pub(in crate::locking) struct StepBack {
     pub(in crate::locking) is_overdue: bool,
 }
 
-/// What a process does after a signal.
+/// The next step of a process after a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::locking) struct HoldBack {
     /// How long it waits.

@@ -1,19 +1,19 @@
-//! What can be wrong with a line: planted by its tests, which have to find it.
+//! Flaws of a queue: planted by its tests, which have to find them.
 
 use std::cell::Cell;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     None,
-    /// Whoever leaves as the first takes the turn along.
+    /// A head that leaves takes the turn along.
     TurnLostOnDrop,
-    /// Whoever comes is the first.
+    /// Each newcomer is a head.
     TwoContenders,
-    /// Whoever leaves as the first passes two on.
+    /// A head that leaves passes two turns on.
     TurnGivenTwice,
-    /// What happens while the first one goes to sleep is not heard.
+    /// A ring while the head goes to sleep is not heard.
     WakeUpLost,
-    /// The last one that came is the next.
+    /// The newest waiter is the next head.
     LastFirst,
 }
 

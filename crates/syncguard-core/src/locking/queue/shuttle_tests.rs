@@ -184,12 +184,12 @@ struct Store(Arc<Mutex<State>>, ClientState);
 struct State {
     holder: Option<LockId>,
     fences: u64,
-    /// How many of those that wait in line ask at this moment.
+    /// How many waiters of the queue ask at this moment.
     contenders: u32,
     is_rough: bool,
 }
 
-/// What is asked without standing in line has another TTL.
+/// The TTL of requests that are made without standing in the queue.
 const BESIDE_THE_LINE: Duration = Duration::from_secs(7);
 
 impl Store {

@@ -18,7 +18,7 @@ pub(in crate::locking) struct Ticket {
     key: Key,
     queue: Arc<KeyQueue>,
     number: Number,
-    /// What the head listens with.
+    /// The watch of the head.
     pub(in crate::locking) watch: Option<KeyWatch>,
     is_given_up: bool,
 }
@@ -36,7 +36,7 @@ impl Ticket {
         (number, queue.join(number, now))
     }
 
-    /// What is to be done now.
+    /// The next step of this waiter.
     pub(in crate::locking) fn turn(&mut self, now: Instant) -> Turn {
         let number = self.number;
         let found = self.queues.with(&self.queue, |queue| {
@@ -97,7 +97,7 @@ impl Ticket {
         self.queues.with(&self.queue, |queue| queue.fairness.nobody_came());
     }
 
-    /// What to do after a signal, which rivals have heard as well.
+    /// The next step after a signal, which rivals have heard as well.
     pub(in crate::locking) fn hold_back(&self) -> Option<HoldBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
     }

@@ -27,7 +27,7 @@ pub(super) struct WaitQueue {
     pub(super) fairness: Fairness,
     /// Whether the last head that asked for signals has got none.
     pub(super) hears_nothing: bool,
-    /// What the last head has left to the next one.
+    /// The watch that the last head has left to the next one.
     watch: Option<KeyWatch>,
     last_number: Number,
     /// The longest that an answer of the store took while somebody waited.
@@ -46,7 +46,7 @@ struct Head {
     due: Instant,
 }
 
-/// What wakes a head. A ring is kept until the head waits for it.
+/// The bell that wakes a head. A ring is kept until the head waits for it.
 enum Bell {
     /// The head never had to wait.
     None,
@@ -76,10 +76,10 @@ impl Bell {
     }
 }
 
-/// What a waiter does next.
+/// The next step of a waiter.
 #[derive(Debug)]
 pub(in crate::locking) enum Turn {
-    /// Others are before it: it waits for its bell. The waiter behind the head also looks again after
+    /// Other waiters are before it: it waits for its bell. The waiter behind the head also looks again after
     /// [`LOOK_AGAIN`], since nobody else would notice a head that is not driven.
     Wait { bell: Arc<Notify>, is_behind_head: bool },
     /// It is the head, and asks the store.
@@ -147,7 +147,7 @@ impl WaitQueue {
         Turn::Wait { bell, is_behind_head: self.waiting.len() == 1 }
     }
 
-    /// What this waiter does next; `None` if it was passed over.
+    /// The next step of this waiter; `None` if it was passed over.
     pub(super) fn turn(&mut self, number: Number, now: Instant) -> Option<Turn> {
         // The head, however late, keeps its place while no other waiter wants it.
         if self.has_queued() {

@@ -14,7 +14,7 @@ use crate::stores::Measured;
 /// Two groups of processes that want the same keys.
 struct Beside {
     name: &'static str,
-    /// What is asked of the guests: the processes that others left out.
+    /// The bound for the guests: the processes that others left out.
     asked: Asked,
     hosts: Group,
     guests: Group,
@@ -33,7 +33,7 @@ struct Group {
     rest: Spread,
 }
 
-/// What the guests shall have.
+/// A bound for the guests.
 #[derive(Clone, Copy)]
 enum Asked {
     /// Each wait ends within 1 s and the time of five turns.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, KeyWatch, ReleaseRequest,
     WatchRequest,
@@ -61,11 +62,8 @@ impl<B: LockBackend> LockBackend for Far<B> {
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
         let mut watch = self.travel(self.inner.watch(request)).await?;
         let (signal, far) = KeyWatch::new();
-        let far = match (watch.is_locked(), watch.is_locked_by_a_poller()) {
-            (_, true) => far.that_is_locked_by_a_poller(),
-            (true, false) => far.that_is_locked(),
-            (false, false) => far,
-        };
+        let polls = watch.is_locked().then(|| watch.is_locked_by_a_poller());
+        let far = LockSeen::of(polls).add_to(far);
         let latency = self.latency;
         tokio::spawn(async move {
             while !watch.is_over() && !signal.is_unheard() {
