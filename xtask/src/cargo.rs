@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,6 +31,16 @@ where
     let mut command = Command::new("cargo");
     command.current_dir(root()).args(arguments).env(install::INSTALL, "1");
     command
+}
+
+/// The profiles of the workspace as a file for `cargo --config`. Another workspace that is built with them into
+/// the same target folder takes the dependencies that are built there already.
+pub(crate) fn profiles() -> Result<PathBuf> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let start = manifest.find("\n[profile.").context("Cargo.toml has no profiles")?;
+    let file = target().join("profiles.toml");
+    fs::write(&file, &manifest[start..])?;
+    Ok(file)
 }
 
 /// A rustdoc that allows what is not stable.

@@ -39,8 +39,8 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     /// The calls that follow a broken one may still meet the end of the same connection: on a busy machine, the
-    /// second and the third one have.
-    const RECONNECTS: u32 = 4;
+    /// second to the fifth one have.
+    const RECONNECTS: u32 = 6;
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::cargo::{cargo, output, root, target};
+use crate::cargo::{cargo, output, profiles, root, target};
 use crate::metadata::{self, Package};
 
 /// What every package has, with where it is copied from.
@@ -46,6 +46,7 @@ pub(super) fn check() -> Result<()> {
 
     // In one run: `ci clippy` compiles each crate with its own features alone.
     let mut compile = cargo(["check", "--workspace", "--all-targets", "--all-features"]);
+    compile.arg("--config").arg(profiles()?);
     output(compile.current_dir(&workspace).env("CARGO_TARGET_DIR", target())).map(drop)
 }
 
@@ -107,9 +108,7 @@ fn complete(package: &Path) -> Result<()> {
 fn manifest(packages: &[Package]) -> String {
     let folders: Vec<_> = packages.iter().map(|package| format!("{:?}", folder(package))).collect();
     format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n\
-         # As in the repository, so that what was built there is of use.\n\
-         [profile.dev]\ndebug = \"line-tables-only\"\n\n{}",
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n{}",
         folders.join(", "),
         patches(packages, Path::new(""))
     )

@@ -31,8 +31,7 @@ impl Lane {
         match self {
             Self::Redis | Self::Postgres | Self::Sqlite | Self::Mixed => 4,
             // The emulator answers one request after the other.
-            Self::Firestore | Self::Quick => 2,
-            Self::Compute => 1,
+            Self::Firestore | Self::Quick | Self::Compute => 2,
         }
     }
 }
@@ -44,9 +43,9 @@ pub(super) const DOC_TESTS: &str = "doc tests";
 const PROGRAMS: &[(&str, Lane)] = &[
     ("tests redis", Lane::Redis),
     ("tests postgres", Lane::Postgres),
+    ("tests firestore", Lane::Firestore),
     (DOC_TESTS, Lane::Compute),
     ("cli cli", Lane::Mixed),
-    ("tests firestore", Lane::Firestore),
     ("soak bounded", Lane::Sqlite),
     ("conformance mutants", Lane::Compute),
     ("tests redaction", Lane::Firestore),
