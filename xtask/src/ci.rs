@@ -1,6 +1,5 @@
 //! `cargo xtask ci`: everything that `cargo xtask test` does not do.
 
-mod arrows;
 mod benches;
 mod clippy;
 mod deny;
@@ -38,7 +37,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // The quick ones first.
     report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
     report.check("tidy", tidy::check);
-    report.check("arrows", arrows::check);
     report.check("workflows", workflows::check);
     report.check("figures", figures::check);
     report.check("mirrors", mirrors::check);
