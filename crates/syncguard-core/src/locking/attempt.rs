@@ -1,10 +1,10 @@
-//! One attempt to take a lock, and the error when no further one follows.
+//! One attempt to take a lock, and the error when no further attempt follows.
 
 use std::time::Duration;
 
 use super::cancellable::sleep_unless_cancelled;
 use super::config::Policy;
-use super::guard::{Keep, Lease};
+use super::guard::{Lease, MinHold};
 use super::observed::Waiting;
 use super::outage::Outage;
 use super::queue::{LocalHolder, Ticket, WaitQueues};
@@ -17,7 +17,7 @@ use crate::{
     LockId,
 };
 
-/// Everything that one attempt shares with the next.
+/// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {
     backend: &'a B,
     key: &'a Key,
@@ -29,9 +29,9 @@ pub(super) struct Attempt<'a, B> {
 /// The outcome of an attempt.
 pub(super) enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
-    /// Someone else holds the lock.
+    /// Another holder has the lock.
     Locked(Contention),
-    /// The lock was granted, and over when the answer came. It is being given back.
+    /// The lock was granted, but its TTL was over when the answer came. It is being given back.
     Late,
 }
 
@@ -65,7 +65,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Waiting::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
     }
 
-    /// How long to wait before the store is asked again, if this result is a failure that is ridden out.
+    /// How long to wait before the next attempt, if this result is a failure that is ridden out.
     pub(super) fn pause_in_outage(
         &self,
         result: &Result<LockGuard<B>, LockError>,
@@ -79,12 +79,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         outage.get_or_insert_default().pause(attempts, ride_out)
     }
 
-    /// Waits, unless the token fires.
+    /// Waits for this long. Returns `Aborted` if the token fires.
     pub(super) async fn rest(&self, pause: Duration) -> Result<(), LockError> {
         sleep_unless_cancelled(self.policy.cancellation.as_ref(), rt::after(pause)).await
     }
 
-    /// One attempt, unless others of this process are before it.
+    /// One attempt, unless other callers of this process wait for the lock.
     pub(super) async fn now_or_never(
         &self,
         waiting: &mut Waiting<'_>,
@@ -97,7 +97,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         self.once(waiting.attempt(), now, None).await
     }
 
-    /// One attempt within the time limit.
+    /// One attempt within the time limit, for an acquire without retries.
     pub(super) async fn without_waiting(
         &self,
         waiting: &mut Waiting<'_>,
@@ -115,7 +115,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Err(self.gave_up(&Pauses::new(options), &answers))
     }
 
-    /// One attempt, sent at this time. Granted, it gives up the place in the queue that it is made from.
+    /// One attempt, sent at this time. If it is granted, the ticket gives up its place in the queue.
     pub(super) async fn once(
         &self,
         lock_id: LockId,
@@ -145,28 +145,28 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
                 None => LocalHolder::begin(self.queues(), self.key, until, now),
             }
         });
-        // In a box: a guard is moved more often than its lease is used.
+        // Boxed, because a guard is moved more often than its lease is used.
         let mut lease = Box::new(Lease::new(
             self.backend.clone(),
             (self.key.clone(), acquired.lock_id, policy.ttl),
-            self.disposal(),
+            self.client_state(),
             self.spawner.clone(),
             holder,
         ));
         if is_late {
-            // Nobody can rely on it any more. Dropped, it is released.
+            // No holder can rely on this lease any more. The drop releases it.
             drop(lease);
             return Ok(Tried::Late);
         }
         if let Some(min_hold) = policy.min_hold {
-            lease.keep(Keep::new(min_hold, acquired.expires_at));
+            lease.set_min_hold(MinHold::new(min_hold, acquired.expires_at));
         }
         let auto_extend = policy.auto_extend.as_ref();
         let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
         Ok(Tried::Granted(guard))
     }
 
-    /// The holder of the lock, unless it is the backend's.
+    /// The holder to store with the lock; `None` for the holder of the backend.
     fn holder(&self, ticket: Option<&Ticket>) -> Option<Holder> {
         let said = self.policy.holder.as_ref().map(|said| said.or(self.defaults.holder()));
         if !ticket.is_some_and(Ticket::polls) {
@@ -175,18 +175,19 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         Some(said.as_ref().unwrap_or(self.defaults.holder()).that_polls())
     }
 
-    /// The lock's own settings where it has any, else the backend's.
-    fn disposal(&self) -> ClientState {
+    /// The settings of the backend, overridden by the lock's own.
+    fn client_state(&self) -> ClientState {
         let policy = self.policy;
         self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
     }
 
-    /// Why no attempt follows any more.
+    /// The error for a caller that makes no further attempt.
     pub(super) fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
         if answers.is_open && !answers.last_is_contention {
             return self.unanswered(pauses);
         }
-        // Also if the last answer was "locked": that can be our own lock, which is being given back.
+        // Even if the last answer was "locked": the holder can be our own late grant, which is being
+        // given back.
         if answers.was_late {
             return self.late();
         }
@@ -195,7 +196,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             1 => "1 attempt".to_owned(),
             attempts => format!("{attempts} attempts"),
         };
-        // The most that there can be is no limit.
+        // `u32::MAX` is no limit.
         let retries = match max_retries {
             u32::MAX => String::new(),
             1 => " and 1 retry".to_owned(),
@@ -211,7 +212,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(self.key)
     }
 
-    /// Why no attempt was made: others of this process were before it all the time.
+    /// The error for a caller that timed out in the queue and never made an attempt.
     pub(super) fn gave_up_in_queue(&self, is_contended: bool) -> LockError {
         let timeout = self.policy.acquisition.timeout;
         let (code, message) = if is_contended {

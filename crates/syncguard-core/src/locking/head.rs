@@ -1,4 +1,4 @@
-//! The head of a queue: the one waiter of a process that contends in the store.
+//! The head of a queue: the only waiter of the process that contends in the store.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use crate::contract::IsLockedRequest;
 use crate::rt::{self, Instant, sleep_until};
 use crate::{Contention, LockBackend, LockError, LockGuard, LockId};
 
-/// The head of a queue, with limits of its own.
+/// The head of a queue.
 pub(super) struct Head<'a, B> {
     attempt: &'a Attempt<'a, B>,
     deadline: Instant,
@@ -26,28 +26,28 @@ pub(super) struct Head<'a, B> {
     answers: Answers,
     ticket: Ticket,
     listening: Listening,
-    /// When the present holder's time is over, as the store or the queue said last.
+    /// When the lock of the present holder expires, as the store or the queue reported last.
     free_at: Option<Instant>,
-    /// Whether the last attempt was made since the holder's time was over.
+    /// Whether the last attempt was made because the holder's lock had expired.
     was_expiry: bool,
-    /// When the store is to be asked, if a pause was cut short in order to listen.
+    /// When the next poll is due, if its pause was cut short to open a watch.
     poll_at: Option<Instant>,
     holder: Holder,
-    /// The begin of a watch that was opened beside an attempt.
+    /// The outcome of a watch that was opened beside an attempt.
     heard: Option<Heard>,
 }
 
-/// The knowledge of the head about the present holder.
+/// The present holder, as far as the head knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Unknown,
-    /// A guard of this process: its end rings the bell, and there is no need to listen.
+    /// A guard of this process: its release wakes the head, so the head needs no watch.
     Local,
-    /// A rival, as an attempt has told. The release of a rival that polls may be heard by nobody.
+    /// A rival, as the answer to an attempt or a watch shows. A rival that polls may release without a signal.
     Rival {
         polls: bool,
     },
-    /// A rival, as a look has shown, which does not tell when its time is over.
+    /// A rival that was seen without an attempt, so that the head does not know when its lock expires.
     SeenRival {
         polls: bool,
     },
@@ -59,33 +59,33 @@ impl Holder {
     }
 }
 
-/// Why the store is asked.
+/// Why the head asks the store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// The waiter has become the head, or the lock was released.
     Release,
-    /// The time of the holder is over, or it is time for a poll.
+    /// The holder's lock has expired, or a poll is due.
     Time,
 }
 
-/// The reason why a head wakes up.
+/// Why the head wakes up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
-    /// A guard of this process has given the lock back, or this waiter has become the head.
+    /// A guard of this process has released the lock, or this waiter has become the head.
     Bell,
-    /// The store says that the lock may be free.
+    /// The store signals that the lock may be free.
     Signal,
-    /// The holder's time is over.
+    /// The holder's lock has expired.
     Expiry,
-    /// It is time to ask.
+    /// A poll is due.
     Poll,
-    /// The store had no signals, and may have some by now.
+    /// The store had no signals, and the head tries to open a watch again.
     Listen,
 }
 
 impl<'a, B: LockBackend> Head<'a, B> {
-    /// Contends until the lock is granted, or a limit is reached. `has_queued` tells that the waiter stood behind
-    /// others before.
+    /// Contends until the lock is granted, or a limit is reached. `has_queued` says that this waiter stood
+    /// behind other waiters before.
     pub(super) fn run(
         attempt: &'a Attempt<'a, B>,
         waiting: &'a mut Waiting<'_>,
@@ -107,10 +107,10 @@ impl<'a, B: LockBackend> Head<'a, B> {
             holder: Holder::Unknown,
             heard: None,
         };
-        // The future has room for it once.
+        // Made outside, so that the future holds it only once.
         async move {
             if has_queued || !matches!(turn, Turn::Ask) {
-                // The answers to the heads before it count, should there be no time for an answer of its own.
+                // If no time is left for an own answer, the answers to earlier heads count.
                 this.answers.last_is_contention = this.ticket.is_contended(Instant::now());
             }
             waiting.is_first();
@@ -138,7 +138,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         }
     }
 
-    /// The first reason to ask.
+    /// Waits for the first reason to ask.
     async fn begin(&mut self, turn: Turn) -> Result<Reason, LockError> {
         match turn {
             Turn::Ask => Ok(Reason::Release),
@@ -146,17 +146,17 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 self.held_here(until);
                 Box::pin(self.reason_to_ask()).await
             }
-            // It is the head.
+            // `wait_to_be_head` returns no such turn.
             Turn::Wait { .. } => Box::pin(self.reason_to_ask()).await,
         }
     }
 
-    /// Leaves the key to rivals. Whether one of them has taken it.
+    /// Leaves the key free for rivals. Returns whether a rival has taken it.
     async fn leaves_the_key(&mut self, step_back: StepBack) -> Result<bool, LockError> {
         let StepBack { pause, mut first_look, is_overdue } = step_back;
         let began = Instant::now();
         let left = self.deadline.saturating_duration_since(began);
-        // With hardly any time left, a later head steps back, unless none has done so for long.
+        // With hardly any time left, this head leaves the pause to a later head, unless it is overdue.
         if left < pause * 2 && !is_overdue {
             return Ok(false);
         }
@@ -169,7 +169,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 break;
             }
             if self.ticket.knows_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref()) {
-                // Once a rival has the key, its release is to be heard.
+                // The watch also serves to hear the rival's release.
                 let heard = rt::until(ends, self.listen()).await.transpose()?;
                 if heard == Some(Heard::Held) {
                     self.saw_rival(Some(self.holder.polls()));
@@ -186,11 +186,11 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(false)
     }
 
-    /// Whether somebody has the lock, if the store answers until then.
+    /// Whether the store answers before `until` that the key is locked.
     async fn is_locked(&self, until: Instant) -> Result<bool, LockError> {
         let request = IsLockedRequest { key: self.attempt.key().clone(), cancellation: None };
         let look = rt::until(until, self.attempt.backend().is_locked(request));
-        // A store that fails tells so when it is asked for the lock.
+        // The next attempt reports the error of a failing store.
         Ok(unless_cancelled(self.token(), look)
             .await?
             .is_some_and(|answer| answer.unwrap_or(false)))
@@ -201,14 +201,14 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let lock_id = waiting.attempt();
         self.answers.attempts = waiting.attempts();
         if let Some(watch) = &mut self.ticket.watch {
-            // Earlier signals are answered by this attempt.
+            // This attempt answers all earlier signals.
             watch.forget();
         }
         let sent = Instant::now();
         let tried = if self.listens_beside() {
             Box::pin(self.ask_and_listen(lock_id, sent)).await?
         } else {
-            // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
+            // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
             let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
             rt::until(self.deadline, once).await
         };
@@ -228,8 +228,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
         tried.unwrap_or_else(|| Err(self.gave_up()))
     }
 
-    /// Whether a watch begins together with the attempt, which rivals are likely to win: one that begins afterwards
-    /// comes too late for a process that is further from the store.
+    /// Whether to open a watch together with the attempt, because a rival is likely to win. For a process
+    /// that is far from the store, a watch that begins after the answer comes too late.
     fn listens_beside(&self) -> bool {
         const FAR: Duration = Duration::from_millis(1);
         let is_far = self.answers.longest >= FAR;
@@ -266,13 +266,13 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(tried)
     }
 
-    /// Somebody else has the lock.
+    /// The store has answered that a rival has the lock.
     fn refused(&mut self, contention: Contention) {
         let now = Instant::now();
         self.holder = Holder::Rival { polls: contention.holder_polls };
         self.ticket.refused(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
-        // Twice in a row, the end of the holder's time is no news.
+        // An attempt after the expiry found the lock held: a second expiry in a row would be no news.
         self.free_at = free_at.filter(|_| !self.was_expiry);
     }
 
@@ -285,7 +285,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     async fn next_reason(&mut self) -> Result<Reason, LockError> {
         loop {
-            // Releases before the watch began were missed.
+            // Releases before the watch began were missed, so ask.
             if let Some(Heard::MayBeFree) = self.begins_to_listen().await? {
                 return Ok(Reason::Release);
             }
@@ -317,7 +317,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
         }
     }
 
-    /// The news from the begin of a watch, if one began beside the last attempt or begins now.
+    /// Opens a watch if one is needed. Returns the outcome of this watch, or of one that was opened beside
+    /// the last attempt.
     async fn begins_to_listen(&mut self) -> Result<Option<Heard>, LockError> {
         if let Some(heard) = self.heard.take() {
             return Ok(Some(heard));
@@ -328,13 +329,13 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.listen().await.map(Some)
     }
 
-    /// A guard of this process has the lock, until then at the most unless it is extended.
+    /// A guard of this process has the lock until this time, unless the guard extends it.
     fn held_here(&mut self, until: Instant) {
         (self.free_at, self.holder) = (Some(until), Holder::Local);
     }
 
-    /// Until when a guard of this process has the lock; `None` if the store is to be asked. A head that nobody drove
-    /// was passed over, and waits in the queue again.
+    /// Returns until when a guard of this process has the lock; `None` if the head asks the store. A head
+    /// that was passed over because its future was not polled waits in the queue again.
     async fn take_turn(&mut self) -> Result<Option<Instant>, LockError> {
         let turn = self.ticket.turn(Instant::now());
         let turn = wait_to_be_head(self.attempt, &mut self.ticket, turn, self.deadline).await?;
@@ -342,7 +343,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(Some(until))
     }
 
-    /// Holds back after a signal that rivals have heard as well. Whether one of them was faster.
+    /// Holds back after a signal, which rivals get as well. Returns whether a rival was faster.
     async fn loses_again(&mut self) -> Result<bool, LockError> {
         let Some(HoldBack { pause, looks }) = self.ticket.hold_back() else { return Ok(false) };
         let left = self.deadline.saturating_duration_since(Instant::now());
@@ -351,7 +352,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         }
         let pause = pause.start + random_part(pause.end.saturating_sub(pause.start));
         sleep_unless_cancelled(self.token(), rt::after(pause)).await?;
-        // Where signals go on, the store is asked without a look.
+        // While the watch goes on, the head asks without a check.
         if !looks || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
             return Ok(false);
         }
@@ -362,14 +363,14 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(is_held)
     }
 
-    /// A look has shown that a rival has the lock, and perhaps whether the rival polls.
+    /// A rival was seen with the lock. `polls` says whether the rival polls, if that is known.
     fn saw_rival(&mut self, polls: Option<bool>) {
         self.ticket.lost(Instant::now(), polls.unwrap_or(false));
         self.free_at = None;
         self.holder = Holder::SeenRival { polls: polls.unwrap_or(true) };
     }
 
-    /// Begins to listen.
+    /// Opens a watch.
     async fn listen(&mut self) -> Result<Heard, LockError> {
         let (limit, token) = (self.limit_of_watch(), self.token());
         let watch = self.listening.watch(self.attempt.backend(), self.attempt.key(), limit);
@@ -384,17 +385,17 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(heard)
     }
 
-    /// Polls must not wait for a connection that is being opened.
+    /// How long to wait for a watch: a connection that is being opened must not delay polls.
     fn limit_of_watch(&self) -> Instant {
         let retry_delay = self.attempt.policy().acquisition.retry_delay;
         self.deadline.min(rt::after(Listening::SHORTEST_LIMIT.max(retry_delay)))
     }
 
-    /// Sleeps until something happens, or it is time to ask.
+    /// Sleeps until the head has something to do.
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
         if self.holder == Holder::Local || self.listening.again_at(now).is_some() {
-            // No watch follows now: one that is over would wake the head again and again.
+            // No watch is opened now, and one that is over would wake the head again and again.
             self.ticket.watch.take_if(|watch| watch.is_over());
         }
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
@@ -409,8 +410,8 @@ impl<'a, B: LockBackend> Head<'a, B> {
             self.pauses.was_not_taken();
             return Ok(Woken::Bell);
         };
-        // The waiters behind must not wait for a head that is patient, since nobody else of the process asks. And
-        // nobody signals the release of a holder that polls.
+        // Only the head asks the store. So the waiters behind must not wait for a head with long pauses, and
+        // a holder that polls may release without a signal.
         let hears_nothing = self.listening.again_at(now).is_some();
         let shortest =
             (has_queued && hears_nothing || self.holder.polls()).then(|| self.pauses.shortest());

@@ -1,4 +1,4 @@
-//! How a head listens for the release of a lock, and when it tries to.
+//! How a head watches for the release of a lock, and when it opens a watch.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use crate::contract::{KeyWatch, WatchRequest};
 use crate::rt::{self, Instant};
 use crate::{Key, LockBackend};
 
-/// The knowledge of a head about the store's signals.
+/// What a head has learned about the signals of the store.
 #[derive(Default)]
 pub(super) struct Listening {
-    /// Whether the store had no signals when it was asked last.
+    /// Whether the last try to open a watch has found no signals.
     is_deaf: bool,
-    /// How many watches in a row were over as soon as they began.
+    /// How many watches in a row were over when they began.
     over_at_once: u32,
 }
 
-/// The news from the begin of a watch.
+/// The outcome of opening a watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
     /// The lock may be free.
     MayBeFree,
-    /// Somebody has the lock, and its release will be heard.
+    /// The lock is held, and a signal will follow its release.
     Held,
-    /// Nothing: the store has no signals at the moment.
+    /// The store has no signals at the moment.
     Nothing,
 }
 
 impl Listening {
-    /// How long a watch may take to begin, at the least. A poll must not wait for a connection that is being opened.
+    /// The shortest time limit for opening a watch.
     pub(super) const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
 
-    /// Whether the store is to be asked for signals.
+    /// Whether the head should open a watch.
     pub(super) fn is_wanted(&self, watch: Option<&KeyWatch>) -> bool {
         !self.is_deaf && watch.is_none_or(KeyWatch::is_over)
     }
 
-    /// Begins to listen, until `limit` at the latest. The watch is given back unless it is over.
+    /// Opens a watch, and gives up at `limit`. Returns the watch unless it is over already.
     pub(super) async fn watch<B: LockBackend>(
         &mut self,
         backend: &B,
@@ -56,8 +56,9 @@ impl Listening {
         (self.was_over_at_once(watch.is_locked()), None)
     }
 
-    /// A signal that came at once says to ask. Twice in a row it says that nothing is heard, or that others hand the
-    /// key on more quickly than anybody can listen: then the head asks only if the watch did not find the lock held.
+    /// After a watch that is over at once, the head asks the store. Twice in a row it means that there are no
+    /// signals, or that rivals hand the key on faster than a watch can begin. From the third time on, the
+    /// head asks only if the watch found the lock free.
     fn was_over_at_once(&mut self, is_locked: bool) -> Heard {
         self.over_at_once = self.over_at_once.saturating_add(1);
         self.is_deaf = self.over_at_once > 1;
@@ -69,13 +70,14 @@ impl Listening {
         }
     }
 
-    /// Whether the store has given a watch, however short, when it was asked last.
+    /// Whether the last try has opened a watch, even a short one.
     pub(super) fn has_signals(&self) -> bool {
         !self.is_deaf || self.over_at_once > 0
     }
 
-    /// When a head that hears nothing asks for signals again: soon at first if watches were over at once, after a
-    /// second if there were none. A connection that was lost may be back long before the next poll.
+    /// When a head without signals tries to open a watch again: after a second if the store had no signals,
+    /// and soon at first if watches were over at once. A lost connection may be back long before the next
+    /// poll.
     pub(super) fn again_at(&self, now: Instant) -> Option<Instant> {
         const SHORTEST: Duration = Duration::from_millis(2);
         const LONGEST: Duration = Duration::from_secs(1);
@@ -86,7 +88,7 @@ impl Listening {
         self.is_deaf.then(|| now + pause)
     }
 
-    /// The store is asked for signals at the next occasion, whatever it said last.
+    /// Lets the head open a watch at the next occasion.
     pub(super) fn may_try(&mut self) {
         self.is_deaf = false;
     }

@@ -1,4 +1,4 @@
-//! What a [`LockObserver`] is told, and when.
+//! The reports of acquisitions and holds to a [`LockObserver`].
 
 use crate::observe::{
     AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
@@ -6,15 +6,15 @@ use crate::observe::{
 use crate::rt::Instant;
 use crate::{Key, LockError, LockId, LossReason};
 
-/// Somebody trying for a lock. Dropped unfinished, it reports that they stopped.
+/// An acquisition, as it is reported to the observer. A drop before the end reports that the caller gave up.
 pub(crate) struct Waiting<'a> {
-    /// `None` where nobody listens, and once the end has been reported.
+    /// `None` without an observer, and after the end was reported.
     observed: Option<(&'a LockObserver, Instant)>,
     key: &'a Key,
     recipe: Option<&'static str>,
     lock_id: LockId,
     attempts: u32,
-    /// When it was the first in the line of its process.
+    /// When the caller became the head of its queue.
     first: Option<Instant>,
 }
 
@@ -31,30 +31,30 @@ impl<'a> Waiting<'a> {
         Self { observed, key, recipe, lock_id, attempts: 0, first: None }
     }
 
-    /// The store is asked once more, for a lock with this id.
+    /// Counts one more attempt, for a lock with this id.
     pub(crate) fn attempt(&mut self) -> LockId {
         self.attempts += 1;
         self.lock_id
     }
 
-    /// The next attempts are for a lock with this id.
+    /// Sets the lock id of the next attempts.
     pub(crate) fn go_on_with(&mut self, lock_id: LockId) {
         self.lock_id = lock_id;
     }
 
-    /// How often the store was asked.
+    /// The number of attempts until now.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Nobody of this process is before it any more.
+    /// The caller has become the head of its queue.
     pub(crate) fn is_first(&mut self) {
         if self.observed.is_some() {
             self.first.get_or_insert_with(Instant::now);
         }
     }
 
-    /// The call is over, with this result.
+    /// Reports the end of the acquisition. `granted` says whether an answer means a granted lock.
     pub(crate) fn end<T>(
         mut self,
         result: Result<T, LockError>,
@@ -92,7 +92,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A held lock that somebody wants to hear the end of.
+/// A hold whose end is reported to the observer.
 pub(crate) struct Holding {
     observer: LockObserver,
     key: Key,
@@ -102,7 +102,7 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// `None` where nobody listens: a guard then carries one empty pointer.
+    /// `None` without an observer: the guard then carries one empty pointer.
     pub(crate) fn start(
         observer: &LockObserver,
         key: &Key,
@@ -117,22 +117,22 @@ impl Holding {
         Some(Box::new(Self { observer, key, lock_id, recipe, since: Instant::now() }))
     }
 
-    /// Whether a loss is logged by whoever hears of it.
+    /// Whether the observer logs a loss.
     pub(crate) fn is_logged(&self) -> bool {
         self.observer.logs()
     }
 
-    /// The lock is over. It would have ended by itself at `until`.
+    /// Reports the end of a hold that was valid until `until`.
     pub(crate) fn end(
         &self,
         reason: LossReason,
         until: Instant,
-        why_it_ends: impl FnOnce() -> LossReason,
+        reason_of_expiry: impl FnOnce() -> LossReason,
     ) {
         let now = Instant::now();
-        // A lock that is given back after its end was lost before, whether anybody noticed or not.
+        // A lock that is released after its end was lost before, even if the loss went unnoticed.
         let reason = match reason {
-            LossReason::Released if until <= now => why_it_ends(),
+            LossReason::Released if until <= now => reason_of_expiry(),
             reason => reason,
         };
         self.observer.report(|| {

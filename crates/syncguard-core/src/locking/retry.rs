@@ -1,4 +1,4 @@
-//! When to try again, and what the tries have shown.
+//! The pauses between attempts, and the answers to the attempts.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use crate::authoring::pause::{jittered, random_part};
 use crate::rt::Instant;
 use crate::{AcquisitionOptions, Backoff, Contention, Jitter};
 
-/// What the store has said so far: contention and a store that hangs are different things.
+/// The answers of the store so far. They tell contention from a store that hangs.
 #[derive(Default)]
 pub(super) struct Answers {
-    /// How often the store was asked.
+    /// The number of attempts.
     pub(super) attempts: u32,
-    /// The longest that an answer took.
+    /// The longest time that an answer took.
     pub(super) longest: Duration,
-    /// Whether the lock was held by someone else, as far as was heard last.
+    /// Whether another holder had the lock, by the last answer.
     pub(super) last_is_contention: bool,
-    /// Whether the last attempt was never answered.
+    /// Whether the last attempt got no answer.
     pub(super) is_open: bool,
-    /// Whether a lock was granted, and over when the answer came.
+    /// Whether a lock was granted whose TTL was over when the answer came.
     pub(super) was_late: bool,
-    /// When the lock is free unless its holder extends it, as the store said last.
+    /// When the lock is free unless its holder extends it, by the last answer.
     free_at: Option<Instant>,
 }
 
 impl Answers {
-    /// An attempt may be this much older when the time limit cuts it off, and still be one that would
-    /// have been answered.
+    /// An attempt that the time limit cuts off after less than this counts as one that would have been
+    /// answered in time.
     const USUAL: Duration = Duration::from_millis(100);
 
     pub(super) fn locked(&mut self, took: Duration) {
@@ -38,13 +38,13 @@ impl Answers {
         self.free_at = contention.free_within.map(|time| now + time);
     }
 
-    /// How long it takes until the lock is free unless its holder extends it, in whole milliseconds.
+    /// The time until the lock is free unless its holder extends it, in whole milliseconds.
     pub(super) fn left_to_holder(&self, now: Instant) -> Option<Duration> {
         let left = self.free_at?.saturating_duration_since(now).as_millis();
         Some(Duration::from_millis(u64::try_from(left).ok()?)).filter(|left| !left.is_zero())
     }
 
-    /// The time limit came after this time, and no answer.
+    /// The time limit has cut off an attempt this long after it was sent.
     pub(super) fn missing(&mut self, took: Duration) {
         self.is_open = true;
         self.last_is_contention &= took <= (self.longest * 3).max(Self::USUAL);
@@ -62,12 +62,12 @@ impl<'a> Pauses<'a> {
         Self { options, taken: 0 }
     }
 
-    /// The last pause ended by itself: it was no try.
+    /// The last pause ended early, so it does not count as a retry.
     pub(super) fn was_not_taken(&mut self) {
         self.taken = self.taken.saturating_sub(1);
     }
 
-    /// The next pause if `left` remains of the time limit; `None` when it is time to give up.
+    /// The next pause if `left` remains of the time limit; `None` if the caller must give up.
     pub(super) fn next(&mut self, left: Duration) -> Option<Duration> {
         if self.taken == self.options.max_retries || left < Duration::from_millis(1) {
             return None;
@@ -85,7 +85,7 @@ impl<'a> Pauses<'a> {
         Some(if pause < left { pause } else { left * 3 / 4 })
     }
 
-    /// The first pause once more, which is no try.
+    /// A pause as long as the first one, which does not count as a retry.
     pub(super) fn shortest(&self) -> Duration {
         self.with_jitter(self.options.retry_delay)
     }

@@ -1,4 +1,4 @@
-//! Waiting in the queue of the process.
+//! Waiting behind the head of a queue.
 
 use super::attempt::Attempt;
 use super::cancellable::fires;
@@ -6,11 +6,11 @@ use super::queue::{LOOK_AGAIN, Ticket, Turn};
 use crate::rt::{self, Instant};
 use crate::{LockBackend, LockError};
 
-/// Waits behind other waiters until the ticket is that of the head, and says what the head does then.
+/// Waits until the ticket is that of the head, and returns what the head does next.
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires, and why no attempt was made once the deadline has passed.
+/// `Aborted` when the token fires. After the deadline, the error for a caller that timed out in the queue.
 pub(super) async fn wait_to_be_head<B: LockBackend>(
     attempt: &Attempt<'_, B>,
     ticket: &mut Ticket,
@@ -19,7 +19,7 @@ pub(super) async fn wait_to_be_head<B: LockBackend>(
 ) -> Result<Turn, LockError> {
     let token = attempt.policy().cancellation.as_ref();
     while let Turn::Wait { bell, is_behind_head } = turn {
-        // Only the waiter behind the head looks after it: the others sleep until their own limit.
+        // Only the waiter right behind the head checks on it. The others sleep until their own limit.
         let limit = deadline.saturating_duration_since(Instant::now());
         let pause = if is_behind_head { limit.min(LOOK_AGAIN) } else { limit };
         tokio::select! {

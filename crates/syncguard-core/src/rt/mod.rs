@@ -1,7 +1,7 @@
-//! The little that this crate asks of its surroundings: tasks, timers, a mutex.
+//! The runtime as this crate uses it: tasks, timers and a mutex.
 //!
-//! Unit tests replace it by a model on which shuttle explores every order of events; everything
-//! else, integration tests included, runs on tokio.
+//! Unit tests replace tokio by a model, on which shuttle explores orders of events. All other code,
+//! including the integration tests, runs on tokio.
 
 mod asleep;
 #[cfg(test)]
@@ -23,14 +23,16 @@ use std::time::Duration;
 
 use crate::LockError;
 
-/// How late somebody who waits for a point in time may hear that the machine was asleep.
+/// How much later than its deadline a sleep may end if the machine was asleep.
 #[cfg_attr(test, expect(dead_code, reason = "the model's clock never sleeps"))]
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// Checks that this is a runtime with timers.
+///
 /// # Errors
 ///
-/// `InvalidArgument` outside a tokio runtime, or in one without timers. With `panic = "abort"` a runtime without timers
-/// ends the process, with tokio's own message: nothing but a panic tells that it has none.
+/// `InvalidArgument` outside a tokio runtime, or in one without timers. Only a panic shows that a runtime has
+/// no timers, so with `panic = "abort"` this check ends the process, with tokio's own message.
 pub(crate) fn check() -> Result<(), LockError> {
     if is_usable() {
         return Ok(());
@@ -49,8 +51,8 @@ pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::
     }
 }
 
-/// Runs a future for so long at the most; `None` if that was not enough. The clock is not read for one that is
-/// ready at once.
+/// Runs a future for this long at the most; `None` if the time came first. The clock is not read if the future
+/// is ready at once.
 pub(crate) async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
     tokio::select! {
         biased;
@@ -59,7 +61,7 @@ pub(crate) async fn within<F: Future>(time: Duration, future: F) -> Option<F::Ou
     }
 }
 
-/// Now plus a duration, or as good as never where that cannot be counted.
+/// Now plus a duration, which is cut to 200 years.
 pub(crate) fn after(duration: Duration) -> Instant {
     const NEVER: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);
     Instant::now() + duration.min(NEVER)

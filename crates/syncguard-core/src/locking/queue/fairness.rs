@@ -1,40 +1,42 @@
-//! How the processes that want one key share it.
+//! How the processes that want the same key share it.
 //!
-//! A process hands a key on from one waiter to the next faster than another process can ask for it. So a process
-//! that has kept a key to itself for a turn steps back: it leaves the key alone until a rival has taken it, but
-//! not for longer than [`PAUSE`]. A turn lasts [`TURN`] once a rival was seen; each pause in which no rival comes
-//! doubles it, up to [`LONGEST_TURN`].
+//! A process hands a key on from one waiter to the next faster than a rival process can ask for it. So a
+//! process that has kept a key to itself for a turn steps back: it leaves the key free until a rival takes
+//! it, for [`PAUSE`] at the most. A turn lasts [`TURN`] after a rival was seen. Each pause in which no rival
+//! takes the key doubles the turn, up to [`LONGEST_TURN`].
 //!
-//! A client that only polls, such as the TypeScript library, finds a key only while it is free. While such a client is
-//! about, each process leaves the key free after each turn for as long as the key was in use.
+//! A client that only polls, such as the TypeScript library, gets a key only if it is free at the moment of
+//! a poll. While a process knows of such a client, it leaves the key free after each turn for as long as the
+//! key was in use, for [`PAUSE`] at the most.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::rt::Instant;
 
-/// How long a process keeps a key to itself once it knows of a rival. With 16 ms, four processes with four waiters each
-/// wait for 6 ideal rounds at most; with 50 ms for 15. A shorter turn spends more of the time on the change of process.
+/// How long a process keeps a key to itself after it has seen a rival. With 16 ms, four processes with four
+/// waiters each wait for 6 ideal rounds at most; with 50 ms for 15. A shorter turn spends more of the time on
+/// the change of process.
 pub(super) const TURN: Duration = Duration::from_millis(16);
 
-/// How long a process keeps a key to itself that no rival takes. A rival waits for no longer than that, and the loop of
-/// one task that wants a key for itself loses 2.5 % to the pauses.
+/// How long a process keeps a key to itself while no rival takes it. A new rival waits this long at the most,
+/// and a single task that takes the key in a loop loses 2.5 % of its time to the pauses.
 pub(super) const LONGEST_TURN: Duration = Duration::from_millis(900);
 
-/// How long a key is left alone at the most. A rival that is 10 ms further from the store needs 20 ms to hear of the
-/// release and to ask; with less than 22 ms it gets the key once in several turns.
+/// How long a process leaves a key free at the most. A rival that is 10 ms further from the store needs 20 ms
+/// to hear of the release and to ask; with less than 22 ms it gets the key only once in several turns.
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 
-/// How long a waiter that lost a race holds back after a signal, at the most: a third of it after the third turn of a
-/// rival, since tokio's timers have steps of 1 ms. Between four processes 1 ms costs 4.5 commands for each hand-over,
-/// 3 ms 3.8, and 5 ms leave the key unused for longer.
+/// How long a head that lost a race holds back after a signal, at the most. After the third turn of a rival it
+/// is a third of this, because tokio's timers have steps of 1 ms. Between four processes, 1 ms costs 4.5
+/// commands for each hand-over, 3 ms cost 3.8, and 5 ms leave the key unused for longer.
 pub(super) const HOLD_BACK: Duration = Duration::from_millis(3);
 
-/// For how long a process remembers rivals. A poll of the TypeScript library follows the one before after 2.4 s at
-/// the most; with 5 s a key would stay half used for longer after the last such client has gone.
+/// For how long a process remembers rivals. The TypeScript library polls at least every 2.4 s. With 5 s, a key
+/// would stay half used for longer after the last such client has gone.
 pub(super) const MEMORY: Duration = Duration::from_secs(2);
 
-/// The knowledge of one process about its rivals for one key.
+/// What one process knows about its rivals for one key.
 pub(super) struct Fairness {
     /// Whether no other process can reach the store.
     is_single_process: bool,
@@ -42,39 +44,40 @@ pub(super) struct Fairness {
     turn: Duration,
     /// Since when this process has kept the key to itself.
     kept_since: Option<Instant>,
-    /// When a guard of this process gave the key back last.
+    /// When a guard of this process released the key last.
     freed_at: Option<Instant>,
-    /// How many turns of rivals this process has seen since it had the key itself, and when the last one began.
+    /// How many turns of rivals this process has seen since it had the key itself, and when the last turn
+    /// began.
     losses: Option<(u32, Instant)>,
     /// When a rival was seen last.
     rival_at: Option<Instant>,
     /// When a client that polls was seen with the key last.
     poller_at: Option<Instant>,
-    /// Whether the holder that was seen last polls.
+    /// Whether the last holder polls.
     holder_polls: bool,
-    /// For how long clients that hear signals have used the key since a client that polls had it.
+    /// For how long clients with signals have used the key since a client that polls had it.
     used: Duration,
     /// Since when the present holder has had the key.
     used_since: Option<Instant>,
 }
 
-/// A time in which a process leaves a key alone.
+/// A pause in which a process leaves a key free for rivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::locking) struct StepBack {
-    /// How long it lasts, unless a rival takes the key before.
+    /// How long the pause lasts, unless a rival takes the key before.
     pub(in crate::locking) pause: Duration,
-    /// When to look first whether a rival has taken the key. Each further look follows after twice the time.
+    /// When to check first whether a rival has taken the key. The time to each further check doubles.
     pub(in crate::locking) first_look: Duration,
-    /// Whether the turn was over long ago, so that no head may skip the pause because it has hardly any time left.
+    /// Whether the turn was over long ago. Then even a head with hardly any time left must not skip the pause.
     pub(in crate::locking) is_overdue: bool,
 }
 
-/// The next step of a process after a signal.
+/// How a process holds back after a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::locking) struct HoldBack {
-    /// How long it waits.
+    /// How long the head waits, at random within this range.
     pub(in crate::locking) pause: Range<Duration>,
-    /// Whether a rival is likely to be faster, so that it looks before it asks.
+    /// Whether the head checks the key before it asks, because a rival is likely to be faster.
     pub(in crate::locking) looks: bool,
 }
 
@@ -94,9 +97,9 @@ impl Fairness {
         }
     }
 
-    /// A waiter comes to a queue in which nobody stands, and no guard of this process has the key.
+    /// A waiter enters an empty queue, and no guard of this process has the key.
     pub(super) fn arrived(&mut self, now: Instant) {
-        // The process itself has left the key alone for long enough.
+        // This process has left the key free for long enough.
         if self.freed_at.is_none_or(|freed| freed + PAUSE <= now) {
             self.kept_since = None;
             self.losses = None;
@@ -111,7 +114,7 @@ impl Fairness {
         self.losses = None;
     }
 
-    /// A guard of this process has given the lock back.
+    /// A guard of this process has released the lock.
     pub(super) fn freed(&mut self, now: Instant) {
         self.freed_at = Some(now);
         self.was_used_until(now);
@@ -127,7 +130,7 @@ impl Fairness {
         self.used_since.get_or_insert(now);
         self.losses = match self.losses {
             None => Some((1, now)),
-            // A rival that hands the key on within its process has one turn.
+            // Hand-overs within a rival process belong to one turn.
             Some((turns, at)) if is_new && at + TURN <= now => Some((turns.saturating_add(1), now)),
             known => known,
         };
@@ -150,7 +153,7 @@ impl Fairness {
         }
     }
 
-    /// Whether this process steps back before it asks for the key, which was released a moment ago.
+    /// Returns the pause that this process makes before it asks for a key that was just released.
     pub(super) fn step_back(&self, now: Instant) -> Option<StepBack> {
         if self.is_single_process {
             return None;
@@ -165,14 +168,14 @@ impl Fairness {
         Some(StepBack { pause: PAUSE, first_look: HOLD_BACK, is_overdue })
     }
 
-    /// No rival has taken the key in a pause.
+    /// No rival has taken the key during a pause.
     pub(super) fn nobody_came(&mut self) {
         self.kept_since = None;
         self.turn = LONGEST_TURN.min(self.turn * 2);
     }
 
-    /// How long to hold back after a signal, which rivals have heard as well. The process that has gone without the key
-    /// for longest is the first to ask; chance decides between processes that have waited for equally long.
+    /// How to hold back after a signal, which rivals get as well. The process that has gone without the key
+    /// for longest asks first; chance decides between processes that have waited equally long.
     pub(super) fn hold_back(&self) -> Option<HoldBack> {
         let (turns, _) = self.losses.filter(|_| !self.holder_polls)?;
         let (slot, slots_before) = (HOLD_BACK / 3, 3 - turns.min(3));
@@ -180,7 +183,7 @@ impl Fairness {
         Some(HoldBack { pause: least..least + slot, looks: slots_before > 0 })
     }
 
-    /// Whether a rival was seen with the key, however long ago.
+    /// Whether a rival was ever seen with the key.
     pub(super) fn knows_rivals(&self) -> bool {
         self.rival_at.is_some()
     }
@@ -190,7 +193,7 @@ impl Fairness {
         self.losses.is_some()
     }
 
-    /// Until when this is worth to be remembered, with nobody in the queue.
+    /// When an unused queue may forget this state; `None` for at once.
     pub(super) fn forgotten_at(&self) -> Option<Instant> {
         if self.is_single_process {
             return None;
@@ -213,7 +216,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// A process that has lost the key to a rival, and got it back.
+    /// A process that has lost the key to a rival and got it back.
     fn with_rival(now: Instant) -> Fairness {
         let mut fairness = Fairness::new(false);
         fairness.lost(now, false);
@@ -254,7 +257,7 @@ mod tests {
         fairness.freed(start + ms(17));
         fairness.arrived(start + ms(17));
         assert!(fairness.step_back(start + ms(17)).is_some());
-        // The process has left the key alone by itself.
+        // The process has left the key free without a pause.
         fairness.arrived(start + ms(17) + PAUSE);
         assert_eq!(fairness.step_back(start + ms(17) + PAUSE), None);
     }
@@ -270,7 +273,7 @@ mod tests {
             let now = start + TURN * u32::try_from(turn).unwrap();
             fairness.lost(now, false);
             assert_eq!(fairness.hold_back(), Some(slot(number)));
-            // The same rival, seen once more, and within its turn.
+            // The same holder is seen once more, and then another waiter of its process, within the same turn.
             fairness.lost(now + TURN, false);
             fairness.signalled(now + ms(1));
             fairness.lost(now + ms(1), false);
@@ -294,7 +297,7 @@ mod tests {
         fairness.granted(start);
         fairness.freed(start + ms(10));
         assert_eq!(fairness.step_back(start + ms(10)), None);
-        // A rival that hears signals uses it as well.
+        // A rival with signals uses the key as well.
         fairness.lost(start + ms(10), false);
         fairness.signalled(start + ms(20));
         let pause = |fairness: &Fairness, now| fairness.step_back(now).map(|step| step.pause);

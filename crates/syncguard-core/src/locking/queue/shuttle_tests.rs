@@ -1,7 +1,7 @@
-//! The queues in every order of events that shuttle comes up with.
+//! The queues under the schedules that shuttle explores.
 //!
-//! Most of it runs with a clock that stands still: no poll and no second look hides a turn that was
-//! lost. What then waits for ever is a deadlock, which shuttle reports.
+//! Most tests run with a clock that stands still, so that no poll and no second check hides a lost turn. A
+//! waiter that then waits for ever is a deadlock, which shuttle reports.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ fn a_line_that_serves_the_last_first_is_found() {
     model::explore_without_time(2_000, || in_order(Flaw::LastFirst));
 }
 
-/// Callers who come and go in all ways.
+/// Callers that arrive and leave in all ways.
 async fn crowd(flaw: Flaw) {
     flaws::plant(flaw);
     let store = Store::new();
@@ -113,7 +113,7 @@ async fn end(guard: crate::LockGuard<Store>) {
     }
 }
 
-/// Callers who come one after the other while the lock is held.
+/// Callers that arrive one after the other while the lock is held.
 async fn in_order(flaw: Flaw) {
     flaws::plant(flaw);
     let store = Store::new();
@@ -147,7 +147,7 @@ async fn arrived<F: Future<Output = ()> + Unpin>(mut future: F) -> F {
     }
 }
 
-/// A store that fails now and then, and where others come in between.
+/// A store that fails now and then, and in which rivals take the lock.
 async fn rough() {
     flaws::plant(Flaw::None);
     let store = Store::new();
@@ -184,12 +184,12 @@ struct Store(Arc<Mutex<State>>, ClientState);
 struct State {
     holder: Option<LockId>,
     fences: u64,
-    /// How many waiters of the queue ask at this moment.
+    /// The number of waiters of the queue that ask at this moment.
     contenders: u32,
     is_rough: bool,
 }
 
-/// The TTL of requests that are made without standing in the queue.
+/// The TTL that marks requests of callers outside the queue.
 const BESIDE_THE_LINE: Duration = Duration::from_secs(7);
 
 impl Store {
@@ -201,7 +201,7 @@ impl Store {
         self.0.lock().unwrap()
     }
 
-    /// The way to the store.
+    /// The delay of a request, which may fail.
     async fn travel(&self) -> Result<(), LockError> {
         for _ in 0..random(0..3) {
             yield_now().await;
@@ -219,7 +219,7 @@ impl Store {
         }
     }
 
-    /// Nobody waits, and nobody is remembered.
+    /// Checks that no caller waits and no key is left in the registry.
     async fn is_left_clean(&self) {
         while self.1.clean_up().waiting() > 0 {
             yield_now().await;
@@ -227,11 +227,11 @@ impl Store {
         for _ in 0..20 {
             yield_now().await;
         }
-        assert_eq!(self.1.keys_in_use(), 0, "a line is left behind");
+        assert_eq!(self.1.keys_in_use(), 0, "a queue is left behind");
     }
 }
 
-/// Counts one that asks.
+/// Counts a waiter of the queue that asks the store.
 struct Contending(Store);
 
 impl Contending {

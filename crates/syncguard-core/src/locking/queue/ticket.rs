@@ -12,19 +12,19 @@ use crate::Key;
 use crate::contract::KeyWatch;
 use crate::rt::Instant;
 
-/// A place in the queue of a key. Dropped, it is given up, and the turn passes on.
+/// A place in the queue of a key. Its drop gives up the place and passes on the turn.
 pub(in crate::locking) struct Ticket {
     queues: WaitQueues,
     key: Key,
     queue: Arc<KeyQueue>,
     number: Number,
-    /// The watch of the head.
+    /// The open watch, if this is the head.
     pub(in crate::locking) watch: Option<KeyWatch>,
     is_given_up: bool,
 }
 
 impl Ticket {
-    /// Stands in the queue, and says what is to be done now.
+    /// Enters the queue. Also returns the next step of this waiter.
     pub(in crate::locking) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, Turn) {
         let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
         let (queues, key) = (queues.clone(), key.clone());
@@ -46,7 +46,7 @@ impl Ticket {
             Some((turn, watch))
         });
         let Some((turn, watch)) = found else {
-            // Passed over because nobody drove this future: at the end again.
+            // Passed over because this future was not polled: back to the end of the queue.
             let (queue, (number, turn)) =
                 self.queues.enter(&self.key, now, |queue| Self::join(queue, now));
             (self.queue, self.number) = (queue, number);
@@ -58,17 +58,17 @@ impl Ticket {
         turn
     }
 
-    /// The store is asked, whoever has the lock.
+    /// The head is about to ask the store.
     pub(in crate::locking) fn asks(&self, now: Instant) {
         self.queues.with(&self.queue, |queue| queue.asks(self.number, now));
     }
 
-    /// The store has answered that somebody else has the lock.
+    /// The store has answered that a rival has the lock.
     pub(in crate::locking) fn refused(&self, now: Instant, holder_polls: bool) {
         self.queues.with(&self.queue, |queue| queue.refused(self.number, now, holder_polls));
     }
 
-    /// A rival has the lock, as a look has shown.
+    /// A rival was seen with the lock.
     pub(in crate::locking) fn lost(&self, now: Instant, holder_polls: bool) {
         self.queues.with(&self.queue, |queue| queue.lost(now, holder_polls));
     }
@@ -78,8 +78,8 @@ impl Ticket {
         self.queues.with(&self.queue, |queue| queue.fairness.signalled(now));
     }
 
-    /// The head waits until then, or for its bell. Also whether waiters stand behind it. `None` if it is not the head
-    /// any more.
+    /// The head is about to wait, until this time or until it is woken. Returns the handle that wakes it, and
+    /// whether waiters stand behind it; `None` if this ticket is no longer that of the head.
     pub(in crate::locking) fn waits(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
         self.queues.with(&self.queue, |queue| {
             let has_queued = queue.has_queued();
@@ -87,32 +87,32 @@ impl Ticket {
         })
     }
 
-    /// Whether this process steps back before it asks for the key, which was released a moment ago.
+    /// Returns the pause that this process makes before it asks for a key that was just released.
     pub(in crate::locking) fn step_back(&self, now: Instant) -> Option<StepBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.step_back(now))
     }
 
-    /// No rival has taken the key in a pause.
+    /// No rival has taken the key during a pause.
     pub(in crate::locking) fn nobody_came(&self) {
         self.queues.with(&self.queue, |queue| queue.fairness.nobody_came());
     }
 
-    /// The next step after a signal, which rivals have heard as well.
+    /// How to hold back after a signal, which rivals get as well.
     pub(in crate::locking) fn hold_back(&self) -> Option<HoldBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
     }
 
-    /// Whether the store has told the head how it will hear of releases.
+    /// Records whether the store gives signals.
     pub(in crate::locking) fn hears(&self, hears: bool) {
         self.queues.with(&self.queue, |queue| queue.hears_nothing = !hears);
     }
 
-    /// Whether the heads of this queue only poll, as far as is known.
+    /// Whether the heads of this queue only poll, by the last try to open a watch.
     pub(in crate::locking) fn polls(&self) -> bool {
         self.queues.with(&self.queue, |queue| queue.hears_nothing)
     }
 
-    /// Whether a rival was seen with the key, however long ago.
+    /// Whether a rival was ever seen with the key.
     pub(in crate::locking) fn knows_rivals(&self) -> bool {
         self.queues.with(&self.queue, |queue| queue.fairness.knows_rivals())
     }
@@ -122,12 +122,13 @@ impl Ticket {
         self.queues.with(&self.queue, |queue| queue.fairness.has_rivals())
     }
 
-    /// Whether it is known that somebody has the lock, rather than that the store does not answer.
+    /// Whether waiters wait because the lock is held, and not because the store does not answer.
     pub(in crate::locking) fn is_contended(&self, now: Instant) -> bool {
         self.queues.with(&self.queue, |queue| queue.is_contended(now))
     }
 
-    /// The lock is granted, and the store lets go of it at `until` unless it is extended. The place is given up.
+    /// The lock is granted, and gives up this place. The store frees the lock at `until`, unless the guard
+    /// extends it.
     pub(in crate::locking) fn granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
         self.is_given_up = true;
         let (watch, number) = (&mut self.watch, self.number);
@@ -138,7 +139,7 @@ impl Ticket {
             })
         });
         if unwanted.is_none() {
-            // Passed over. The queue may have been forgotten since.
+            // This waiter was passed over, and its queue may have been forgotten since.
             return LocalHolder::begin(&self.queues, &self.key, until, now);
         }
         LocalHolder::new(self.queues.clone(), Arc::clone(&self.queue), number)

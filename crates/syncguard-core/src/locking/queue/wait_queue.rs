@@ -12,27 +12,28 @@ use super::flaws::{self, Flaw};
 use crate::contract::KeyWatch;
 use crate::rt::Instant;
 
-/// Of a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by theirs.
+/// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
 pub(super) type Number = u64;
 
-/// How often the waiter behind the head looks whether the head is still driven.
+/// How often the waiter behind the head checks that the future of the head is still polled.
 pub(in crate::locking) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// The waiters for a key in this process, and the guard that has it. While anybody waits, there is a head.
+/// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
+/// head.
 pub(super) struct WaitQueue {
     head: Option<Head>,
     waiting: VecDeque<(Number, Arc<Notify>)>,
-    /// The guard of this process that has the lock, and when the store lets go of it unless it is extended.
+    /// The guard of this process that has the lock, and when the store frees the lock without an extend.
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
-    /// Whether the last head that asked for signals has got none.
+    /// Whether the store gave no signals when a head tried to open a watch last.
     pub(super) hears_nothing: bool,
-    /// The watch that the last head has left to the next one.
+    /// The watch that the last head has left for the next.
     watch: Option<KeyWatch>,
     last_number: Number,
-    /// The longest that an answer of the store took while somebody waited.
+    /// The longest time that the store took to answer a head.
     longest_answer: Duration,
-    /// Whether a head has left without an answer of the store, and none has come since.
+    /// Whether a head has left without an answer, and the store has not answered since.
     is_silent: bool,
 }
 
@@ -40,17 +41,18 @@ pub(super) struct WaitQueue {
 struct Head {
     number: Number,
     bell: Bell,
-    /// Since when the store is being asked.
+    /// When the present request was sent; `None` if no answer is due.
     asked: Option<Instant>,
-    /// When it must have done something. If it has not, nobody drives it, and the next waiter becomes the head.
+    /// When the head must have taken its next step. A head that has not is not polled, and the next waiter
+    /// becomes the head.
     due: Instant,
 }
 
-/// The bell that wakes a head. A ring is kept until the head waits for it.
+/// Wakes a head. A wake-up is kept until the head waits for it.
 enum Bell {
-    /// The head never had to wait.
+    /// The head has not waited yet.
     None,
-    /// The head never had to wait, and would have been woken.
+    /// The head has not waited yet, and a wake-up is kept for it.
     Rung,
     Some(Arc<Notify>),
 }
@@ -79,21 +81,22 @@ impl Bell {
 /// The next step of a waiter.
 #[derive(Debug)]
 pub(in crate::locking) enum Turn {
-    /// Other waiters are before it: it waits for its bell. The waiter behind the head also looks again after
-    /// [`LOOK_AGAIN`], since nobody else would notice a head that is not driven.
+    /// The waiter is not the head, and waits to be woken. The waiter right behind the head also checks after
+    /// [`LOOK_AGAIN`] whether the head is still polled.
     Wait { bell: Arc<Notify>, is_behind_head: bool },
-    /// It is the head, and asks the store.
+    /// The waiter is the head and asks the store.
     Ask,
-    /// It is the head, and a guard of this process has the lock, until then at the most unless it is extended.
+    /// The waiter is the head, and a guard of this process has the lock until this time, or longer if the
+    /// guard extends it.
     Held(Instant),
 }
 
 impl WaitQueue {
-    /// How late the head may be with what it does next.
+    /// How late the head may be with its next step.
     const GRACE: Duration = Duration::from_secs(1);
-    /// How long the head may wait for the store before the next waiter asks as well.
+    /// How long the head may wait for an answer before the next waiter asks as well.
     const PATIENCE: Duration = Duration::from_secs(10);
-    /// An answer of the store may take this long before the queue says that there is none.
+    /// No answer counts as missing before this time.
     const USUAL_ANSWER: Duration = Duration::from_millis(100);
 
     pub(super) fn new(is_single_process: bool) -> Self {
@@ -128,7 +131,7 @@ impl WaitQueue {
         !self.waiting.is_empty()
     }
 
-    /// One more waits: as the head, or with a bell.
+    /// Adds a waiter, as the head or behind the others.
     pub(super) fn join(&mut self, number: Number, now: Instant) -> Turn {
         self.skip_overdue(now);
         #[cfg(test)]
@@ -149,7 +152,7 @@ impl WaitQueue {
 
     /// The next step of this waiter; `None` if it was passed over.
     pub(super) fn turn(&mut self, number: Number, now: Instant) -> Option<Turn> {
-        // The head, however late, keeps its place while no other waiter wants it.
+        // Even a late head keeps its place while no other waiter stands behind it.
         if self.has_queued() {
             self.skip_overdue(now);
         }
@@ -172,7 +175,7 @@ impl WaitQueue {
         Turn::Ask
     }
 
-    /// The head asks the store, whoever has the lock.
+    /// The head is about to ask the store.
     pub(super) fn asks(&mut self, number: Number, now: Instant) {
         if let Some(head) = self.head_if(number) {
             head.asked = Some(now);
@@ -180,7 +183,7 @@ impl WaitQueue {
         }
     }
 
-    /// The store has answered that somebody else has the lock.
+    /// The store has answered that a rival has the lock.
     pub(super) fn refused(&mut self, number: Number, now: Instant, holder_polls: bool) {
         self.lost(now, holder_polls);
         let asked = self.head_if(number).and_then(|head| head.asked.take());
@@ -190,7 +193,7 @@ impl WaitQueue {
         }
     }
 
-    /// A rival has the lock, as an answer or a look has shown.
+    /// A rival was seen with the lock.
     pub(super) fn lost(&mut self, now: Instant, holder_polls: bool) {
         self.is_silent = false;
         if self.holder.is_none() {
@@ -198,7 +201,7 @@ impl WaitQueue {
         }
     }
 
-    /// The head waits, until then at the most, or until its bell rings.
+    /// The head is about to wait, until this time or until it is woken.
     pub(super) fn waits(&mut self, number: Number, until: Instant) -> Option<Arc<Notify>> {
         let head = self.head_if(number)?;
         head.asked = None;
@@ -210,8 +213,8 @@ impl WaitQueue {
         Some(head.bell.get())
     }
 
-    /// This waiter has got the lock: the next one is the head. It is not woken, since there is nothing to do for it
-    /// before the lock is given back.
+    /// This waiter has got the lock, so the next waiter is the head. It is not woken, because it has nothing to
+    /// do before the release.
     pub(super) fn granted(&mut self, number: Number, until: Instant, now: Instant) {
         self.is_silent = false;
         self.holder = Some((number, until));
@@ -223,7 +226,7 @@ impl WaitQueue {
         }
     }
 
-    /// The lock of this guard is given back, or may be: the head asks for it. Whether there is one.
+    /// The lock of this guard is released, or may be: wakes the head. Returns whether there is a head.
     pub(super) fn freed(&mut self, number: Number, now: Instant) -> bool {
         if self.holder.is_some_and(|(holder, _)| holder == number) {
             self.holder = None;
@@ -233,7 +236,7 @@ impl WaitQueue {
         self.has_waiters()
     }
 
-    /// This waiter does not wait any more: if it was the head, the next one is, and is woken.
+    /// Removes a waiter. If it was the head, the next waiter becomes the head and is woken.
     pub(super) fn leaves(&mut self, number: Number, now: Instant) {
         if !self.is_head(number) {
             return self.remove(number);
@@ -249,7 +252,7 @@ impl WaitQueue {
         self.wake_head();
     }
 
-    /// The head loses its place if nobody drives its future. The next waiter, if there is one, is the head then.
+    /// Removes the head if its future is not polled. The next waiter, if there is one, becomes the head.
     pub(super) fn skip_overdue(&mut self, now: Instant) {
         let is_overdue = self.head.as_ref().is_some_and(|head| head.due <= now);
         if is_overdue {
@@ -258,7 +261,7 @@ impl WaitQueue {
         }
     }
 
-    /// Whether it is known that somebody has the lock, rather than that the store does not answer.
+    /// Whether waiters wait because the lock is held, and not because the store does not answer.
     pub(super) fn is_contended(&self, now: Instant) -> bool {
         self.holder.is_some() || !(self.is_silent || self.waits_for_an_answer(now))
     }
@@ -270,7 +273,8 @@ impl WaitQueue {
         asked.is_some_and(|asked| now.saturating_duration_since(asked) > patience)
     }
 
-    /// Leaves a watch to the next head. Gives back what nobody needs, to be dropped elsewhere.
+    /// Leaves a watch for the next head. Returns the watches that are not needed: the caller drops them after it
+    /// has unlocked the queue.
     pub(super) fn leave_watch(&mut self, watch: Option<KeyWatch>) -> [Option<KeyWatch>; 2] {
         match (&self.head, watch) {
             (None, watch) => [watch, self.watch.take()],
@@ -287,7 +291,7 @@ impl WaitQueue {
         self.head.as_ref().is_some_and(|head| head.number == number)
     }
 
-    /// Whether this waiter stands in the queue, at whatever place.
+    /// Whether this waiter stands in the queue, as the head or behind it.
     pub(super) fn has(&self, number: Number) -> bool {
         self.is_head(number) || self.position(number).is_ok()
     }
@@ -318,7 +322,7 @@ impl WaitQueue {
         }
     }
 
-    /// Another waiter has come to stand behind the head, and looks after it from now on.
+    /// Wakes the waiter right behind the head, so that it starts to check on the head.
     fn tell_the_one_behind_the_head(&self) {
         if let Some((_, bell)) = self.waiting.front() {
             bell.notify_one();
