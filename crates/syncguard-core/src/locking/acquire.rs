@@ -5,7 +5,7 @@ use std::future::Future;
 
 use super::attempt::{Attempt, Tried};
 use super::head::Head;
-use super::observed::Waiting;
+use super::observed::ObservedAcquisition;
 use super::queue::{Ticket, Turn};
 use super::wait::wait_to_be_head;
 use crate::rt::Instant;
@@ -60,25 +60,25 @@ where
     let config = config.into();
     async move {
         let attempt = Attempt::new(backend, &config)?;
-        let mut waiting = attempt.waiting(LockId::generate()?);
+        let mut observed = attempt.observe(LockId::generate()?);
         // Boxed, because few waiters see an outage.
         let mut outage = None;
         loop {
             let result = if attempt.policy().acquisition.max_retries == 0 {
-                Box::pin(attempt.without_waiting(&mut waiting)).await
+                Box::pin(attempt.once_within_limit(&mut observed)).await
             } else {
-                wait(&attempt, &mut waiting).await
+                wait(&attempt, &mut observed).await
             };
-            let Some(pause) = attempt.pause_in_outage(&result, waiting.attempts(), &mut outage)
+            let Some(pause) = attempt.pause_in_outage(&result, observed.attempts(), &mut outage)
             else {
-                return waiting.end(result, |_| true);
+                return observed.end(result, |_| true);
             };
             drop(result);
-            if let Err(aborted) = Box::pin(attempt.rest(pause)).await {
-                return waiting.end(Err(aborted), |_| true);
+            if let Err(aborted) = Box::pin(attempt.sleep(pause)).await {
+                return observed.end(Err(aborted), |_| true);
             }
             // The backend gives back a lock that the store may still grant to the old id.
-            waiting.go_on_with(LockId::generate()?);
+            observed.set_lock_id(LockId::generate()?);
         }
     }
 }
@@ -89,14 +89,14 @@ where
 /// waiter becomes the head.
 async fn wait<'a, B: LockBackend>(
     attempt: &'a Attempt<'a, B>,
-    waiting: &mut Waiting<'_>,
+    observed: &mut ObservedAcquisition<'_>,
 ) -> Result<LockGuard<B>, LockError> {
     let now = Instant::now();
     let deadline = now + attempt.policy().acquisition.timeout;
     let (mut ticket, turn) = Ticket::enter(attempt.queues(), attempt.key(), now);
     let has_queued = matches!(turn, Turn::Wait { .. });
     let turn = wait_to_be_head(attempt, &mut ticket, turn, deadline).await?;
-    Box::pin(Head::run(attempt, waiting, ticket, turn, has_queued, deadline)).await
+    Box::pin(Head::run(attempt, observed, ticket, turn, has_queued, deadline)).await
 }
 
 /// Takes a lock if it is free right now.
@@ -134,13 +134,13 @@ where
 {
     let config = config.into();
     let attempt = Attempt::new(backend, &config)?;
-    let mut waiting = attempt.waiting(LockId::generate()?);
-    let result = attempt.now_or_never(&mut waiting).await.and_then(|tried| match tried {
+    let mut observed = attempt.observe(LockId::generate()?);
+    let result = attempt.once_unless_queued(&mut observed).await.and_then(|tried| match tried {
         Tried::Granted(guard) => Ok(TryAcquired::Acquired(guard)),
         Tried::Locked(contention) => Ok(TryAcquired::Held(contention)),
-        Tried::Late => Err(attempt.late()),
+        Tried::Late => Err(attempt.late_error()),
     });
-    waiting.end(result, TryAcquired::is_acquired)
+    observed.end(result, TryAcquired::is_acquired)
 }
 
 /// The answer of [`try_acquire`].

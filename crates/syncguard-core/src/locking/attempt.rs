@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use super::answers::Answers;
 use super::cancellable::sleep_unless_cancelled;
 use super::config::Policy;
 use super::guard::{Lease, MinHold};
-use super::observed::Waiting;
+use super::observed::ObservedAcquisition;
 use super::outage::Outage;
+use super::pauses::Pauses;
 use super::queue::{LocalHolder, Ticket, WaitQueues};
-use super::retry::{Answers, Pauses};
 use crate::authoring::cancel;
 use crate::contract::{AcquireRequest, AcquireResult, ClientState, Holder, TIME_TOLERANCE};
 use crate::rt::{self, Instant, Spawner};
@@ -61,8 +62,8 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         self.defaults.queues()
     }
 
-    pub(super) fn waiting(&self, lock_id: LockId) -> Waiting<'a> {
-        Waiting::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
+    pub(super) fn observe(&self, lock_id: LockId) -> ObservedAcquisition<'a> {
+        ObservedAcquisition::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
     }
 
     /// How long to wait before the next attempt, if this result is a failure that is ridden out.
@@ -80,39 +81,39 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     /// Waits for this long. Returns `Aborted` if the token fires.
-    pub(super) async fn rest(&self, pause: Duration) -> Result<(), LockError> {
+    pub(super) async fn sleep(&self, pause: Duration) -> Result<(), LockError> {
         sleep_unless_cancelled(self.policy.cancellation.as_ref(), rt::after(pause)).await
     }
 
     /// One attempt, unless other callers of this process wait for the lock.
-    pub(super) async fn now_or_never(
+    pub(super) async fn once_unless_queued(
         &self,
-        waiting: &mut Waiting<'_>,
+        observed: &mut ObservedAcquisition<'_>,
     ) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
         if self.queues().has_waiters(self.key, now) {
             return Ok(Tried::Locked(Contention::unknown()));
         }
-        waiting.is_first();
-        self.once(waiting.attempt(), now, None).await
+        observed.on_head();
+        self.once(observed.next_attempt(), now, None).await
     }
 
     /// One attempt within the time limit, for an acquire without retries.
-    pub(super) async fn without_waiting(
+    pub(super) async fn once_within_limit(
         &self,
-        waiting: &mut Waiting<'_>,
+        observed: &mut ObservedAcquisition<'_>,
     ) -> Result<LockGuard<B>, LockError> {
         let options = &self.policy.acquisition;
         let mut answers = Answers::default();
-        let tried = rt::within(options.timeout, self.now_or_never(waiting));
+        let tried = rt::within(options.timeout, self.once_unless_queued(observed));
         match tried.await.transpose()? {
             Some(Tried::Granted(guard)) => return Ok(guard),
-            Some(Tried::Locked(contention)) => answers.holder_has(contention, Instant::now()),
+            Some(Tried::Locked(contention)) => answers.set_free_at(contention, Instant::now()),
             Some(Tried::Late) => answers.was_late = true,
-            None => answers.missing(options.timeout),
+            None => answers.on_timeout(options.timeout),
         }
-        answers.attempts = waiting.attempts();
-        Err(self.gave_up(&Pauses::new(options), &answers))
+        answers.attempts = observed.attempts();
+        Err(self.timeout_error(&Pauses::new(options), &answers))
     }
 
     /// One attempt, sent at this time. If it is granted, the ticket gives up its place in the queue.
@@ -141,7 +142,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let holder = (!is_late).then(|| {
             let until = now + ttl + TIME_TOLERANCE;
             match ticket {
-                Some(ticket) => ticket.granted(until, now),
+                Some(ticket) => ticket.on_granted(until, now),
                 None => LocalHolder::begin(self.queues(), self.key, until, now),
             }
         });
@@ -168,11 +169,11 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
 
     /// The holder to store with the lock; `None` for the holder of the backend.
     fn holder(&self, ticket: Option<&Ticket>) -> Option<Holder> {
-        let said = self.policy.holder.as_ref().map(|said| said.or(self.defaults.holder()));
-        if !ticket.is_some_and(Ticket::polls) {
-            return said;
+        let own = self.policy.holder.as_ref().map(|own| own.or(self.defaults.holder()));
+        if !ticket.is_some_and(Ticket::only_polls) {
+            return own;
         }
-        Some(said.as_ref().unwrap_or(self.defaults.holder()).that_polls())
+        Some(own.as_ref().unwrap_or(self.defaults.holder()).that_polls())
     }
 
     /// The settings of the backend, overridden by the lock's own.
@@ -182,14 +183,14 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     /// The error for a caller that makes no further attempt.
-    pub(super) fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
-        if answers.is_open && !answers.last_is_contention {
-            return self.unanswered(pauses);
+    pub(super) fn timeout_error(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
+        if answers.is_unanswered && !answers.last_is_contention {
+            return self.unanswered_error(pauses);
         }
         // Even if the last answer was "locked": the holder can be our own late grant, which is being
         // given back.
         if answers.was_late {
-            return self.late();
+            return self.late_error();
         }
         let AcquisitionOptions { timeout, max_retries, .. } = *pauses.options;
         let attempts = match answers.attempts {
@@ -202,7 +203,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             1 => " and 1 retry".to_owned(),
             retries => format!(" and {retries} retries"),
         };
-        let free = match answers.left_to_holder(Instant::now()) {
+        let free = match answers.holder_time_left(Instant::now()) {
             Some(left) => format!("; without an extend it is free in {left:?}"),
             None => String::new(),
         };
@@ -213,7 +214,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
     }
 
     /// The error for a caller that timed out in the queue and never made an attempt.
-    pub(super) fn gave_up_in_queue(&self, is_contended: bool) -> LockError {
+    pub(super) fn queue_timeout_error(&self, is_contended: bool) -> LockError {
         let timeout = self.policy.acquisition.timeout;
         let (code, message) = if is_contended {
             let message = format!(
@@ -231,7 +232,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         LockError::new(code, message).with_key(self.key)
     }
 
-    fn unanswered(&self, pauses: &Pauses<'_>) -> LockError {
+    fn unanswered_error(&self, pauses: &Pauses<'_>) -> LockError {
         LockError::new(
             ErrorCode::NetworkTimeout,
             format!(
@@ -244,7 +245,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         .with_key(self.key)
     }
 
-    pub(super) fn late(&self) -> LockError {
+    pub(super) fn late_error(&self) -> LockError {
         LockError::new(
             ErrorCode::NetworkTimeout,
             format!(

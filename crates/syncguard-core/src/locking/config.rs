@@ -56,58 +56,58 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    fn keep_error<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
+    fn record_error<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
         result.map_err(|error| self.invalid.get_or_insert_with(|| Box::new(error))).ok()
     }
 
     pub(crate) fn set_ttl(&mut self, ttl: Result<Ttl, LockError>) {
-        if let Some(ttl) = self.keep_error(ttl) {
+        if let Some(ttl) = self.record_error(ttl) {
             self.ttl = ttl;
         }
     }
 
     pub(crate) fn set_acquisition(&mut self, acquisition: AcquisitionOptions) {
-        if self.keep_error(acquisition.check()).is_some() {
+        if self.record_error(acquisition.check()).is_some() {
             self.acquisition = acquisition;
         }
     }
 
     pub(crate) fn set_auto_extend(&mut self, plan: AutoExtend) {
         let cap = plan.max_hold.map(|max_hold| checked_timeout("cap on the hold", max_hold));
-        if self.keep_error(cap.transpose()).is_some() {
+        if self.record_error(cap.transpose()).is_some() {
             self.auto_extend = Some(plan);
         }
     }
 
     pub(crate) fn set_dispose_timeout(&mut self, timeout: Duration) {
-        if let Some(timeout) = self.keep_error(checked_timeout("dispose timeout", timeout)) {
+        if let Some(timeout) = self.record_error(checked_timeout("dispose timeout", timeout)) {
             self.dispose_timeout = Some(timeout);
         }
     }
 
     pub(crate) fn set_ride_out(&mut self, time: Duration) {
-        if let Some(time) = self.keep_error(checked_timeout("time to ride out", time)) {
+        if let Some(time) = self.record_error(checked_timeout("time to ride out", time)) {
             self.ride_out = time;
         }
     }
 
     pub(crate) fn set_min_hold(&mut self, min_hold: Duration) {
-        if let Some(min_hold) = self.keep_error(checked_timeout("minimum hold", min_hold)) {
+        if let Some(min_hold) = self.record_error(checked_timeout("minimum hold", min_hold)) {
             self.min_hold = Some(min_hold);
         }
     }
 
     pub(crate) fn set_label(&mut self, label: &str) {
-        let said = Holder::say_label(self.holder.as_ref(), label);
-        if let Some(said) = self.keep_error(said) {
-            self.holder = Some(said);
+        let holder = Holder::say_label(self.holder.as_ref(), label);
+        if let Some(holder) = self.record_error(holder) {
+            self.holder = Some(holder);
         }
     }
 
     pub(crate) fn set_note(&mut self, note: &str) {
-        let said = Holder::say_note(self.holder.as_ref(), note);
-        if let Some(said) = self.keep_error(said) {
-            self.holder = Some(said);
+        let holder = Holder::say_note(self.holder.as_ref(), note);
+        if let Some(holder) = self.record_error(holder) {
+            self.holder = Some(holder);
         }
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::answers::Answers;
 use super::attempt::{Attempt, Tried};
 use super::cancellable::{sleep_unless_cancelled, unless_cancelled};
-use super::listening::{Heard, Listening};
-use super::observed::Waiting;
-use super::queue::{HoldBack, LOOK_AGAIN, StepBack, Ticket, Turn};
-use super::retry::{Answers, Pauses};
+use super::observed::ObservedAcquisition;
+use super::pauses::Pauses;
+use super::queue::{CHECK_INTERVAL, HoldBack, StepBack, Ticket, Turn};
 use super::wait::wait_to_be_head;
+use super::watching::{WatchStart, Watching};
 use crate::authoring::pause::random_part;
 use crate::contract::IsLockedRequest;
 use crate::rt::{self, Instant, sleep_until};
@@ -25,16 +26,16 @@ pub(super) struct Head<'a, B> {
     pauses: Pauses<'a>,
     answers: Answers,
     ticket: Ticket,
-    listening: Listening,
+    watching: Watching,
     /// When the lock of the present holder expires, as the store or the queue reported last.
     free_at: Option<Instant>,
     /// Whether the last attempt was made because the holder's lock had expired.
-    was_expiry: bool,
+    asked_at_expiry: bool,
     /// When the next poll is due, if its pause was cut short to open a watch.
     poll_at: Option<Instant>,
     holder: Holder,
     /// The outcome of a watch that was opened beside an attempt.
-    heard: Option<Heard>,
+    watch_start: Option<WatchStart>,
 }
 
 /// The present holder, as far as the head knows.
@@ -72,7 +73,7 @@ enum Reason {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
     /// A guard of this process has released the lock, or this waiter has become the head.
-    Bell,
+    Queue,
     /// The store signals that the lock may be free.
     Signal,
     /// The holder's lock has expired.
@@ -80,7 +81,7 @@ enum Woken {
     /// A poll is due.
     Poll,
     /// The store had no signals, and the head tries to open a watch again.
-    Listen,
+    RetryWatch,
 }
 
 impl<'a, B: LockBackend> Head<'a, B> {
@@ -88,7 +89,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     /// behind other waiters before.
     pub(super) fn run(
         attempt: &'a Attempt<'a, B>,
-        waiting: &'a mut Waiting<'_>,
+        observed: &'a mut ObservedAcquisition<'_>,
         ticket: Ticket,
         turn: Turn,
         has_queued: bool,
@@ -100,12 +101,12 @@ impl<'a, B: LockBackend> Head<'a, B> {
             pauses: Pauses::new(&attempt.policy().acquisition),
             answers: Answers::default(),
             ticket,
-            listening: Listening::default(),
+            watching: Watching::default(),
             free_at: None,
-            was_expiry: false,
+            asked_at_expiry: false,
             poll_at: None,
             holder: Holder::Unknown,
-            heard: None,
+            watch_start: None,
         };
         // Made outside, so that the future holds it only once.
         async move {
@@ -113,26 +114,26 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 // If no time is left for an own answer, the answers to earlier heads count.
                 this.answers.last_is_contention = this.ticket.is_contended(Instant::now());
             }
-            waiting.is_first();
+            observed.on_head();
             let mut reason = this.begin(turn).await?;
             loop {
                 if reason == Reason::Release
                     && let Some(step_back) = this.ticket.step_back(Instant::now())
-                    && Box::pin(this.leaves_the_key(step_back)).await?
+                    && Box::pin(this.yield_to_rivals(step_back)).await?
                 {
                     reason = Box::pin(this.reason_to_ask()).await?;
                     continue;
                 }
-                let contention = match this.ask(waiting).await? {
+                let contention = match this.ask(observed).await? {
                     Tried::Granted(guard) => return Ok(guard),
                     Tried::Locked(contention) => contention,
                     Tried::Late => {
                         // The old id is being released.
-                        waiting.go_on_with(LockId::generate()?);
+                        observed.set_lock_id(LockId::generate()?);
                         Contention::unknown()
                     }
                 };
-                this.refused(contention);
+                this.on_contended(contention);
                 reason = Box::pin(this.reason_to_ask()).await?;
             }
         }
@@ -143,7 +144,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         match turn {
             Turn::Ask => Ok(Reason::Release),
             Turn::Held(until) => {
-                self.held_here(until);
+                self.set_local_holder(until);
                 Box::pin(self.reason_to_ask()).await
             }
             // `wait_to_be_head` returns no such turn.
@@ -152,8 +153,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
     }
 
     /// Leaves the key free for rivals. Returns whether a rival has taken it.
-    async fn leaves_the_key(&mut self, step_back: StepBack) -> Result<bool, LockError> {
-        let StepBack { pause, mut first_look, is_overdue } = step_back;
+    async fn yield_to_rivals(&mut self, step_back: StepBack) -> Result<bool, LockError> {
+        let StepBack { pause, first_check, is_overdue } = step_back;
+        let mut wait = first_check;
         let began = Instant::now();
         let left = self.deadline.saturating_duration_since(began);
         // With hardly any time left, this head leaves the pause to a later head, unless it is overdue.
@@ -161,17 +163,17 @@ impl<'a, B: LockBackend> Head<'a, B> {
             return Ok(false);
         }
         let ends = began + pause.min(left / 2);
-        self.ticket.waits(ends);
+        self.ticket.start_waiting(ends);
         loop {
-            let look = ends.min(Instant::now() + first_look);
-            sleep_unless_cancelled(self.token(), look).await?;
-            if look == ends {
+            let check_at = ends.min(Instant::now() + wait);
+            sleep_unless_cancelled(self.token(), check_at).await?;
+            if check_at == ends {
                 break;
             }
-            if self.ticket.knows_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref()) {
+            if self.ticket.ever_saw_rival() && self.watching.is_wanted(self.ticket.watch.as_ref()) {
                 // The watch also serves to hear the rival's release.
-                let heard = rt::until(ends, self.listen()).await.transpose()?;
-                if heard == Some(Heard::Held) {
+                let start = rt::until(ends, self.open_watch()).await.transpose()?;
+                if start == Some(WatchStart::Held) {
                     self.saw_rival(Some(self.holder.polls()));
                     return Ok(true);
                 }
@@ -179,34 +181,34 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 self.saw_rival(None);
                 return Ok(true);
             }
-            first_look *= 2;
+            wait *= 2;
         }
-        self.ticket.nobody_came();
-        self.ticket.asks(Instant::now());
+        self.ticket.on_no_rival();
+        self.ticket.on_attempt(Instant::now());
         Ok(false)
     }
 
     /// Whether the store answers before `until` that the key is locked.
     async fn is_locked(&self, until: Instant) -> Result<bool, LockError> {
         let request = IsLockedRequest { key: self.attempt.key().clone(), cancellation: None };
-        let look = rt::until(until, self.attempt.backend().is_locked(request));
+        let check = rt::until(until, self.attempt.backend().is_locked(request));
         // The next attempt reports the error of a failing store.
-        Ok(unless_cancelled(self.token(), look)
+        Ok(unless_cancelled(self.token(), check)
             .await?
             .is_some_and(|answer| answer.unwrap_or(false)))
     }
 
     /// One attempt in the store.
-    async fn ask(&mut self, waiting: &mut Waiting<'_>) -> Result<Tried<B>, LockError> {
-        let lock_id = waiting.attempt();
-        self.answers.attempts = waiting.attempts();
+    async fn ask(&mut self, observed: &mut ObservedAcquisition<'_>) -> Result<Tried<B>, LockError> {
+        let lock_id = observed.next_attempt();
+        self.answers.attempts = observed.attempts();
         if let Some(watch) = &mut self.ticket.watch {
             // This attempt answers all earlier signals.
             watch.forget();
         }
         let sent = Instant::now();
-        let tried = if self.listens_beside() {
-            Box::pin(self.ask_and_listen(lock_id, sent)).await?
+        let tried = if self.watches_while_asking() {
+            Box::pin(self.ask_and_watch(lock_id, sent)).await?
         } else {
             // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
             let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
@@ -215,39 +217,38 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let took = || Instant::now().saturating_duration_since(sent);
         match &tried {
             None => {
-                self.answers.missing(took());
-                return Err(self.gave_up());
+                self.answers.on_timeout(took());
+                return Err(self.timeout_error());
             }
             Some(Ok(Tried::Locked(contention))) => {
-                self.answers.locked(took());
-                self.answers.holder_has(*contention, Instant::now());
+                self.answers.on_locked(took());
+                self.answers.set_free_at(*contention, Instant::now());
             }
             Some(Ok(Tried::Late)) => self.answers.was_late = true,
             Some(_) => {}
         }
-        tried.unwrap_or_else(|| Err(self.gave_up()))
+        tried.unwrap_or_else(|| Err(self.timeout_error()))
     }
 
     /// Whether to open a watch together with the attempt, because a rival is likely to win. For a process
     /// that is far from the store, a watch that begins after the answer comes too late.
-    fn listens_beside(&self) -> bool {
+    fn watches_while_asking(&self) -> bool {
         const FAR: Duration = Duration::from_millis(1);
-        let is_far = self.answers.longest >= FAR;
-        is_far && self.ticket.has_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref())
+        let is_far = self.answers.longest_answer >= FAR;
+        is_far && self.ticket.lost_to_rival() && self.watching.is_wanted(self.ticket.watch.as_ref())
     }
 
-    async fn ask_and_listen(
+    async fn ask_and_watch(
         &mut self,
         lock_id: LockId,
         sent: Instant,
     ) -> Result<Option<Result<Tried<B>, LockError>>, LockError> {
-        let (limit, token) = (self.limit_of_watch(), self.token());
+        let (limit, token) = (self.watch_deadline(), self.token());
         let (backend, key) = (self.attempt.backend(), self.attempt.key());
         let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
         let once = rt::until(self.deadline, once);
         let (tried, began) = {
-            let (mut once, mut watch) =
-                (pin!(once), pin!(self.listening.watch(backend, key, limit)));
+            let (mut once, mut watch) = (pin!(once), pin!(self.watching.open(backend, key, limit)));
             tokio::select! {
                 biased;
                 tried = &mut once => {
@@ -258,79 +259,79 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 began = &mut watch => (once.await, Some(began)),
             }
         };
-        if let Some((heard, watch)) = began {
+        if let Some((start, watch)) = began {
             self.ticket.watch = watch;
-            self.ticket.hears(self.listening.has_signals());
-            self.heard = Some(heard);
+            self.ticket.set_has_signals(self.watching.has_signals());
+            self.watch_start = Some(start);
         }
         Ok(tried)
     }
 
     /// The store has answered that a rival has the lock.
-    fn refused(&mut self, contention: Contention) {
+    fn on_contended(&mut self, contention: Contention) {
         let now = Instant::now();
         self.holder = Holder::Rival { polls: contention.holder_polls };
-        self.ticket.refused(now, contention.holder_polls);
+        self.ticket.on_contended(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
         // An attempt after the expiry found the lock held: a second expiry in a row would be no news.
-        self.free_at = free_at.filter(|_| !self.was_expiry);
+        self.free_at = free_at.filter(|_| !self.asked_at_expiry);
     }
 
     /// Waits until there is a reason to ask the store.
     async fn reason_to_ask(&mut self) -> Result<Reason, LockError> {
         let reason = self.next_reason().await?;
-        self.ticket.asks(Instant::now());
+        self.ticket.on_attempt(Instant::now());
         Ok(reason)
     }
 
     async fn next_reason(&mut self) -> Result<Reason, LockError> {
         loop {
             // Releases before the watch began were missed, so ask.
-            if let Some(Heard::MayBeFree) = self.begins_to_listen().await? {
+            if let Some(WatchStart::MayBeFree) = self.watch_if_needed().await? {
                 return Ok(Reason::Release);
             }
             let woken = Box::pin(self.sleep()).await?;
-            self.was_expiry = woken == Woken::Expiry;
+            self.asked_at_expiry = woken == Woken::Expiry;
             match woken {
-                Woken::Bell => match self.take_turn().await? {
-                    Some(until) => self.held_here(until),
+                Woken::Queue => match self.take_turn().await? {
+                    Some(until) => self.set_local_holder(until),
                     None => return Ok(Reason::Release),
                 },
                 Woken::Signal => {
                     if let Some(until) = self.take_turn().await? {
-                        self.held_here(until);
+                        self.set_local_holder(until);
                         continue;
                     }
                     self.holder = Holder::Unknown;
-                    self.ticket.signalled(Instant::now());
-                    if !self.loses_again().await? {
+                    self.ticket.on_rival_released(Instant::now());
+                    if !self.hold_back().await? {
                         return Ok(Reason::Release);
                     }
                 }
                 Woken::Expiry => return Ok(Reason::Time),
                 Woken::Poll => {
-                    self.listening.may_try();
+                    self.watching.allow_retry();
                     return Ok(Reason::Time);
                 }
-                Woken::Listen => self.listening.may_try(),
+                Woken::RetryWatch => self.watching.allow_retry(),
             }
         }
     }
 
     /// Opens a watch if one is needed. Returns the outcome of this watch, or of one that was opened beside
     /// the last attempt.
-    async fn begins_to_listen(&mut self) -> Result<Option<Heard>, LockError> {
-        if let Some(heard) = self.heard.take() {
-            return Ok(Some(heard));
+    async fn watch_if_needed(&mut self) -> Result<Option<WatchStart>, LockError> {
+        if let Some(start) = self.watch_start.take() {
+            return Ok(Some(start));
         }
-        if self.holder == Holder::Local || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+        if self.holder == Holder::Local || !self.watching.is_wanted(self.ticket.watch.as_ref()) {
             return Ok(None);
         }
-        self.listen().await.map(Some)
+        self.open_watch().await.map(Some)
     }
 
     /// A guard of this process has the lock until this time, unless the guard extends it.
-    fn held_here(&mut self, until: Instant) {
+    fn set_local_holder(&mut self, until: Instant) {
         (self.free_at, self.holder) = (Some(until), Holder::Local);
     }
 
@@ -344,8 +345,10 @@ impl<'a, B: LockBackend> Head<'a, B> {
     }
 
     /// Holds back after a signal, which rivals get as well. Returns whether a rival was faster.
-    async fn loses_again(&mut self) -> Result<bool, LockError> {
-        let Some(HoldBack { pause, looks }) = self.ticket.hold_back() else { return Ok(false) };
+    async fn hold_back(&mut self) -> Result<bool, LockError> {
+        let Some(HoldBack { pause, checks_first }) = self.ticket.hold_back() else {
+            return Ok(false);
+        };
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left < pause.end * 10 {
             return Ok(false);
@@ -353,10 +356,10 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let pause = pause.start + random_part(pause.end.saturating_sub(pause.start));
         sleep_unless_cancelled(self.token(), rt::after(pause)).await?;
         // While the watch goes on, the head asks without a check.
-        if !looks || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+        if !checks_first || !self.watching.is_wanted(self.ticket.watch.as_ref()) {
             return Ok(false);
         }
-        let is_held = matches!(self.listen().await?, Heard::Held);
+        let is_held = matches!(self.open_watch().await?, WatchStart::Held);
         if is_held {
             self.saw_rival(Some(self.holder.polls()));
         }
@@ -365,59 +368,59 @@ impl<'a, B: LockBackend> Head<'a, B> {
 
     /// A rival was seen with the lock. `polls` says whether the rival polls, if that is known.
     fn saw_rival(&mut self, polls: Option<bool>) {
-        self.ticket.lost(Instant::now(), polls.unwrap_or(false));
+        self.ticket.on_rival_seen(Instant::now(), polls.unwrap_or(false));
         self.free_at = None;
         self.holder = Holder::SeenRival { polls: polls.unwrap_or(true) };
     }
 
     /// Opens a watch.
-    async fn listen(&mut self) -> Result<Heard, LockError> {
-        let (limit, token) = (self.limit_of_watch(), self.token());
-        let watch = self.listening.watch(self.attempt.backend(), self.attempt.key(), limit);
-        let (heard, watch) = unless_cancelled(token, watch).await?;
+    async fn open_watch(&mut self) -> Result<WatchStart, LockError> {
+        let (limit, token) = (self.watch_deadline(), self.token());
+        let watch = self.watching.open(self.attempt.backend(), self.attempt.key(), limit);
+        let (start, watch) = unless_cancelled(token, watch).await?;
         if let Some(watch) = &watch
-            && heard == Heard::Held
+            && start == WatchStart::Held
         {
             self.holder = Holder::Rival { polls: watch.is_locked_by_a_poller() };
         }
         self.ticket.watch = watch;
-        self.ticket.hears(self.listening.has_signals());
-        Ok(heard)
+        self.ticket.set_has_signals(self.watching.has_signals());
+        Ok(start)
     }
 
     /// How long to wait for a watch: a connection that is being opened must not delay polls.
-    fn limit_of_watch(&self) -> Instant {
+    fn watch_deadline(&self) -> Instant {
         let retry_delay = self.attempt.policy().acquisition.retry_delay;
-        self.deadline.min(rt::after(Listening::SHORTEST_LIMIT.max(retry_delay)))
+        self.deadline.min(rt::after(Watching::MIN_LIMIT.max(retry_delay)))
     }
 
     /// Sleeps until the head has something to do.
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
-        if self.holder == Holder::Local || self.listening.again_at(now).is_some() {
+        if self.holder == Holder::Local || self.watching.retry_at(now).is_some() {
             // No watch is opened now, and one that is over would wake the head again and again.
             self.ticket.watch.take_if(|watch| watch.is_over());
         }
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
-            return Err(self.gave_up());
+            return Err(self.timeout_error());
         };
         let poll_at = self.poll_at.take().unwrap_or(now + pause);
-        let listen_at = self.listening.again_at(now).filter(|at| *at < poll_at);
+        let watch_at = self.watching.retry_at(now).filter(|at| *at < poll_at);
         let free_at = self.free_at;
-        let mut wake_at = listen_at.unwrap_or(poll_at);
+        let mut wake_at = watch_at.unwrap_or(poll_at);
         wake_at = free_at.map_or(wake_at, |free_at| free_at.min(wake_at));
-        let Some((bell, has_queued)) = self.ticket.waits(wake_at) else {
-            self.pauses.was_not_taken();
-            return Ok(Woken::Bell);
+        let Some((notify, has_queued)) = self.ticket.start_waiting(wake_at) else {
+            self.pauses.uncount();
+            return Ok(Woken::Queue);
         };
         // Only the head asks the store. So the waiters behind must not wait for a head with long pauses, and
         // a holder that polls may release without a signal.
-        let hears_nothing = self.listening.again_at(now).is_some();
-        let shortest =
-            (has_queued && hears_nothing || self.holder.polls()).then(|| self.pauses.shortest());
-        let look_again =
-            (has_queued || matches!(self.holder, Holder::SeenRival { .. })).then_some(LOOK_AGAIN);
-        let cut = shortest.into_iter().chain(look_again).min();
+        let without_signals = self.watching.retry_at(now).is_some();
+        let shortest = (has_queued && without_signals || self.holder.polls())
+            .then(|| self.pauses.first_pause());
+        let check_interval = (has_queued || matches!(self.holder, Holder::SeenRival { .. }))
+            .then_some(CHECK_INTERVAL);
+        let cut = shortest.into_iter().chain(check_interval).min();
         let wake_at = cut.map_or(wake_at, |cut| wake_at.min(now + cut));
         let token = self.token();
         let watch = &mut self.ticket.watch;
@@ -430,13 +433,13 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let woken = async {
             tokio::select! {
                 biased;
-                () = bell.notified() => Woken::Bell,
+                () = notify.notified() => Woken::Queue,
                 () = signal => Woken::Signal,
                 () = sleep_until(wake_at) => {
                     if free_at == Some(wake_at) {
                         Woken::Expiry
-                    } else if listen_at == Some(wake_at) {
-                        Woken::Listen
+                    } else if watch_at == Some(wake_at) {
+                        Woken::RetryWatch
                     } else {
                         Woken::Poll
                     }
@@ -445,9 +448,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
         };
         let woken = unless_cancelled(token, woken).await?;
         if woken != Woken::Poll || wake_at < poll_at {
-            self.pauses.was_not_taken();
+            self.pauses.uncount();
         }
-        if woken == Woken::Listen {
+        if woken == Woken::RetryWatch {
             self.poll_at = Some(poll_at);
         }
         Ok(woken)
@@ -457,7 +460,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.attempt.policy().cancellation.as_ref()
     }
 
-    fn gave_up(&self) -> LockError {
-        self.attempt.gave_up(&self.pauses, &self.answers)
+    fn timeout_error(&self) -> LockError {
+        self.attempt.timeout_error(&self.pauses, &self.answers)
     }
 }

@@ -7,7 +7,7 @@ use crate::rt::Instant;
 use crate::{Key, LockError, LockId, LossReason};
 
 /// An acquisition, as it is reported to the observer. A drop before the end reports that the caller gave up.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct ObservedAcquisition<'a> {
     /// `None` without an observer, and after the end was reported.
     observed: Option<(&'a LockObserver, Instant)>,
     key: &'a Key,
@@ -18,7 +18,7 @@ pub(crate) struct Waiting<'a> {
     first: Option<Instant>,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> ObservedAcquisition<'a> {
     pub(crate) fn start(
         observer: &'a LockObserver,
         key: &'a Key,
@@ -32,13 +32,13 @@ impl<'a> Waiting<'a> {
     }
 
     /// Counts one more attempt, for a lock with this id.
-    pub(crate) fn attempt(&mut self) -> LockId {
+    pub(crate) fn next_attempt(&mut self) -> LockId {
         self.attempts += 1;
         self.lock_id
     }
 
     /// Sets the lock id of the next attempts.
-    pub(crate) fn go_on_with(&mut self, lock_id: LockId) {
+    pub(crate) fn set_lock_id(&mut self, lock_id: LockId) {
         self.lock_id = lock_id;
     }
 
@@ -48,7 +48,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// The caller has become the head of its queue.
-    pub(crate) fn is_first(&mut self) {
+    pub(crate) fn on_head(&mut self) {
         if self.observed.is_some() {
             self.first.get_or_insert_with(Instant::now);
         }
@@ -86,14 +86,14 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ObservedAcquisition<'_> {
     fn drop(&mut self) {
         self.report(AcquisitionEnd::Dropped);
     }
 }
 
 /// A hold whose end is reported to the observer.
-pub(crate) struct Holding {
+pub(crate) struct ObservedHold {
     observer: LockObserver,
     key: Key,
     lock_id: LockId,
@@ -101,7 +101,7 @@ pub(crate) struct Holding {
     since: Instant,
 }
 
-impl Holding {
+impl ObservedHold {
     /// `None` without an observer: the guard then carries one empty pointer.
     pub(crate) fn start(
         observer: &LockObserver,

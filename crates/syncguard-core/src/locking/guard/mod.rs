@@ -1,4 +1,4 @@
-//! Holding a lock.
+//! ObservedHold a lock.
 
 mod auto_extend;
 #[cfg(not(test))]
@@ -33,7 +33,7 @@ use self::renewer_channel::{Command, RenewerChannel};
 use self::validity::Validity;
 use crate::authoring::cancel::{Finish, NoAction, OnAbandon};
 use crate::contract::{Acquired, ReleaseSource};
-use crate::locking::observed::Holding;
+use crate::locking::observed::ObservedHold;
 use crate::rt::{self, Instant};
 use crate::{
     AutoExtend, ExtendResult, IntoTtl, LockBackend, LockError, LockId, ReleaseResult, Timestamp,
@@ -74,8 +74,12 @@ impl<B: LockBackend> LockGuard<B> {
     ) -> Self {
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let holding =
-            Holding::start(lease.client_state.observer(), &lease.key, acquired.lock_id, recipe);
+        let holding = ObservedHold::start(
+            lease.client_state.observer(),
+            &lease.key,
+            acquired.lock_id,
+            recipe,
+        );
         let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, holding));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
         let owner = match auto_extend {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::expiry;
 use super::loss::LossReason;
 use crate::Timestamp;
-use crate::locking::observed::Holding;
+use crate::locking::observed::ObservedHold;
 use crate::rt::{self, Instant, Mutex, Spawner};
 
 /// The state that a guard, its renewer and every [`Held`](super::Held) share.
@@ -32,7 +32,7 @@ pub(crate) struct Validity {
     #[cfg(not(test))]
     is_watched_by_thread: AtomicBool,
     /// Reports the end to the observer, if there is one.
-    holding: Option<Box<Holding>>,
+    holding: Option<Box<ObservedHold>>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl Validity {
         until: Instant,
         expires_at: Timestamp,
         cap: Option<Instant>,
-        holding: Option<Box<Holding>>,
+        holding: Option<Box<ObservedHold>>,
     ) -> Self {
         let until = earlier(until, cap);
         Self {

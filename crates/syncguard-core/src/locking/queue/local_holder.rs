@@ -33,24 +33,24 @@ impl LocalHolder {
     ) -> Self {
         let (queue, number) = queues.enter(key, now, |queue| {
             let number = queue.next_number();
-            queue.granted(number, until, now);
+            queue.on_granted(number, until, now);
             number
         });
         Self::new(queues.clone(), queue, number)
     }
 
     /// The lock is released, or may be: wakes the head of the queue. Returns whether there is a head.
-    pub(in crate::locking) fn freed(&self) -> bool {
+    pub(in crate::locking) fn release(&self) -> bool {
         self.is_over.store(true, Ordering::Relaxed);
         let now = Instant::now();
-        self.queues.with(&self.queue, |queue| queue.freed(self.number, now))
+        self.queues.with(&self.queue, |queue| queue.on_released(self.number, now))
     }
 }
 
 impl Drop for LocalHolder {
     fn drop(&mut self) {
         if !self.is_over.load(Ordering::Relaxed) {
-            self.freed();
+            self.release();
         }
     }
 }

@@ -21,4 +21,4 @@ pub(super) use self::fairness::{HoldBack, StepBack};
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
 pub(super) use self::ticket::Ticket;
-pub(super) use self::wait_queue::{LOOK_AGAIN, Turn};
+pub(super) use self::wait_queue::{CHECK_INTERVAL, Turn};

@@ -32,7 +32,7 @@ struct Registry {
 struct State {
     queue: WaitQueue,
     /// When the queue is forgotten. `None` while it has a waiter or a holder.
-    forgotten_at: Option<Instant>,
+    forget_at: Option<Instant>,
     /// Whether the queue is in `idle` of the registry.
     is_listed: bool,
 }
@@ -63,7 +63,7 @@ impl WaitQueues {
             }
         };
         let mut state = queue.state.lock();
-        if state.forgotten_at.take().is_some() {
+        if state.forget_at.take().is_some() {
             registry.unused -= 1;
         }
         let result = work(&mut state.queue);
@@ -94,11 +94,11 @@ impl WaitQueues {
         let mut registry = self.0.lock();
         let mut state = queue.state.lock();
         let is_used = !state.queue.is_empty();
-        if is_used || state.forgotten_at.is_some() || !registry.has(queue) {
+        if is_used || state.forget_at.is_some() || !registry.has(queue) {
             return;
         }
-        state.forgotten_at = state.queue.fairness.forgotten_at();
-        if state.forgotten_at.is_none() {
+        state.forget_at = state.queue.fairness.forget_at();
+        if state.forget_at.is_none() {
             registry.queues.remove(&queue.key);
             return;
         }
@@ -131,7 +131,7 @@ impl KeyQueue {
         let queue = WaitQueue::new(is_single_process);
         Self {
             key: key.clone(),
-            state: Mutex::new(State { queue, forgotten_at: None, is_listed: false }),
+            state: Mutex::new(State { queue, forget_at: None, is_listed: false }),
         }
     }
 }
@@ -147,7 +147,7 @@ impl Registry {
         for slot in &mut forgotten {
             let Some(first) = self.idle.front() else { break };
             let mut state = first.state.lock();
-            match state.forgotten_at {
+            match state.forget_at {
                 Some(at) if now < at => {
                     // A queue in regular use must not keep the queues behind it from being forgotten.
                     drop(state);
@@ -200,10 +200,10 @@ mod tests {
     fn used(queues: &WaitQueues, name: &str, now: Instant) {
         let (queue, number) = queues.enter(&key(name), now, |queue| {
             let number = queue.next_number();
-            queue.granted(number, now, now);
+            queue.on_granted(number, now, now);
             number
         });
-        queues.with(&queue, |queue| queue.freed(number, now));
+        queues.with(&queue, |queue| queue.on_released(number, now));
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn a_wake_up_between_the_check_and_the_sleep_is_found() {
 
 #[test]
 #[should_panic(expected = "overtaken")]
-fn a_line_that_serves_the_last_first_is_found() {
+fn a_queue_that_serves_the_last_first_is_found() {
     model::explore_without_time(2_000, || in_order(Flaw::LastFirst));
 }
 
@@ -95,8 +95,8 @@ async fn one_of_many(store: Store) {
             }
         }
         2 => {
-            let beside = LockConfig::new("key").with_ttl(BESIDE_THE_LINE);
-            if let Some(guard) = try_acquire(&store, beside).await.unwrap().acquired() {
+            let outside = LockConfig::new("key").with_ttl(OUTSIDE_THE_QUEUE);
+            if let Some(guard) = try_acquire(&store, outside).await.unwrap().acquired() {
                 end(guard).await;
             }
         }
@@ -190,7 +190,7 @@ struct State {
 }
 
 /// The TTL that marks requests of callers outside the queue.
-const BESIDE_THE_LINE: Duration = Duration::from_secs(7);
+const OUTSIDE_THE_QUEUE: Duration = Duration::from_secs(7);
 
 impl Store {
     fn new() -> Self {
@@ -256,8 +256,8 @@ impl LockBackend for Store {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let is_in_line = request.ttl.as_duration() != BESIDE_THE_LINE;
-        let _contending = is_in_line.then(|| Contending::begin(self));
+        let is_queued = request.ttl.as_duration() != OUTSIDE_THE_QUEUE;
+        let _contending = is_queued.then(|| Contending::begin(self));
         self.travel().await?;
         let stolen = self.state().is_rough && random(0..4) == 0;
         let mut state = self.state();
@@ -297,7 +297,7 @@ impl LockBackend for Store {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("line", TimeAuthority::Server)
+        BackendCapabilities::new::<Fence>("queue", TimeAuthority::Server)
     }
 
     fn client_state(&self) -> &ClientState {

@@ -20,7 +20,7 @@ pub(in crate::locking) struct Ticket {
     number: Number,
     /// The open watch, if this is the head.
     pub(in crate::locking) watch: Option<KeyWatch>,
-    is_given_up: bool,
+    has_left: bool,
 }
 
 impl Ticket {
@@ -28,7 +28,7 @@ impl Ticket {
     pub(in crate::locking) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, Turn) {
         let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
         let (queues, key) = (queues.clone(), key.clone());
-        (Self { queues, key, queue, number, watch: None, is_given_up: false }, turn)
+        (Self { queues, key, queue, number, watch: None, has_left: false }, turn)
     }
 
     fn join(queue: &mut WaitQueue, now: Instant) -> (Number, Turn) {
@@ -59,31 +59,31 @@ impl Ticket {
     }
 
     /// The head is about to ask the store.
-    pub(in crate::locking) fn asks(&self, now: Instant) {
-        self.queues.with(&self.queue, |queue| queue.asks(self.number, now));
+    pub(in crate::locking) fn on_attempt(&self, now: Instant) {
+        self.queues.with(&self.queue, |queue| queue.on_attempt(self.number, now));
     }
 
     /// The store has answered that a rival has the lock.
-    pub(in crate::locking) fn refused(&self, now: Instant, holder_polls: bool) {
-        self.queues.with(&self.queue, |queue| queue.refused(self.number, now, holder_polls));
+    pub(in crate::locking) fn on_contended(&self, now: Instant, holder_polls: bool) {
+        self.queues.with(&self.queue, |queue| queue.on_contended(self.number, now, holder_polls));
     }
 
     /// A rival was seen with the lock.
-    pub(in crate::locking) fn lost(&self, now: Instant, holder_polls: bool) {
-        self.queues.with(&self.queue, |queue| queue.lost(now, holder_polls));
+    pub(in crate::locking) fn on_rival_seen(&self, now: Instant, holder_polls: bool) {
+        self.queues.with(&self.queue, |queue| queue.on_rival_seen(now, holder_polls));
     }
 
     /// A rival has released the lock.
-    pub(in crate::locking) fn signalled(&self, now: Instant) {
-        self.queues.with(&self.queue, |queue| queue.fairness.signalled(now));
+    pub(in crate::locking) fn on_rival_released(&self, now: Instant) {
+        self.queues.with(&self.queue, |queue| queue.fairness.on_rival_released(now));
     }
 
     /// The head is about to wait, until this time or until it is woken. Returns the handle that wakes it, and
     /// whether waiters stand behind it; `None` if this ticket is no longer that of the head.
-    pub(in crate::locking) fn waits(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
+    pub(in crate::locking) fn start_waiting(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
         self.queues.with(&self.queue, |queue| {
             let has_queued = queue.has_queued();
-            queue.waits(self.number, until).map(|bell| (bell, has_queued))
+            queue.start_waiting(self.number, until).map(|notify| (notify, has_queued))
         })
     }
 
@@ -93,8 +93,8 @@ impl Ticket {
     }
 
     /// No rival has taken the key during a pause.
-    pub(in crate::locking) fn nobody_came(&self) {
-        self.queues.with(&self.queue, |queue| queue.fairness.nobody_came());
+    pub(in crate::locking) fn on_no_rival(&self) {
+        self.queues.with(&self.queue, |queue| queue.fairness.on_no_rival());
     }
 
     /// How to hold back after a signal, which rivals get as well.
@@ -103,23 +103,23 @@ impl Ticket {
     }
 
     /// Records whether the store gives signals.
-    pub(in crate::locking) fn hears(&self, hears: bool) {
-        self.queues.with(&self.queue, |queue| queue.hears_nothing = !hears);
+    pub(in crate::locking) fn set_has_signals(&self, has_signals: bool) {
+        self.queues.with(&self.queue, |queue| queue.without_signals = !has_signals);
     }
 
     /// Whether the heads of this queue only poll, by the last try to open a watch.
-    pub(in crate::locking) fn polls(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.hears_nothing)
+    pub(in crate::locking) fn only_polls(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.without_signals)
     }
 
     /// Whether a rival was ever seen with the key.
-    pub(in crate::locking) fn knows_rivals(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.fairness.knows_rivals())
+    pub(in crate::locking) fn ever_saw_rival(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.fairness.ever_saw_rival())
     }
 
     /// Whether a rival was seen with the key since this process had it.
-    pub(in crate::locking) fn has_rivals(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.fairness.has_rivals())
+    pub(in crate::locking) fn lost_to_rival(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.fairness.lost_to_rival())
     }
 
     /// Whether waiters wait because the lock is held, and not because the store does not answer.
@@ -129,12 +129,12 @@ impl Ticket {
 
     /// The lock is granted, and gives up this place. The store frees the lock at `until`, unless the guard
     /// extends it.
-    pub(in crate::locking) fn granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
-        self.is_given_up = true;
+    pub(in crate::locking) fn on_granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
+        self.has_left = true;
         let (watch, number) = (&mut self.watch, self.number);
         let unwanted = self.queues.with(&self.queue, |queue| {
-            queue.has(number).then(|| {
-                queue.granted(number, until, now);
+            queue.contains(number).then(|| {
+                queue.on_granted(number, until, now);
                 queue.leave_watch(watch.take())
             })
         });
@@ -148,12 +148,12 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.is_given_up {
+        if self.has_left {
             return;
         }
         let watch = self.watch.take();
         let unwanted = self.queues.with(&self.queue, |queue| {
-            queue.leaves(self.number, Instant::now());
+            queue.leave(self.number, Instant::now());
             queue.leave_watch(watch)
         });
         drop(unwanted);

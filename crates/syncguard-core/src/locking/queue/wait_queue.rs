@@ -16,7 +16,7 @@ use crate::rt::Instant;
 pub(super) type Number = u64;
 
 /// How often the waiter behind the head checks that the future of the head is still polled.
-pub(in crate::locking) const LOOK_AGAIN: Duration = Duration::from_millis(500);
+pub(in crate::locking) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
 /// head.
@@ -27,20 +27,20 @@ pub(super) struct WaitQueue {
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
     /// Whether the store gave no signals when a head tried to open a watch last.
-    pub(super) hears_nothing: bool,
+    pub(super) without_signals: bool,
     /// The watch that the last head has left for the next.
     watch: Option<KeyWatch>,
     last_number: Number,
     /// The longest time that the store took to answer a head.
     longest_answer: Duration,
     /// Whether a head has left without an answer, and the store has not answered since.
-    is_silent: bool,
+    is_unanswered: bool,
 }
 
 /// The waiter that contends in the store.
 struct Head {
     number: Number,
-    bell: Bell,
+    notify: LazyNotify,
     /// When the present request was sent; `None` if no answer is due.
     asked: Option<Instant>,
     /// When the head must have taken its next step. A head that has not is not polled, and the next waiter
@@ -49,32 +49,33 @@ struct Head {
 }
 
 /// Wakes a head. A wake-up is kept until the head waits for it.
-enum Bell {
+enum LazyNotify {
     /// The head has not waited yet.
-    None,
+    Unused,
     /// The head has not waited yet, and a wake-up is kept for it.
-    Rung,
-    Some(Arc<Notify>),
+    Notified,
+    /// The head waits, or has waited.
+    Used(Arc<Notify>),
 }
 
-impl Bell {
-    fn ring(&mut self) {
+impl LazyNotify {
+    fn notify(&mut self) {
         match self {
-            Self::Some(bell) => bell.notify_one(),
-            Self::None | Self::Rung => *self = Self::Rung,
+            Self::Used(notify) => notify.notify_one(),
+            Self::Unused | Self::Notified => *self = Self::Notified,
         }
     }
 
-    fn get(&mut self) -> Arc<Notify> {
-        if let Self::Some(bell) = self {
-            return Arc::clone(bell);
+    fn handle(&mut self) -> Arc<Notify> {
+        if let Self::Used(notify) = self {
+            return Arc::clone(notify);
         }
-        let bell = Arc::new(Notify::new());
-        if matches!(self, Self::Rung) {
-            bell.notify_one();
+        let notify = Arc::new(Notify::new());
+        if matches!(self, Self::Notified) {
+            notify.notify_one();
         }
-        *self = Self::Some(Arc::clone(&bell));
-        bell
+        *self = Self::Used(Arc::clone(&notify));
+        notify
     }
 }
 
@@ -82,8 +83,8 @@ impl Bell {
 #[derive(Debug)]
 pub(in crate::locking) enum Turn {
     /// The waiter is not the head, and waits to be woken. The waiter right behind the head also checks after
-    /// [`LOOK_AGAIN`] whether the head is still polled.
-    Wait { bell: Arc<Notify>, is_behind_head: bool },
+    /// [`CHECK_INTERVAL`] whether the head is still polled.
+    Wait { notify: Arc<Notify>, is_behind_head: bool },
     /// The waiter is the head and asks the store.
     Ask,
     /// The waiter is the head, and a guard of this process has the lock until this time, or longer if the
@@ -105,11 +106,11 @@ impl WaitQueue {
             waiting: VecDeque::new(),
             holder: None,
             fairness: Fairness::new(is_single_process),
-            hears_nothing: false,
+            without_signals: false,
             watch: None,
             last_number: 0,
             longest_answer: Duration::ZERO,
-            is_silent: false,
+            is_unanswered: false,
         }
     }
 
@@ -139,15 +140,15 @@ impl WaitQueue {
             return Turn::Ask;
         }
         if self.is_empty() {
-            self.fairness.arrived(now);
+            self.fairness.on_arrival(now);
         }
         if self.head.is_none() {
-            self.head = Some(Head { number, bell: Bell::None, asked: None, due: now });
+            self.head = Some(Head { number, notify: LazyNotify::Unused, asked: None, due: now });
             return self.turn_of_head(now);
         }
-        let bell = Arc::new(Notify::new());
-        self.waiting.push_back((number, Arc::clone(&bell)));
-        Turn::Wait { bell, is_behind_head: self.waiting.len() == 1 }
+        let notify = Arc::new(Notify::new());
+        self.waiting.push_back((number, Arc::clone(&notify)));
+        Turn::Wait { notify, is_behind_head: self.waiting.len() == 1 }
     }
 
     /// The next step of this waiter; `None` if it was passed over.
@@ -160,8 +161,8 @@ impl WaitQueue {
             return Some(self.turn_of_head(now));
         }
         let position = self.position(number).ok()?;
-        let (_, bell) = self.waiting.get(position)?;
-        Some(Turn::Wait { bell: Arc::clone(bell), is_behind_head: position == 0 })
+        let (_, notify) = self.waiting.get(position)?;
+        Some(Turn::Wait { notify: Arc::clone(notify), is_behind_head: position == 0 })
     }
 
     fn turn_of_head(&mut self, now: Instant) -> Turn {
@@ -176,7 +177,7 @@ impl WaitQueue {
     }
 
     /// The head is about to ask the store.
-    pub(super) fn asks(&mut self, number: Number, now: Instant) {
+    pub(super) fn on_attempt(&mut self, number: Number, now: Instant) {
         if let Some(head) = self.head_if(number) {
             head.asked = Some(now);
             head.due = now + Self::PATIENCE;
@@ -184,8 +185,8 @@ impl WaitQueue {
     }
 
     /// The store has answered that a rival has the lock.
-    pub(super) fn refused(&mut self, number: Number, now: Instant, holder_polls: bool) {
-        self.lost(now, holder_polls);
+    pub(super) fn on_contended(&mut self, number: Number, now: Instant, holder_polls: bool) {
+        self.on_rival_seen(now, holder_polls);
         let asked = self.head_if(number).and_then(|head| head.asked.take());
         if let Some(asked) = asked {
             let took = now.saturating_duration_since(asked);
@@ -194,54 +195,54 @@ impl WaitQueue {
     }
 
     /// A rival was seen with the lock.
-    pub(super) fn lost(&mut self, now: Instant, holder_polls: bool) {
-        self.is_silent = false;
+    pub(super) fn on_rival_seen(&mut self, now: Instant, holder_polls: bool) {
+        self.is_unanswered = false;
         if self.holder.is_none() {
-            self.fairness.lost(now, holder_polls);
+            self.fairness.on_rival_seen(now, holder_polls);
         }
     }
 
     /// The head is about to wait, until this time or until it is woken.
-    pub(super) fn waits(&mut self, number: Number, until: Instant) -> Option<Arc<Notify>> {
+    pub(super) fn start_waiting(&mut self, number: Number, until: Instant) -> Option<Arc<Notify>> {
         let head = self.head_if(number)?;
         head.asked = None;
         head.due = until + Self::GRACE;
         #[cfg(test)]
         if flaws::has(Flaw::WakeUpLost) {
-            head.bell = Bell::None;
+            head.notify = LazyNotify::Unused;
         }
-        Some(head.bell.get())
+        Some(head.notify.handle())
     }
 
     /// This waiter has got the lock, so the next waiter is the head. It is not woken, because it has nothing to
     /// do before the release.
-    pub(super) fn granted(&mut self, number: Number, until: Instant, now: Instant) {
-        self.is_silent = false;
+    pub(super) fn on_granted(&mut self, number: Number, until: Instant, now: Instant) {
+        self.is_unanswered = false;
         self.holder = Some((number, until));
-        self.fairness.granted(now);
+        self.fairness.on_granted(now);
         if self.is_head(number) {
-            self.promote(now + LOOK_AGAIN + Self::GRACE);
+            self.promote(now + CHECK_INTERVAL + Self::GRACE);
         } else {
             self.remove(number);
         }
     }
 
     /// The lock of this guard is released, or may be: wakes the head. Returns whether there is a head.
-    pub(super) fn freed(&mut self, number: Number, now: Instant) -> bool {
+    pub(super) fn on_released(&mut self, number: Number, now: Instant) -> bool {
         if self.holder.is_some_and(|(holder, _)| holder == number) {
             self.holder = None;
-            self.fairness.freed(now);
+            self.fairness.on_released(now);
         }
         self.wake_head();
         self.has_waiters()
     }
 
     /// Removes a waiter. If it was the head, the next waiter becomes the head and is woken.
-    pub(super) fn leaves(&mut self, number: Number, now: Instant) {
+    pub(super) fn leave(&mut self, number: Number, now: Instant) {
         if !self.is_head(number) {
             return self.remove(number);
         }
-        self.is_silent |= self.waits_for_an_answer(now);
+        self.is_unanswered |= self.is_answer_overdue(now);
         #[cfg(test)]
         match () {
             () if flaws::has(Flaw::TurnLostOnDrop) => return self.head = None,
@@ -263,11 +264,11 @@ impl WaitQueue {
 
     /// Whether waiters wait because the lock is held, and not because the store does not answer.
     pub(super) fn is_contended(&self, now: Instant) -> bool {
-        self.holder.is_some() || !(self.is_silent || self.waits_for_an_answer(now))
+        self.holder.is_some() || !(self.is_unanswered || self.is_answer_overdue(now))
     }
 
     /// Whether the store should have answered the head by now.
-    fn waits_for_an_answer(&self, now: Instant) -> bool {
+    fn is_answer_overdue(&self, now: Instant) -> bool {
         let patience = (self.longest_answer * 3).max(Self::USUAL_ANSWER);
         let asked = self.head.as_ref().and_then(|head| head.asked);
         asked.is_some_and(|asked| now.saturating_duration_since(asked) > patience)
@@ -292,13 +293,13 @@ impl WaitQueue {
     }
 
     /// Whether this waiter stands in the queue, as the head or behind it.
-    pub(super) fn has(&self, number: Number) -> bool {
+    pub(super) fn contains(&self, number: Number) -> bool {
         self.is_head(number) || self.position(number).is_ok()
     }
 
     fn wake_head(&mut self) {
         if let Some(head) = &mut self.head {
-            head.bell.ring();
+            head.notify.notify();
         }
     }
 
@@ -308,24 +309,28 @@ impl WaitQueue {
             self.waiting.rotate_right(usize::from(self.has_queued()));
         }
         let next = self.waiting.pop_front();
-        self.head =
-            next.map(|(number, bell)| Head { number, bell: Bell::Some(bell), asked: None, due });
-        self.tell_the_one_behind_the_head();
+        self.head = next.map(|(number, notify)| Head {
+            number,
+            notify: LazyNotify::Used(notify),
+            asked: None,
+            due,
+        });
+        self.notify_second();
     }
 
     fn remove(&mut self, number: Number) {
         if let Ok(position) = self.position(number) {
             self.waiting.remove(position);
             if position == 0 {
-                self.tell_the_one_behind_the_head();
+                self.notify_second();
             }
         }
     }
 
     /// Wakes the waiter right behind the head, so that it starts to check on the head.
-    fn tell_the_one_behind_the_head(&self) {
-        if let Some((_, bell)) = self.waiting.front() {
-            bell.notify_one();
+    fn notify_second(&self) {
+        if let Some((_, notify)) = self.waiting.front() {
+            notify.notify_one();
         }
     }
 

@@ -8,89 +8,89 @@ use crate::{Key, LockBackend};
 
 /// What a head has learned about the signals of the store.
 #[derive(Default)]
-pub(super) struct Listening {
+pub(super) struct Watching {
     /// Whether the last try to open a watch has found no signals.
-    is_deaf: bool,
+    without_signals: bool,
     /// How many watches in a row were over when they began.
-    over_at_once: u32,
+    short_watches: u32,
 }
 
 /// The outcome of opening a watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum WatchStart {
     /// The lock may be free.
     MayBeFree,
     /// The lock is held, and a signal will follow its release.
     Held,
     /// The store has no signals at the moment.
-    Nothing,
+    NoSignals,
 }
 
-impl Listening {
+impl Watching {
     /// The shortest time limit for opening a watch.
-    pub(super) const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
+    pub(super) const MIN_LIMIT: Duration = Duration::from_millis(200);
 
     /// Whether the head should open a watch.
     pub(super) fn is_wanted(&self, watch: Option<&KeyWatch>) -> bool {
-        !self.is_deaf && watch.is_none_or(KeyWatch::is_over)
+        !self.without_signals && watch.is_none_or(KeyWatch::is_over)
     }
 
     /// Opens a watch, and gives up at `limit`. Returns the watch unless it is over already.
-    pub(super) async fn watch<B: LockBackend>(
+    pub(super) async fn open<B: LockBackend>(
         &mut self,
         backend: &B,
         key: &Key,
         limit: Instant,
-    ) -> (Heard, Option<KeyWatch>) {
+    ) -> (WatchStart, Option<KeyWatch>) {
         let watch = backend.watch(WatchRequest::new(key.clone()));
         let watch = rt::until(limit, watch).await.flatten();
         let Some(watch) = watch else {
-            *self = Self { is_deaf: true, over_at_once: 0 };
-            return (Heard::Nothing, None);
+            *self = Self { without_signals: true, short_watches: 0 };
+            return (WatchStart::NoSignals, None);
         };
         if !watch.is_over() {
             *self = Self::default();
-            let heard = if watch.is_locked() { Heard::Held } else { Heard::MayBeFree };
+            let heard = if watch.is_locked() { WatchStart::Held } else { WatchStart::MayBeFree };
             return (heard, Some(watch));
         }
-        (self.was_over_at_once(watch.is_locked()), None)
+        (self.on_short_watch(watch.is_locked()), None)
     }
 
     /// After a watch that is over at once, the head asks the store. Twice in a row it means that there are no
     /// signals, or that rivals hand the key on faster than a watch can begin. From the third time on, the
     /// head asks only if the watch found the lock free.
-    fn was_over_at_once(&mut self, is_locked: bool) -> Heard {
-        self.over_at_once = self.over_at_once.saturating_add(1);
-        self.is_deaf = self.over_at_once > 1;
-        match self.over_at_once {
-            1 => Heard::MayBeFree,
-            2 => Heard::Nothing,
-            _ if is_locked => Heard::Nothing,
-            _ => Heard::MayBeFree,
+    fn on_short_watch(&mut self, is_locked: bool) -> WatchStart {
+        self.short_watches = self.short_watches.saturating_add(1);
+        self.without_signals = self.short_watches > 1;
+        match self.short_watches {
+            1 => WatchStart::MayBeFree,
+            2 => WatchStart::NoSignals,
+            _ if is_locked => WatchStart::NoSignals,
+            _ => WatchStart::MayBeFree,
         }
     }
 
     /// Whether the last try has opened a watch, even a short one.
     pub(super) fn has_signals(&self) -> bool {
-        !self.is_deaf || self.over_at_once > 0
+        !self.without_signals || self.short_watches > 0
     }
 
     /// When a head without signals tries to open a watch again: after a second if the store had no signals,
     /// and soon at first if watches were over at once. A lost connection may be back long before the next
     /// poll.
-    pub(super) fn again_at(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
         const SHORTEST: Duration = Duration::from_millis(2);
         const LONGEST: Duration = Duration::from_secs(1);
-        let pause = match self.over_at_once {
+        let pause = match self.short_watches {
             0 | 1 => LONGEST,
             times => LONGEST.min(SHORTEST * (1 << (times - 2).min(9))),
         };
-        self.is_deaf.then(|| now + pause)
+        self.without_signals.then(|| now + pause)
     }
 
     /// Lets the head open a watch at the next occasion.
-    pub(super) fn may_try(&mut self) {
-        self.is_deaf = false;
+    pub(super) fn allow_retry(&mut self) {
+        self.without_signals = false;
     }
 }
 
@@ -98,38 +98,38 @@ impl Listening {
 mod tests {
     use super::*;
 
-    fn pause(listening: &Listening) -> Option<u128> {
+    fn pause(watching: &Watching) -> Option<u128> {
         let now = Instant::now();
-        let at = listening.again_at(now)?;
+        let at = watching.retry_at(now)?;
         Some(at.saturating_duration_since(now).as_millis())
     }
 
     #[test]
     fn watches_that_are_over_at_once_are_begun_again_after_pauses_that_grow() {
-        let mut listening = Listening::default();
-        assert!(listening.is_wanted(None));
-        assert!(listening.was_over_at_once(true) == Heard::MayBeFree);
-        assert!(listening.is_wanted(None), "one signal is as good as any other");
-        assert!(listening.was_over_at_once(false) == Heard::Nothing);
-        assert!(!listening.is_wanted(None));
-        let mut pauses = vec![pause(&listening)];
+        let mut watching = Watching::default();
+        assert!(watching.is_wanted(None));
+        assert!(watching.on_short_watch(true) == WatchStart::MayBeFree);
+        assert!(watching.is_wanted(None), "one signal is as good as any other");
+        assert!(watching.on_short_watch(false) == WatchStart::NoSignals);
+        assert!(!watching.is_wanted(None));
+        let mut pauses = vec![pause(&watching)];
         for _ in 0..10 {
-            listening.may_try();
-            assert!(listening.was_over_at_once(true) == Heard::Nothing);
-            pauses.push(pause(&listening));
+            watching.allow_retry();
+            assert!(watching.on_short_watch(true) == WatchStart::NoSignals);
+            pauses.push(pause(&watching));
         }
         let pauses: Vec<_> = pauses.into_iter().flatten().collect();
         assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000, 1_000]);
-        assert!(listening.was_over_at_once(false) == Heard::MayBeFree, "no signal follows");
+        assert!(watching.on_short_watch(false) == WatchStart::MayBeFree, "no signal follows");
     }
 
     #[test]
     fn a_watch_that_goes_on_is_enough() {
-        let listening = Listening::default();
+        let watching = Watching::default();
         let (signal, watch) = KeyWatch::new();
-        assert!(!listening.is_wanted(Some(&watch)));
+        assert!(!watching.is_wanted(Some(&watch)));
         drop(signal);
-        assert!(listening.is_wanted(Some(&watch)));
-        assert_eq!(pause(&listening), None);
+        assert!(watching.is_wanted(Some(&watch)));
+        assert_eq!(pause(&watching), None);
     }
 }
