@@ -23,7 +23,7 @@ pub enum Jitter {
     /// Half of the pause is fixed, half is random.
     #[default]
     Equal,
-    /// All of the pause is random.
+    /// The whole pause is random.
     Full,
     /// None of the pause is random.
     None,

@@ -41,7 +41,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         config.check()?;
         let (key, policy) = (config.key()?, &config.policy);
         cancel::check(policy.cancellation.as_ref())?;
-        rt::check()?;
+        cancel::check_runtime()?;
         let defaults = backend.client_state();
         Ok(Self { backend, key, policy, defaults, spawner: Spawner::current() })
     }

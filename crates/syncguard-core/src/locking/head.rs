@@ -398,7 +398,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
         if self.holder == Holder::Local || self.watching.retry_at(now).is_some() {
-            // No watch is opened now, and one that is over would wake the head again and again.
+            // No watch is opened now, and a finished watch would wake the head again and again.
             self.ticket.watch.take_if(|watch| watch.is_over());
         }
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {

@@ -6,7 +6,7 @@ use crate::contract::{KeyWatch, WatchRequest};
 use crate::rt::{self, Instant};
 use crate::{Key, LockBackend};
 
-/// What a head has learned about the signals of the store.
+/// The knowledge of a head about the signals of the store.
 #[derive(Default)]
 pub(super) struct Watching {
     /// Whether the last try to open a watch has found no signals.

@@ -21,26 +21,9 @@ pub(crate) use tokio_rt::{
 use std::future::Future;
 use std::time::Duration;
 
-use crate::LockError;
-
-/// How much later than its deadline a sleep may end if the machine was asleep.
+/// How often a sleep checks for time that the machine was asleep, so that it ends at most this late.
 #[cfg_attr(test, expect(dead_code, reason = "the model's clock never sleeps"))]
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-/// Checks that this is a runtime with timers.
-///
-/// # Errors
-///
-/// `InvalidArgument` outside a tokio runtime, or in one without timers. Only a panic shows that a runtime has
-/// no timers, so with `panic = "abort"` this check ends the process, with tokio's own message.
-pub(crate) fn check() -> Result<(), LockError> {
-    if is_usable() {
-        return Ok(());
-    }
-    Err(LockError::invalid_argument(
-        "called outside a tokio runtime, or in one without timers; call it in one with enable_time or enable_all",
-    ))
-}
+pub(crate) const SUSPEND_CHECK: Duration = Duration::from_secs(5);
 
 /// Runs a future until a point in time; `None` if the time came first.
 pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {

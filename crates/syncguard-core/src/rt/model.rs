@@ -1,6 +1,6 @@
 //! A model of the runtime for shuttle: tasks run in any order, and the clock moves at any time.
 //!
-//! All tasks of one execution run on one thread, so the state can be thread-local.
+//! The tasks of one execution all run on one thread, so the state can be thread-local.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -42,14 +42,14 @@ pub(crate) fn sleep_awake(time: Duration) -> impl Future<Output = ()> {
     tokio::time::sleep(time)
 }
 
-/// Waits for a point in time; at most [`LOOK_AGAIN`](super::LOOK_AGAIN) longer if the machine was asleep meanwhile.
+/// Waits for a point in time; at most [`SUSPEND_CHECK`](super::SUSPEND_CHECK) longer if the machine was asleep meanwhile.
 pub(crate) async fn sleep_until(deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(super::LOOK_AGAIN)).await;
+        tokio::time::sleep(left.min(super::SUSPEND_CHECK)).await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::rt::Spawner;
 
-/// What to do for an operation whose caller has gone.
+/// The follow-up to an operation whose caller has gone.
 pub(crate) trait OnAbandon<T>: Send + 'static {
     /// The caller has gone; the operation goes on.
     fn abandoned(&mut self) {}

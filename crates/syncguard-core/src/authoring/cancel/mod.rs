@@ -18,6 +18,7 @@
 mod abandoned_acquire;
 mod caller;
 mod finish;
+mod runtime;
 mod settle;
 mod token;
 
@@ -29,18 +30,18 @@ use self::abandoned_acquire::{AbandonedAcquire, MakeJob, ReleaseJob, SettleJob};
 pub use self::caller::Caller;
 use self::caller::TellGone;
 pub(crate) use self::finish::{Finish, NoAction, OnAbandon};
+pub(crate) use self::runtime::check_runtime;
 pub use self::settle::{Settle, Settled, Unsettled};
 pub use self::token::check;
 use self::token::interruptible;
 use crate::contract::{AcquireRequest, AcquireResult};
-use crate::rt;
 use crate::{LockBackend, LockError};
 
 /// Runs a read until the token fires. The read may stop at any point.
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// `Aborted` when the token fires; `InvalidArgument` outside a tokio runtime with timers; else
 /// the read's own error.
 ///
 /// # Cancel safety
@@ -51,7 +52,7 @@ where
     O: Future<Output = Result<T, LockError>>,
 {
     check(cancellation)?;
-    rt::check()?;
+    check_runtime()?;
     interruptible(cancellation, read).await.unwrap_or_else(|| Err(LockError::aborted()))
 }
 
@@ -59,7 +60,7 @@ where
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires, with the outcome unknown if the operation had started;
+/// `Aborted` when the token fires, with the outcome unknown if the operation had started;
 /// `InvalidArgument` outside a tokio runtime with timers; else the operation's own error.
 ///
 /// # Cancel safety
@@ -78,7 +79,7 @@ where
     let operation = Finish::new(operation, NoAction);
     async move {
         check(cancellation)?;
-        rt::check()?;
+        check_runtime()?;
         match interruptible(cancellation, operation).await {
             Some((result, NoAction)) => result,
             None => Err(LockError::aborted().with_unknown_outcome()),
@@ -91,7 +92,7 @@ where
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// `Aborted` when the token fires; `InvalidArgument` outside a tokio runtime with timers; else
 /// the read's own error.
 ///
 /// # Cancel safety
@@ -109,7 +110,7 @@ where
     let operation = Finish::new(read(caller.clone()), TellGone(caller));
     async move {
         check(cancellation)?;
-        rt::check()?;
+        check_runtime()?;
         let answered = interruptible(cancellation, operation).await;
         answered.map_or_else(|| Err(LockError::aborted()), |(result, _)| result)
     }
@@ -125,7 +126,7 @@ where
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// `Aborted` when the token fires; `InvalidArgument` outside a tokio runtime with timers; else
 /// the operation's own error.
 ///
 /// # Cancel safety
@@ -181,7 +182,7 @@ where
     let operation = Finish::new(operation(request, caller), abandoned);
     async move {
         check(cancellation.as_ref())?;
-        rt::check()?;
+        check_runtime()?;
         match interruptible(cancellation.as_ref(), operation).await {
             None => Err(LockError::aborted()),
             Some((Err(error), abandoned)) if error.is_outcome_unknown() => {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
-use crate::rt::{Instant, LOOK_AGAIN, after};
+use crate::rt::{Instant, SUSPEND_CHECK, after};
 
 /// A lock that ends when its time is over.
 pub(super) trait Expires: Send + Sync {
@@ -74,11 +74,11 @@ pub(super) fn check_all() {
 
 fn run() {
     let mut watched = watched_locks();
-    let mut next_removal = after(LOOK_AGAIN);
+    let mut next_removal = after(SUSPEND_CHECK);
     loop {
         if next_removal <= Instant::now() {
             watched.remove_dropped();
-            next_removal = after(LOOK_AGAIN);
+            next_removal = after(SUSPEND_CHECK);
         }
         let due = watched.due();
         if due.is_empty() {
@@ -86,7 +86,7 @@ fn run() {
                 watched.has_thread = false;
                 return;
             };
-            let left = at.saturating_duration_since(Instant::now()).min(LOOK_AGAIN);
+            let left = at.saturating_duration_since(Instant::now()).min(SUSPEND_CHECK);
             watched = CHANGED.wait_timeout(watched, left).unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }
@@ -126,7 +126,7 @@ mod tests {
         let mut watched = WatchList { locks: BTreeMap::new(), next: 0, has_thread: false };
         let locks: Vec<Arc<dyn Expires>> = (0..10).map(|_| Arc::new(Never) as _).collect();
         for lock in &locks {
-            watched.insert(after(LOOK_AGAIN), lock);
+            watched.insert(after(SUSPEND_CHECK), lock);
         }
         let kept = locks.into_iter().next();
         watched.remove_dropped();

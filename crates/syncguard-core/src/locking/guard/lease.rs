@@ -104,7 +104,7 @@ impl<B: LockBackend> Lease<B> {
             };
             // Boxed: a driver's future is short-lived, but would enlarge the future of every guard.
             let result = match Box::pin(self.backend.extend(request)).await {
-                // The connection broke. It and others of the pool may have been dead for long.
+                // The connection broke. It may have been dead for long, like other connections of the pool.
                 Err(error) if tries_left > 0 && is_connection_lost(&error) => {
                     if let Err(reason) = validity.check() {
                         return Ok(ExtendResult::NotHeld(as_not_held(reason)));

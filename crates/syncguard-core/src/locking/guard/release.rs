@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::min_hold::MinHold;
+use crate::authoring::cancel::check_runtime;
 use crate::contract::clean_up::{Attempt, Job, Outcome};
 use crate::contract::{ClientState, ReleaseErrorContext, ReleaseRequest};
 use crate::locking::queue::LocalHolder;
@@ -87,7 +88,7 @@ pub(super) struct ReleaseTry<'a, B> {
 impl<B: LockBackend> ReleaseTry<'_, B> {
     /// Sends one release and waits for the dispose timeout at most. Also returns whether a waiter was woken.
     pub(super) async fn send(&self) -> (Result<ReleaseResult, LockError>, bool) {
-        if let Err(error) = rt::check() {
+        if let Err(error) = check_runtime() {
             return (Err(error), false);
         }
         let result = self.answer().await;

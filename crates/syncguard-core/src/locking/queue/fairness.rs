@@ -36,7 +36,7 @@ pub(super) const HOLD_BACK: Duration = Duration::from_millis(3);
 /// would stay half used for longer after the last such client has gone.
 pub(super) const MEMORY: Duration = Duration::from_secs(2);
 
-/// What one process knows about its rivals for one key.
+/// The knowledge of one process about its rivals for one key.
 pub(super) struct Fairness {
     /// Whether no other process can reach the store.
     is_single_process: bool,

@@ -18,7 +18,7 @@ pub(super) enum Flaw {
 }
 
 thread_local! {
-    // All tasks of one execution run on one thread.
+    // The tasks of one execution all run on one thread.
     static PLANTED: Cell<Flaw> = const { Cell::new(Flaw::None) };
 }
 

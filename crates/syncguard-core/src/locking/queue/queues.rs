@@ -1,4 +1,4 @@
-//! All queues of a backend in this process.
+//! The queues of a backend in this process.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
