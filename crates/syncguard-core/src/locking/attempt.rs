@@ -143,7 +143,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             let until = now + ttl + TIME_TOLERANCE;
             match ticket {
                 Some(ticket) => ticket.on_granted(until, now),
-                None => LocalHolder::begin(self.queues(), self.key, until, now),
+                None => LocalHolder::unqueued(self.queues(), self.key, until, now),
             }
         });
         // Boxed, because a guard is moved more often than its lease is used.

@@ -158,7 +158,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let mut wait = first_check;
         let began = Instant::now();
         let left = self.deadline.saturating_duration_since(began);
-        // With hardly any time left, this head leaves the pause to a later head, unless it is overdue.
+        // With hardly any time left, this head leaves the pause to a later head, unless the pause is overdue.
         if left < pause * 2 && !is_overdue {
             return Ok(false);
         }
@@ -171,7 +171,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 break;
             }
             if self.ticket.ever_saw_rival() && self.watching.is_wanted(self.ticket.watch.as_ref()) {
-                // The watch also serves to hear the rival's release.
+                // If a rival has the key, the watch also brings the signal of its release.
                 let start = rt::until(ends, self.open_watch()).await.transpose()?;
                 if start == Some(WatchStart::Held) {
                     self.saw_rival(Some(self.holder.polls()));
@@ -273,7 +273,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.holder = Holder::Rival { polls: contention.holder_polls };
         self.ticket.on_contended(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
-        // An attempt after the expiry found the lock held: a second expiry in a row would be no news.
+        // If the attempt at the expiry has found the lock held, the next expiry is no reason to ask.
         self.free_at = free_at.filter(|_| !self.asked_at_expiry);
     }
 
@@ -388,7 +388,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(start)
     }
 
-    /// How long to wait for a watch: a connection that is being opened must not delay polls.
+    /// When to give up opening a watch: a connection that is being opened must not delay polls.
     fn watch_deadline(&self) -> Instant {
         let retry_delay = self.attempt.policy().acquisition.retry_delay;
         self.deadline.min(rt::after(Watching::MIN_LIMIT.max(retry_delay)))

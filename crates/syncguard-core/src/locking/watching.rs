@@ -50,8 +50,8 @@ impl Watching {
         };
         if !watch.is_over() {
             *self = Self::default();
-            let heard = if watch.is_locked() { WatchStart::Held } else { WatchStart::MayBeFree };
-            return (heard, Some(watch));
+            let start = if watch.is_locked() { WatchStart::Held } else { WatchStart::MayBeFree };
+            return (start, Some(watch));
         }
         (self.on_short_watch(watch.is_locked()), None)
     }

@@ -69,7 +69,7 @@ mod counted {
         use super::*;
 
         #[test]
-        fn whoever_is_awake_is_not_asleep() {
+        fn no_time_is_counted_while_the_machine_is_awake() {
             let _ = awake_and_asleep(Instant::now);
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(awake_and_asleep(Instant::now).1, Duration::ZERO);

@@ -58,7 +58,7 @@ pub(super) fn watch(lock: &Arc<dyn Expires>) {
         let thread = thread::Builder::new().name("syncguard-expiry".to_owned()).spawn(run);
         watched.has_thread = thread.is_ok();
         if let Err(error) = thread {
-            tracing::error!(%error, "no thread can be had; the loss of a lock may not be heard of");
+            tracing::error!(%error, "the expiry thread cannot start; the loss of a lock may go unnoticed");
         }
     }
 }

@@ -150,7 +150,7 @@ impl<B: LockBackend> Lease<B> {
         }
         Err(LockError::new(
             ErrorCode::ServiceUnavailable,
-            "somebody else keeps extending the lock with this id",
+            "another client keeps extending the lock with this id",
         ))
     }
 

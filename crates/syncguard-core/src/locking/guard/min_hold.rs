@@ -63,7 +63,7 @@ impl MinHold {
         }
         Err(LockError::new(
             ErrorCode::ServiceUnavailable,
-            "somebody else keeps extending the lock with this id",
+            "another client keeps extending the lock with this id",
         ))
     }
 

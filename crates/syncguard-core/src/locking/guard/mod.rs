@@ -74,13 +74,13 @@ impl<B: LockBackend> LockGuard<B> {
     ) -> Self {
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let holding = ObservedHold::start(
+        let observed = ObservedHold::start(
             lease.client_state.observer(),
             &lease.key,
             acquired.lock_id,
             recipe,
         );
-        let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, holding));
+        let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, observed));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
         let owner = match auto_extend {
             None => LeaseOwner::Guard(lease),
@@ -323,6 +323,6 @@ impl<B: LockBackend> fmt::Debug for LockGuard<B> {
 
 fn renewer_gone() -> LockError {
     LockError::internal(
-        "the task that keeps this lock has ended, with its runtime or by a panic; the lock is not renewed any more",
+        "the task that renews this lock has ended, with its runtime or by a panic; the lock is not renewed any more",
     )
 }

@@ -32,7 +32,7 @@ pub(crate) struct Validity {
     #[cfg(not(test))]
     is_watched_by_thread: AtomicBool,
     /// Reports the end to the observer, if there is one.
-    holding: Option<Box<ObservedHold>>,
+    observed: Option<Box<ObservedHold>>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl Validity {
         until: Instant,
         expires_at: Timestamp,
         cap: Option<Instant>,
-        holding: Option<Box<ObservedHold>>,
+        observed: Option<Box<ObservedHold>>,
     ) -> Self {
         let until = earlier(until, cap);
         Self {
@@ -57,7 +57,7 @@ impl Validity {
             sooner: Notify::new(),
             #[cfg(not(test))]
             is_watched_by_thread: AtomicBool::new(false),
-            holding,
+            observed,
         }
     }
 
@@ -152,8 +152,8 @@ impl Validity {
         if let Some(over) = self.over.get() {
             over.cancel();
         }
-        if let Some(holding) = &self.holding {
-            holding.end(reason, until, || self.reason_of_expiry(until));
+        if let Some(observed) = &self.observed {
+            observed.end(reason, until, || self.reason_of_expiry(until));
         }
     }
 
@@ -175,7 +175,7 @@ impl Validity {
 
     /// Whether the observer logs a loss.
     pub(crate) fn logs_loss(&self) -> bool {
-        self.holding.as_ref().is_some_and(|holding| holding.is_logged())
+        self.observed.as_ref().is_some_and(|observed| observed.is_logged())
     }
 
     /// The reason for an end at this time. A lock can reach its cap up to a millisecond early, because the

@@ -25,7 +25,7 @@ impl LocalHolder {
 
     /// A guard that has got the lock without waiting in the queue. The store frees the lock at `until`, unless
     /// the guard extends it.
-    pub(in crate::locking) fn begin(
+    pub(in crate::locking) fn unqueued(
         queues: &WaitQueues,
         key: &Key,
         until: Instant,

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_nobody_uses_are_forgotten_by_those_who_come_later() {
+    fn unused_queues_are_forgotten_by_newcomers() {
         model::explore_without_time(1, || async {
             let (queues, start) = (WaitQueues::default(), Instant::now());
             for number in 0..100 {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_process_keeps_no_queue_that_nobody_uses() {
+    fn a_single_process_keeps_no_unused_queue() {
         model::explore_without_time(1, || async {
             let queues = WaitQueues::of_single_process();
             used(&queues, "a", Instant::now());

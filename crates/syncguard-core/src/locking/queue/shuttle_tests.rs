@@ -33,8 +33,8 @@ fn turns_come_in_the_order_of_arrival() {
 }
 
 #[test]
-fn a_store_that_fails_and_other_processes_stop_nobody() {
-    model::explore(250, rough);
+fn failures_and_rivals_stop_no_waiter() {
+    model::explore(250, on_a_faulty_store);
 }
 
 #[test]
@@ -78,7 +78,7 @@ async fn crowd(flaw: Flaw) {
     for task in tasks {
         task.await.unwrap();
     }
-    store.is_left_clean().await;
+    store.is_unused().await;
 }
 
 async fn one_of_many(store: Store) {
@@ -135,7 +135,7 @@ async fn in_order(flaw: Flaw) {
     for task in tasks {
         task.await.unwrap();
     }
-    store.is_left_clean().await;
+    store.is_unused().await;
 }
 
 /// A future that has been polled once.
@@ -148,10 +148,10 @@ async fn arrived<F: Future<Output = ()> + Unpin>(mut future: F) -> F {
 }
 
 /// A store that fails now and then, and in which rivals take the lock.
-async fn rough() {
+async fn on_a_faulty_store() {
     flaws::plant(Flaw::None);
     let store = Store::new();
-    store.state().is_rough = true;
+    store.state().is_faulty = true;
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let store = store.clone();
@@ -169,7 +169,7 @@ async fn rough() {
     for task in tasks {
         task.await.unwrap();
     }
-    store.is_left_clean().await;
+    store.is_unused().await;
 }
 
 fn random(range: std::ops::Range<u32>) -> u32 {
@@ -186,7 +186,7 @@ struct State {
     fences: u64,
     /// The number of waiters of the queue that ask at this moment.
     contenders: u32,
-    is_rough: bool,
+    is_faulty: bool,
 }
 
 /// The TTL that marks requests of callers outside the queue.
@@ -206,7 +206,7 @@ impl Store {
         for _ in 0..random(0..3) {
             yield_now().await;
         }
-        if !self.state().is_rough {
+        if !self.state().is_faulty {
             return Ok(());
         }
         match random(0..8) {
@@ -220,7 +220,7 @@ impl Store {
     }
 
     /// Checks that no caller waits and no key is left in the registry.
-    async fn is_left_clean(&self) {
+    async fn is_unused(&self) {
         while self.1.clean_up().waiting() > 0 {
             yield_now().await;
         }
@@ -238,7 +238,7 @@ impl Contending {
     fn begin(store: &Store) -> Self {
         let mut state = store.state();
         state.contenders += 1;
-        let is_alone = state.contenders == 1 || state.is_rough;
+        let is_alone = state.contenders == 1 || state.is_faulty;
         drop(state);
         let this = Self(store.clone());
         assert!(is_alone, "two contend for one key");
@@ -259,7 +259,7 @@ impl LockBackend for Store {
         let is_queued = request.ttl.as_duration() != OUTSIDE_THE_QUEUE;
         let _contending = is_queued.then(|| Contending::begin(self));
         self.travel().await?;
-        let stolen = self.state().is_rough && random(0..4) == 0;
+        let stolen = self.state().is_faulty && random(0..4) == 0;
         let mut state = self.state();
         if stolen || state.holder.is_some() {
             return Ok(AcquireResult::Locked(Contention::free_within(Duration::from_millis(300))));

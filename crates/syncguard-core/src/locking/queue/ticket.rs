@@ -140,7 +140,7 @@ impl Ticket {
         });
         if unwanted.is_none() {
             // This waiter was passed over, and its queue may have been forgotten since.
-            return LocalHolder::begin(&self.queues, &self.key, until, now);
+            return LocalHolder::unqueued(&self.queues, &self.key, until, now);
         }
         LocalHolder::new(self.queues.clone(), Arc::clone(&self.queue), number)
     }

@@ -15,13 +15,14 @@ use crate::rt::Instant;
 /// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
 pub(super) type Number = u64;
 
-/// How often the waiter behind the head checks that the future of the head is still polled.
+/// How often the waiter behind the head checks that the future of the head is still polled. A head with
+/// waiters behind it does not sleep longer either.
 pub(in crate::locking) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
 /// head.
 pub(super) struct WaitQueue {
-    head: Option<Head>,
+    head: Option<HeadState>,
     waiting: VecDeque<(Number, Arc<Notify>)>,
     /// The guard of this process that has the lock, and when the store frees the lock without an extend.
     holder: Option<(Number, Instant)>,
@@ -38,13 +39,13 @@ pub(super) struct WaitQueue {
 }
 
 /// The waiter that contends in the store.
-struct Head {
+struct HeadState {
     number: Number,
     notify: LazyNotify,
     /// When the present request was sent; `None` if no answer is due.
     asked: Option<Instant>,
-    /// When the head must have taken its next step. A head that has not is not polled, and the next waiter
-    /// becomes the head.
+    /// When the head must have taken its next step. A head that misses this time is not polled any more, so
+    /// the next waiter becomes the head.
     due: Instant,
 }
 
@@ -143,7 +144,8 @@ impl WaitQueue {
             self.fairness.on_arrival(now);
         }
         if self.head.is_none() {
-            self.head = Some(Head { number, notify: LazyNotify::Unused, asked: None, due: now });
+            self.head =
+                Some(HeadState { number, notify: LazyNotify::Unused, asked: None, due: now });
             return self.turn_of_head(now);
         }
         let notify = Arc::new(Notify::new());
@@ -309,7 +311,7 @@ impl WaitQueue {
             self.waiting.rotate_right(usize::from(self.has_queued()));
         }
         let next = self.waiting.pop_front();
-        self.head = next.map(|(number, notify)| Head {
+        self.head = next.map(|(number, notify)| HeadState {
             number,
             notify: LazyNotify::Used(notify),
             asked: None,
@@ -334,7 +336,7 @@ impl WaitQueue {
         }
     }
 
-    fn head_if(&mut self, number: Number) -> Option<&mut Head> {
+    fn head_if(&mut self, number: Number) -> Option<&mut HeadState> {
         self.head.as_mut().filter(|head| head.number == number)
     }
 
