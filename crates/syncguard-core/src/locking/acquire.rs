@@ -4,12 +4,14 @@ use std::fmt;
 use std::future::Future;
 
 use super::attempt::{Attempt, Tried};
+use super::config::LockConfig;
+use super::guard::LockGuard;
 use super::head::Head;
 use super::observed::ObservedAcquisition;
 use super::queue::{Ticket, Turn};
 use super::wait::wait_to_be_head;
 use crate::rt::Instant;
-use crate::{Contention, LockBackend, LockConfig, LockError, LockGuard, LockId};
+use crate::{Contention, LockBackend, LockError, LockId};
 
 /// Takes a lock, and waits for it while another holder has it.
 ///

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::acquisition::AcquisitionOptions;
 use super::answers::Answers;
 use super::cancellable::sleep_unless_cancelled;
-use super::config::Policy;
-use super::guard::{Lease, MinHold};
+use super::config::{LockConfig, Policy};
+use super::guard::{Lease, LockGuard, MinHold};
 use super::observed::ObservedAcquisition;
 use super::outage::Outage;
 use super::pauses::Pauses;
@@ -13,10 +14,7 @@ use super::queue::{LocalHolder, Ticket, WaitQueues};
 use crate::authoring::cancel;
 use crate::contract::{AcquireRequest, AcquireResult, ClientState, Holder, TIME_TOLERANCE};
 use crate::rt::{self, Instant, Spawner};
-use crate::{
-    AcquisitionOptions, Contention, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard,
-    LockId,
-};
+use crate::{Contention, ErrorCode, Key, LockBackend, LockError, LockId};
 
 /// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {

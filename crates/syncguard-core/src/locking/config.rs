@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::AcquisitionOptions;
+use super::acquisition::AcquisitionOptions;
 use crate::authoring::checked_timeout;
 use crate::contract::{Holder, ReleaseErrorHandler};
 use crate::{IntoKey, Key, LockError, Ttl};

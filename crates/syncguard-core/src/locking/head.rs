@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::answers::Answers;
 use super::attempt::{Attempt, Tried};
 use super::cancellable::{sleep_unless_cancelled, unless_cancelled};
+use super::guard::LockGuard;
 use super::observed::ObservedAcquisition;
 use super::pauses::Pauses;
 use super::queue::{CHECK_INTERVAL, HoldBack, StepBack, Ticket, Turn};
@@ -17,7 +18,7 @@ use super::watching::{WatchStart, Watching};
 use crate::authoring::pause::random_part;
 use crate::contract::IsLockedRequest;
 use crate::rt::{self, Instant, sleep_until};
-use crate::{Contention, LockBackend, LockError, LockGuard, LockId};
+use crate::{Contention, LockBackend, LockError, LockId};
 
 /// The head of a queue.
 pub(super) struct Head<'a, B> {

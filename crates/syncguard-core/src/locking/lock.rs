@@ -2,7 +2,10 @@
 
 use std::future::Future;
 
-use crate::{Held, LockBackend, LockConfig, LockError, acquire};
+use super::acquire::acquire;
+use super::config::LockConfig;
+use super::guard::Held;
+use crate::{LockBackend, LockError};
 
 /// Runs work while holding a lock, and releases the lock when the work has ended.
 ///

@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::config::{Policy, policy_methods};
-use crate::{
-    Held, IntoKey, LockBackend, LockConfig, LockError, LockGuard, TryAcquired, acquire, lock,
-    lock_flat, lock_send, try_acquire,
-};
+use super::acquire::{TryAcquired, acquire, try_acquire};
+use super::config::{LockConfig, Policy, policy_methods};
+use super::guard::{Held, LockGuard};
+use super::lock::{lock, lock_flat, lock_send};
+use crate::{IntoKey, LockBackend, LockError};
 
 /// A backend with the settings of its locks: configure once, use everywhere. TypeScript: `createLock`.
 ///

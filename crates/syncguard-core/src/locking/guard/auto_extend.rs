@@ -9,13 +9,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::lease::{Lease, as_not_held};
+use super::loss::LossReason;
 use super::release::ReleaseOutcome;
 use super::renewer_channel::{Command, RenewerChannel};
 use super::validity::Validity;
 use crate::contract::ReleaseSource;
 use crate::contract::episode::Episode;
 use crate::rt::{self, Instant, sleep_until};
-use crate::{ErrorCode, ExtendResult, Key, LockBackend, LockError, LossReason, ReleaseResult, Ttl};
+use crate::{ErrorCode, ExtendResult, Key, LockBackend, LockError, ReleaseResult, Ttl};
 
 /// The task that owns the lease of an auto-extended guard.
 pub(crate) struct Renewer<B: LockBackend> {

@@ -1,6 +1,7 @@
-//! ObservedHold a lock.
+//! Guards of held locks.
 
 mod auto_extend;
+mod detached_release;
 #[cfg(not(test))]
 mod expiry;
 mod held;
@@ -22,22 +23,19 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use self::auto_extend::Renewer;
+use self::detached_release::{dispose, release, yield_to_waiter};
 pub use self::held::Held;
 pub(crate) use self::lease::Lease;
 use self::lease::as_not_held;
 pub use self::loss::LossReason;
 pub(crate) use self::min_hold::MinHold;
-use self::release::ReleaseOutcome;
 use self::renewer_channel::{Command, RenewerChannel};
-
 use self::validity::Validity;
-use crate::authoring::cancel::{Finish, NoAction, OnAbandon};
-use crate::contract::{Acquired, ReleaseSource};
+use crate::contract::Acquired;
+use crate::locking::config::AutoExtend;
 use crate::locking::observed::ObservedHold;
-use crate::rt::{self, Instant};
-use crate::{
-    AutoExtend, ExtendResult, IntoTtl, LockBackend, LockError, LockId, ReleaseResult, Timestamp,
-};
+use crate::rt::Instant;
+use crate::{ExtendResult, IntoTtl, LockBackend, LockError, LockId, ReleaseResult, Timestamp};
 
 /// A held lock. Dropping the guard releases the lock in the background.
 ///
@@ -264,50 +262,6 @@ impl<B: LockBackend> Drop for LockGuard<B> {
             let _unfinished = channel.unfinished();
             channel.send(Command::Abandon(channel.unfinished()));
             drop(channel);
-        }
-    }
-}
-
-/// Releases a lock. The release runs to its end even if the caller drops the future.
-async fn release<B: LockBackend>(lease: Box<Lease<B>>) -> Result<ReleaseResult, LockError> {
-    let unfinished = lease.client_state.clean_up().unfinished();
-    let to_the_end = async move {
-        let _unfinished = unfinished;
-        let outcome = lease.release(ReleaseSource::Drop).await;
-        yield_to_waiter(outcome.woke_waiter).await;
-        outcome
-    };
-    let (outcome, ReportError) = Finish::new(to_the_end, ReportError).await;
-    outcome.result
-}
-
-/// Releases a lock after the work of [`lock`](crate::lock()), like [`release`]. Returns whether a waiter
-/// was woken.
-async fn dispose<B: LockBackend>(lease: Box<Lease<B>>) -> bool {
-    let unfinished = lease.client_state.clean_up().unfinished();
-    let to_the_end = async move {
-        let _unfinished = unfinished;
-        lease.dispose(ReleaseSource::Lock).await
-    };
-    let (woke_waiter, NoAction) = Finish::new(to_the_end, NoAction).await;
-    woke_waiter
-}
-
-/// Yields after a waiter was woken. The waiter is often next on this very thread, and would else wait
-/// until the caller's next await.
-async fn yield_to_waiter(woke_waiter: bool) {
-    if woke_waiter {
-        rt::yield_now().await;
-    }
-}
-
-/// Reports the error of a release whose caller has gone.
-struct ReportError;
-
-impl OnAbandon<ReleaseOutcome> for ReportError {
-    fn ended(self, outcome: Option<ReleaseOutcome>) {
-        if let Some(outcome) = outcome {
-            outcome.report();
         }
     }
 }

@@ -100,7 +100,7 @@ impl Fairness {
     /// A waiter enters an empty queue, and no guard of this process has the key.
     pub(super) fn on_arrival(&mut self, now: Instant) {
         // This process has left the key free for long enough.
-        if self.released_at.is_none_or(|freed| freed + PAUSE <= now) {
+        if self.released_at.is_none_or(|released| released + PAUSE <= now) {
             self.kept_since = None;
             self.rival_turns = None;
         }
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(pause(&fairness, start + ms(100) + TURN), Some(TURN));
         let since_it_has_gone = fairness.step_back(start + ms(70) + MEMORY);
         let first_check = since_it_has_gone.map(|step| step.first_check);
-        assert_eq!(first_check, Some(HOLD_BACK), "what is left is the turn of the process itself");
+        assert_eq!(first_check, Some(HOLD_BACK), "only the own turn of the process is left");
     }
 
     #[test]
