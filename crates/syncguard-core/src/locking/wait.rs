@@ -1,4 +1,4 @@
-//! ObservedAcquisition behind the head of a queue.
+//! Waiting behind the head of a queue.
 
 use super::attempt::Attempt;
 use super::cancellable::fires;
