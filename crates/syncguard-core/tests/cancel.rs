@@ -1,4 +1,4 @@
-//! Single operations that lose their caller: by drop or by token, at every point.
+//! Single operations whose caller goes, by drop or by token, at every point.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{Line, Trouble, is_locked, ms};
+use common::{FaultyBackend, Trouble, is_locked, ms};
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{AcquireRequest, ExtendRequest, ReleaseRequest};
 use syncguard_core::{
@@ -28,104 +28,106 @@ fn request() -> AcquireRequest {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_dropped_before_its_first_poll_is_never_sent() {
-    let line = Line::new();
-    drop(line.acquire(request()));
+    let backend = FaultyBackend::new();
+    drop(backend.acquire(request()));
     sleep(ms(100)).await;
-    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0);
+    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_dropped_or_cancelled_on_its_way_is_released() {
-    let line = Line::new();
-    *line.behaviour.acquire.lock().unwrap() = slow();
+async fn an_acquire_dropped_or_cancelled_in_flight_is_released() {
+    let backend = FaultyBackend::new();
+    *backend.behaviour.acquire.lock().unwrap() = slow();
     for given_up_after in [1, 19, 21, 39] {
-        assert!(timeout(ms(given_up_after), line.acquire(request())).await.is_err());
+        assert!(timeout(ms(given_up_after), backend.acquire(request())).await.is_err());
         sleep(ms(100)).await;
-        assert!(!is_locked(&line, KEY).await, "dropped after {given_up_after} ms");
+        assert!(!is_locked(&backend, KEY).await, "dropped after {given_up_after} ms");
 
         let token = CancellationToken::new();
-        let cancelled = line.acquire(request().with_cancellation(token.clone()));
+        let cancelled = backend.acquire(request().with_cancellation(token.clone()));
         let (result, ()) = tokio::join!(cancelled, async {
             sleep(ms(given_up_after)).await;
             token.cancel();
         });
         assert_eq!(result.unwrap_err().code(), ErrorCode::Aborted);
         sleep(ms(100)).await;
-        assert!(!is_locked(&line, KEY).await, "cancelled after {given_up_after} ms");
+        assert!(!is_locked(&backend, KEY).await, "cancelled after {given_up_after} ms");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_clean_up_tries_again_when_its_release_fails() {
-    let line = Line::new();
-    line.behaviour.acquire.lock().unwrap().reply_lost = true;
-    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
-    assert!(line.acquire(request()).await.unwrap_err().is_outcome_unknown());
+    let backend = FaultyBackend::new();
+    backend.behaviour.acquire.lock().unwrap().reply_lost = true;
+    backend.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    assert!(backend.acquire(request()).await.unwrap_err().is_outcome_unknown());
     sleep(ms(500)).await;
-    assert!(is_locked(&line, KEY).await);
-    line.behaviour.release.lock().unwrap().fails = None;
+    assert!(is_locked(&backend, KEY).await);
+    backend.behaviour.release.lock().unwrap().fails = None;
     sleep(ms(1_000)).await;
-    assert!(!is_locked(&line, KEY).await);
-    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    assert!(!is_locked(&backend, KEY).await);
+    let releases = backend.behaviour.releases.load(Ordering::Relaxed);
     sleep(LONG).await;
     assert_eq!(
-        line.behaviour.releases.load(Ordering::Relaxed),
+        backend.behaviour.releases.load(Ordering::Relaxed),
         releases,
-        "it stops when it is done"
+        "no release follows a confirmed one"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_clean_up_gives_up_on_a_store_that_never_answers() {
-    let line = Line::new();
-    line.behaviour.acquire.lock().unwrap().reply_lost = true;
-    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    let backend = FaultyBackend::new();
+    backend.behaviour.acquire.lock().unwrap().reply_lost = true;
+    backend.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
     let short = AcquireRequest::new(KEY, ms(2_000)).unwrap();
-    assert!(line.acquire(short).await.is_err());
+    assert!(backend.acquire(short).await.is_err());
     sleep(ms(603_001)).await;
-    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    let releases = backend.behaviour.releases.load(Ordering::Relaxed);
     assert!((600..=1_300).contains(&releases), "about one a second: {releases}");
     sleep(LONG).await;
-    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), releases);
+    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), releases);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clean_up_takes_the_stores_word_once_nothing_can_be_on_its_way_any_more() {
-    let line = Line::new();
-    // The request is lost before it reaches the store, but nobody can know that.
-    line.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::NetworkTimeout);
-    assert!(line.acquire(request()).await.unwrap_err().is_outcome_unknown());
+async fn the_clean_up_ends_when_no_request_can_be_in_flight_any_more() {
+    let backend = FaultyBackend::new();
+    // The request is lost before it reaches the store, but the client cannot know that.
+    backend.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::NetworkTimeout);
+    assert!(backend.acquire(request()).await.unwrap_err().is_outcome_unknown());
     sleep(ms(60_000)).await;
-    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    let releases = backend.behaviour.releases.load(Ordering::Relaxed);
     assert!((8..=14).contains(&releases), "{releases}");
     sleep(ms(600_000)).await;
-    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), releases);
+    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), releases);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_known_failure_needs_no_clean_up() {
-    let line = Line::new();
-    line.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
-    assert!(line.acquire(request()).await.is_err());
+    let backend = FaultyBackend::new();
+    backend.behaviour.acquire.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    assert!(backend.acquire(request()).await.is_err());
     sleep(ms(1_000)).await;
-    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 0);
+    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_or_an_extend_that_was_sent_takes_effect() {
-    let line = Line::new();
-    let lock = line.acquire(request()).await.unwrap().acquired().unwrap();
-    *line.behaviour.extend.lock().unwrap() = slow();
-    *line.behaviour.release.lock().unwrap() = slow();
+    let backend = FaultyBackend::new();
+    let lock = backend.acquire(request()).await.unwrap().acquired().unwrap();
+    *backend.behaviour.extend.lock().unwrap() = slow();
+    *backend.behaviour.release.lock().unwrap() = slow();
 
-    let extend = line.extend(ExtendRequest::new(lock.lock_id, LONG * 2).unwrap());
+    let extend = backend.extend(ExtendRequest::new(lock.lock_id, LONG * 2).unwrap());
     assert!(timeout(ms(5), extend).await.is_err());
     sleep(ms(100)).await;
-    let info = syncguard_core::diagnostics::get_by_id(&line, lock.lock_id).await.unwrap().unwrap();
+    let info =
+        syncguard_core::diagnostics::get_by_id(&backend, lock.lock_id).await.unwrap().unwrap();
     assert!(info.expires_at > lock.expires_at);
 
     let token = CancellationToken::new();
-    let release = line.release(ReleaseRequest::new(lock.lock_id).with_cancellation(token.clone()));
+    let release =
+        backend.release(ReleaseRequest::new(lock.lock_id).with_cancellation(token.clone()));
     let (result, ()) = tokio::join!(release, async {
         sleep(ms(5)).await;
         token.cancel();
@@ -134,7 +136,7 @@ async fn a_release_or_an_extend_that_was_sent_takes_effect() {
     assert_eq!(error.code(), ErrorCode::Aborted);
     assert!(error.is_outcome_unknown());
     sleep(ms(100)).await;
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +155,7 @@ async fn a_token_that_has_fired_stops_everything_before_it_starts() {
     assert!(!started.load(Ordering::Relaxed));
 }
 
-/// What is left of the operation when it is dropped where no runtime is in reach.
+/// The rest of the operation is dropped without a live runtime.
 #[test]
 fn without_a_runtime_nothing_panics() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -167,9 +169,9 @@ fn without_a_runtime_nothing_panics() {
     drop(call);
 }
 
-/// Callers put these futures into their own, and those into their tasks'.
+/// These futures become part of the callers' futures and tasks, so they must be small.
 #[tokio::test]
-async fn the_future_of_an_operation_is_small_whatever_the_operation() {
+async fn the_future_of_a_large_operation_is_small() {
     let large = async || {
         let large = [1_u8; 10_000];
         tokio::task::yield_now().await;
@@ -180,26 +182,26 @@ async fn the_future_of_an_operation_is_small_whatever_the_operation() {
     assert_eq!(future.await.unwrap(), 1);
 }
 
-/// A program that ends waits for `drained`: whatever was given up before, and however, is free then.
+/// A program waits for `drained` before it ends. All locks that it has given up before are then free.
 #[tokio::test(start_paused = true)]
 async fn when_all_is_drained_no_lock_is_left() {
     let auto = || LockConfig::new(KEY).with_auto_extend(AutoExtend::new());
     for config in [|| LockConfig::new(KEY), auto] {
-        let line = Line::new();
-        *line.behaviour.acquire.lock().unwrap() = slow();
-        *line.behaviour.release.lock().unwrap() = slow();
+        let backend = FaultyBackend::new();
+        *backend.behaviour.acquire.lock().unwrap() = slow();
+        *backend.behaviour.release.lock().unwrap() = slow();
         let drained = async |how: &str| {
-            let state = line.client_state();
+            let state = backend.client_state();
             assert!(state.clean_up().waiting() > 0, "{how}: nothing is counted");
             assert_eq!(state.drained(Duration::from_secs(5)).await, 0, "{how}");
-            assert!(!is_locked(&line, KEY).await, "{how}: the lock is left");
+            assert!(!is_locked(&backend, KEY).await, "{how}: the lock is left");
         };
         for given_up_after in [1, 19, 21, 39] {
-            assert!(timeout(ms(given_up_after), acquire(&line, config())).await.is_err());
+            assert!(timeout(ms(given_up_after), acquire(&backend, config())).await.is_err());
             drained("an acquire is dropped").await;
 
             let token = CancellationToken::new();
-            let cancelled = acquire(&line, config().with_cancellation(token.clone()));
+            let cancelled = acquire(&backend, config().with_cancellation(token.clone()));
             let (result, ()) = tokio::join!(cancelled, async {
                 sleep(ms(given_up_after)).await;
                 token.cancel();
@@ -207,47 +209,47 @@ async fn when_all_is_drained_no_lock_is_left() {
             assert_eq!(result.unwrap_err().code(), ErrorCode::Aborted);
             drained("an acquire is cancelled").await;
 
-            let guard = acquire(&line, config()).await.unwrap();
+            let guard = acquire(&backend, config()).await.unwrap();
             assert!(timeout(ms(given_up_after), guard.release()).await.is_err());
             drained("a release is dropped").await;
 
-            let work = lock(&line, config(), async |_held| sleep(LONG).await);
+            let work = lock(&backend, config(), async |_held| sleep(LONG).await);
             assert!(timeout(ms(40 + given_up_after), work).await.is_err());
             drained("work is dropped").await;
 
-            let short = lock(&line, config(), async |_held| ());
+            let short = lock(&backend, config(), async |_held| ());
             assert!(timeout(ms(40 + given_up_after), short).await.is_err());
             drained("work is dropped while its lock is given back").await;
         }
-        drop(acquire(&line, config()).await.unwrap());
+        drop(acquire(&backend, config()).await.unwrap());
         drained("a guard is dropped").await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_ends_in_time_and_says_what_is_left() {
-    let line = Line::new();
-    let state = line.client_state();
+async fn a_drain_ends_in_time_and_counts_the_locks_that_are_left() {
+    let backend = FaultyBackend::new();
+    let state = backend.client_state();
     assert_eq!(state.drained(Duration::ZERO).await, 0, "nothing was given up");
-    line.behaviour.release.lock().unwrap().before = LONG;
-    drop(acquire(&line, KEY).await.unwrap());
+    backend.behaviour.release.lock().unwrap().before = LONG;
+    drop(acquire(&backend, KEY).await.unwrap());
     let started = Instant::now();
     assert_eq!(state.drained(ms(300)).await, 1);
     assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(400), "{:?}", started.elapsed());
 }
 
-/// Without a runtime nothing is given back: that is said at once, and nothing panics.
+/// Without a runtime no lock can be given back. The drain says so at once and does not panic.
 #[test]
 fn a_drain_outside_a_runtime_answers_at_once() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    line.behaviour.acquire.lock().unwrap().before = LONG;
-    runtime.block_on(async { assert!(timeout(ms(1), line.acquire(request())).await.is_err()) });
-    let state = line.client_state().clone();
+    backend.behaviour.acquire.lock().unwrap().before = LONG;
+    runtime.block_on(async { assert!(timeout(ms(1), backend.acquire(request())).await.is_err()) });
+    let state = backend.client_state().clone();
     let mut drained = Box::pin(state.drained(LONG));
     let polled = drained.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(polled, Poll::Ready(1));
-    // An operation that goes on without its caller ends with its runtime, and its lock is left to the queue.
+    // An operation without its caller ends with its runtime, and its lock is left to the clean-up.
     drop(runtime);
     assert_eq!(state.clean_up().waiting(), 1);
 }

@@ -1,8 +1,8 @@
-//! Looking over all locks: what is decided before any store is asked, and what a `DynBackend` carries.
+//! The inventory: checks before the store is asked, and the inventory of a `DynBackend`.
 
 mod common;
 
-use common::Line;
+use common::FaultyBackend;
 use syncguard_core::inventory::{Inventory, ListRequest};
 use syncguard_core::{DynBackend, ErrorCode, Fence, LockBackend, LockError, try_acquire};
 use syncguard_memory::MemoryBackend;
@@ -23,12 +23,12 @@ fn refused<T>(result: Result<T, LockError>) -> String {
 }
 
 #[tokio::test]
-async fn a_backend_need_not_write_anything_for_it_and_says_so() {
-    assert!(DynBackend::new(Line::new()).inventory().is_none());
+async fn a_backend_without_an_inventory_says_so() {
+    assert!(DynBackend::new(FaultyBackend::new()).inventory().is_none());
 }
 
 #[tokio::test]
-async fn a_backend_chosen_at_run_time_carries_it_however_it_is_wrapped() {
+async fn a_dyn_backend_carries_the_inventory_through_wrappers() {
     let store = MemoryBackend::new();
     let _held = try_acquire(&store, "job:1").await.unwrap().acquired().expect("free");
     let wrapped = DynBackend::new(std::sync::Arc::new(DynBackend::new(store)));
@@ -60,7 +60,7 @@ async fn bad_arguments_are_refused_before_the_store_is_asked() {
     }
     for bad in ["x".repeat(513), "secret\0".to_owned()] {
         let request = ListRequest::new().with_prefix(&bad);
-        // A backend that is asked past the inventory shows none of the keys.
+        // A backend that gets the request without these checks shows no key.
         assert!(!request.includes(&bad) && !request.includes("x"));
         let message = refused(inventory.list_locks(request.clone()).await);
         inventory.list_locks(request.with_prefix("x")).await.expect("the last prefix counts");
@@ -84,6 +84,6 @@ fn a_page_starts_behind_its_place_and_not_before_its_prefix() {
     let later = jobs.behind("job:7");
     assert_eq!((later.expose_place(), later.expose_start()), (Some("job:7"), "job:7"));
     assert_eq!((later.expose_prefix(), later.page_size()), ("job:", 7));
-    // Of another listing.
+    // A place of another listing.
     assert_eq!(jobs.behind("a").expose_start(), "job:");
 }

@@ -1,5 +1,4 @@
-//! What takes effect late: after a later request, after its caller has moved on, after its runtime
-//! has ended.
+//! Late effects: after a later request, after the caller has moved on, after the runtime has ended.
 
 mod common;
 
@@ -8,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{Heard, Line, Trouble, is_locked, ms, settle};
+use common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
     ClientState, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
@@ -31,7 +30,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Until it holds, in real time.
+/// Waits in real time until the condition holds.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..500 {
         if holds() {
@@ -42,9 +41,12 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what}: not within five seconds");
 }
 
-/// How long the store keeps a lock from now on.
-async fn kept_for(line: &Line, guard: &syncguard_core::LockGuard<Line>) -> Duration {
-    let now = line.store.clone();
+/// The time until the store's expiry of a lock.
+async fn kept_for(
+    backend: &FaultyBackend,
+    guard: &syncguard_core::LockGuard<FaultyBackend>,
+) -> Duration {
+    let now = backend.store.clone();
     let id = guard.lock_id();
     let info = get_by_id(&now, id).await.unwrap().expect("a live lock");
     // The memory backend's clock follows tokio's.
@@ -55,236 +57,241 @@ async fn kept_for(line: &Line, guard: &syncguard_core::LockGuard<Line>) -> Durat
 
 #[tokio::test(start_paused = true)]
 async fn a_late_extend_never_shortens_what_a_later_one_promised() {
-    let line = Line::new();
-    let mut guard = acquire(&line, config(60_000)).await.unwrap();
-    line.behaviour.extend.lock().unwrap().before = ms(500);
+    let backend = FaultyBackend::new();
+    let mut guard = acquire(&backend, config(60_000)).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().before = ms(500);
     assert!(timeout(ms(10), guard.extend(ms(3_000))).await.is_err());
-    assert!(guard.valid_for() <= ms(3_000), "the shorter of both ends counts");
+    assert!(guard.valid_for() <= ms(3_000), "the earlier end counts");
 
-    line.behaviour.extend.lock().unwrap().before = ms(0);
+    backend.behaviour.extend.lock().unwrap().before = ms(0);
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
     // The first one lands.
     sleep(ms(1_000)).await;
     assert!(guard.valid_for() > ms(58_000));
-    assert!(kept_for(&line, &guard).await >= guard.valid_for());
+    assert!(kept_for(&backend, &guard).await >= guard.valid_for());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_extend_changes_nothing_though_the_expiry_that_it_knows_came_back() {
-    let line = Line::new();
-    let mut guard = acquire(&line, config(60_000)).await.unwrap();
+    let backend = FaultyBackend::new();
+    let mut guard = acquire(&backend, config(60_000)).await.unwrap();
     let first = guard.expires_at();
-    line.behaviour.extend.lock().unwrap().before = ms(500);
+    backend.behaviour.extend.lock().unwrap().before = ms(500);
     assert!(timeout(ms(0), guard.extend(ms(3_000))).await.is_err());
 
     // In the same millisecond, so that the expiry is the same again.
-    line.behaviour.extend.lock().unwrap().before = ms(0);
+    backend.behaviour.extend.lock().unwrap().before = ms(0);
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
     assert_ne!(guard.expires_at(), first);
     // The first one lands.
     sleep(ms(1_000)).await;
     assert!(guard.valid_for() > ms(58_000));
-    assert!(kept_for(&line, &guard).await >= guard.valid_for());
+    assert!(kept_for(&backend, &guard).await >= guard.valid_for());
 }
 
-/// While its answer is on its way, an extend may have brought that expiry back. Then the late one shortens the lock.
+/// An extend can set the very expiry that a late extend expects. Before its answer comes, the late extend can then
+/// shorten the lock.
 #[tokio::test(start_paused = true)]
-async fn nobody_relies_on_what_a_late_extend_may_take_away() {
-    let line = Line::new();
-    let mut guard = acquire(&line, config(10_000)).await.unwrap();
+async fn the_holder_does_not_rely_on_time_that_a_late_extend_may_take_away() {
+    let backend = FaultyBackend::new();
+    let mut guard = acquire(&backend, config(10_000)).await.unwrap();
     let known = guard.expires_at();
-    line.behaviour.extend.lock().unwrap().before = ms(5_000);
+    backend.behaviour.extend.lock().unwrap().before = ms(5_000);
     assert!(timeout(ms(0), guard.extend(ms(1_000))).await.is_err());
-    line.behaviour.extend.lock().unwrap().before = ms(0);
+    backend.behaviour.extend.lock().unwrap().before = ms(0);
     assert!(guard.extend(ms(20_000)).await.unwrap().is_extended());
     assert_eq!(guard.valid_for(), ms(20_000));
 
     sleep(ms(2_000)).await;
-    line.behaviour.extend.lock().unwrap().after = ms(4_000);
+    backend.behaviour.extend.lock().unwrap().after = ms(4_000);
     let lost = guard.lost_token();
     let extending = tokio::spawn(async move { guard.extend(ms(8_000)).await });
     sleep(ms(500)).await;
-    let held = line.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
-    assert_eq!(held.expires_at, known, "it came back");
+    let held = backend.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
+    assert_eq!(held.expires_at, known, "the former expiry is back");
     assert!(!lost.is_cancelled());
     sleep(ms(3_000)).await;
-    let held = line.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
-    assert!(held.expires_at < known, "the late one has shortened the lock");
-    assert!(lost.is_cancelled(), "the holder counts on less");
+    let held = backend.lookup(LookupRequest::by_key(KEY).unwrap()).await.unwrap().unwrap();
+    assert!(held.expires_at < known, "the late extend has shortened the lock");
+    assert!(lost.is_cancelled(), "the holder relied on less time");
     let _ = extending.await.unwrap();
 }
 
-/// Connections that died unnoticed cost no renewal.
+/// A dead connection costs no renewal.
 #[tokio::test(start_paused = true)]
 async fn an_extend_whose_connection_breaks_is_followed_by_another() {
-    let line = Line::new();
-    let mut guard = acquire(&line, config(10_000)).await.unwrap();
-    line.behaviour.extend.lock().unwrap().breaks = 1;
+    let backend = FaultyBackend::new();
+    let mut guard = acquire(&backend, config(10_000)).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().breaks = 1;
     sleep(ms(10)).await;
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 3, "broken, told, and again");
+    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 3, "broken, mismatch, extended");
     assert_eq!(guard.valid_for(), ms(60_000));
-    assert!(kept_for(&line, &guard).await >= ms(60_000));
-    // Not for ever.
-    line.behaviour.extend.lock().unwrap().breaks = 100;
+    assert!(kept_for(&backend, &guard).await >= ms(60_000));
+    // The number of tries is limited.
+    backend.behaviour.extend.lock().unwrap().breaks = 100;
     assert_eq!(guard.extend(ms(60_000)).await.unwrap_err().code(), ErrorCode::ServiceUnavailable);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_extend_that_came_first_is_extended_in_turn() {
-    let line = Line::new();
-    let mut guard = acquire(&line, config(60_000)).await.unwrap();
-    line.behaviour.extend.lock().unwrap().reply_lost = true;
+async fn the_expiry_that_a_lost_answer_set_is_extended_in_turn() {
+    let backend = FaultyBackend::new();
+    let mut guard = acquire(&backend, config(60_000)).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().reply_lost = true;
     guard.extend(ms(3_000)).await.unwrap_err();
-    line.behaviour.extend.lock().unwrap().reply_lost = false;
-    let extends = line.behaviour.extends.load(Ordering::Relaxed);
-    // Later, so that the expiry is a new one.
+    backend.behaviour.extend.lock().unwrap().reply_lost = false;
+    let extends = backend.behaviour.extends.load(Ordering::Relaxed);
+    // A millisecond later, so that the expiry is a new one.
     sleep(ms(1)).await;
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), extends + 2, "told, and again");
+    assert_eq!(
+        backend.behaviour.extends.load(Ordering::Relaxed),
+        extends + 2,
+        "mismatch, extended"
+    );
     assert_eq!(guard.valid_for(), ms(60_000));
-    assert!(kept_for(&line, &guard).await >= ms(60_000));
+    assert!(kept_for(&backend, &guard).await >= ms(60_000));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_never_shortens_an_extend_of_the_holder() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let mut guard =
-        acquire(&line, config(3_000).with_auto_extend(AutoExtend::new())).await.unwrap();
-    // The renewal after a second is stuck for longer than anybody waits for it.
-    line.behaviour.extend.lock().unwrap().before = ms(2_500);
+        acquire(&backend, config(3_000).with_auto_extend(AutoExtend::new())).await.unwrap();
+    // The renewal after a second takes longer than the renewer waits for it.
+    backend.behaviour.extend.lock().unwrap().before = ms(2_500);
     sleep(ms(1_100)).await;
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 1);
-    line.behaviour.extend.lock().unwrap().before = ms(0);
+    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 1);
+    backend.behaviour.extend.lock().unwrap().before = ms(0);
     assert!(guard.extend(ms(60_000)).await.unwrap().is_extended());
     sleep(ms(3_000)).await;
     assert!(guard.valid_for() > ms(50_000));
-    assert!(kept_for(&line, &guard).await >= guard.valid_for());
+    assert!(kept_for(&backend, &guard).await >= guard.valid_for());
     assert!(!guard.is_lost());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_extend_by_hand_can_name_the_expiry_it_knows() {
-    let line = Line::new();
-    let guard = acquire(&line, config(10_000)).await.unwrap();
+    let backend = FaultyBackend::new();
+    let guard = acquire(&backend, config(10_000)).await.unwrap();
     let first = guard.expires_at();
     let extend = |ttl| ExtendRequest::new(guard.lock_id(), ms(ttl)).unwrap();
     advance(ms(100)).await;
     let ExtendResult::Extended { expires_at } =
-        line.extend(extend(20_000).with_expected_expiry(first)).await.unwrap()
+        backend.extend(extend(20_000).with_expected_expiry(first)).await.unwrap()
     else {
-        panic!("it has this expiry");
+        panic!("the lock has this expiry");
     };
-    let late = line.extend(extend(1_000).with_expected_expiry(first)).await.unwrap();
+    let late = backend.extend(extend(1_000).with_expected_expiry(first)).await.unwrap();
     assert_eq!(late, ExtendResult::Mismatch { expires_at });
     assert!(!late.is_extended());
-    assert_eq!(get_by_id(&line, guard.lock_id()).await.unwrap().unwrap().expires_at, expires_at);
+    assert_eq!(get_by_id(&backend, guard.lock_id()).await.unwrap().unwrap().expires_at, expires_at);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_too_late_is_given_back_and_tried_again() {
-    let line = Line::new();
-    // The first reply takes longer than the lock lives; the store still counts it as live then.
-    *line.behaviour.acquire.lock().unwrap() = Trouble { after: ms(1_500), ..Trouble::default() };
-    let other = line.clone();
+    let backend = FaultyBackend::new();
+    // The first reply takes longer than the TTL, but less than the TTL and the tolerance of the store.
+    *backend.behaviour.acquire.lock().unwrap() = Trouble { after: ms(1_500), ..Trouble::default() };
+    let other = backend.clone();
     let heals = tokio::spawn(async move {
         sleep(ms(1_400)).await;
         other.behaviour.acquire.lock().unwrap().after = ms(0);
     });
-    let valid_for = lock(&line, config(1_000), async |held| held.lost_token().is_cancelled());
+    let valid_for = lock(&backend, config(1_000), async |held| held.lost_token().is_cancelled());
     assert!(!valid_for.await.unwrap(), "the work never starts on a lock that is over");
     heals.await.unwrap();
-    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 2);
+    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 2);
     settle().await;
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn grants_that_are_always_too_late_end_as_what_they_are() {
-    let line = Line::new();
-    *line.behaviour.acquire.lock().unwrap() = Trouble { after: ms(150), ..Trouble::default() };
-    let error = try_acquire(&line, config(100)).await.unwrap_err();
+async fn grants_that_are_always_too_late_end_in_a_network_timeout() {
+    let backend = FaultyBackend::new();
+    *backend.behaviour.acquire.lock().unwrap() = Trouble { after: ms(150), ..Trouble::default() };
+    let error = try_acquire(&backend, config(100)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
-    assert!(!error.is_outcome_unknown(), "it is known, and given back");
+    assert!(!error.is_outcome_unknown(), "the grant is known, and given back");
     settle().await;
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 
     let limits = AcquisitionOptions::new().with_max_retries(2).with_retry_delay(ms(10));
-    let error = acquire(&line, config(100).with_acquisition(limits)).await.unwrap_err();
+    let error = acquire(&backend, config(100).with_acquisition(limits)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
-    let ids = line.store.stored_locks();
+    let ids = backend.store.stored_locks();
     settle().await;
-    assert!(!is_locked(&line, KEY).await, "{ids}");
-    // A cap on the hold counts as well.
+    assert!(!is_locked(&backend, KEY).await, "{ids}");
+    // A grant can be late for the cap on the hold as well.
     let capped = AutoExtend::new().with_max_hold(ms(100));
-    let error = try_acquire(&line, config(60_000).with_auto_extend(capped)).await.unwrap_err();
+    let error = try_acquire(&backend, config(60_000).with_auto_extend(capped)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_not_contention_whenever_it_began_to() {
-    let line = Line::new();
-    let _holder = acquire(&line, config(600_000)).await.unwrap();
+    let backend = FaultyBackend::new();
+    let _holder = acquire(&backend, config(600_000)).await.unwrap();
     let limits = AcquisitionOptions::new().with_timeout(ms(2_000));
     let contended = || LockConfig::new(KEY).with_acquisition(limits);
-    // It answers at first.
+    // The store answers at first.
     let waiting = tokio::spawn({
-        let (line, config) = (line.clone(), contended());
-        async move { acquire(&line, config).await.map(drop) }
+        let (backend, config) = (backend.clone(), contended());
+        async move { acquire(&backend, config).await.map(drop) }
     });
     sleep(ms(500)).await;
-    line.behaviour.acquire.lock().unwrap().before = Duration::from_secs(3_600);
+    backend.behaviour.acquire.lock().unwrap().before = Duration::from_secs(3_600);
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
     assert!(error.is_outcome_unknown());
-    // It is slow, and answers.
-    line.behaviour.acquire.lock().unwrap().before = ms(180);
-    let error = acquire(&line, contended()).await.unwrap_err();
+    // The store is slow, but answers.
+    backend.behaviour.acquire.lock().unwrap().before = ms(180);
+    let error = acquire(&backend, contended()).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_whose_time_is_over_never_comes_back() {
-    let line = Line::new();
-    let mut guard = acquire(&line, config(1_000)).await.unwrap();
-    // Nobody has asked since; for the store it is live within the tolerance.
+    let backend = FaultyBackend::new();
+    let mut guard = acquire(&backend, config(1_000)).await.unwrap();
+    // The guard was not used since. For the store, the lock is live within the tolerance.
     advance(ms(1_500)).await;
     assert_eq!(guard.extend(ms(60_000)).await.unwrap(), ExtendResult::NotHeld(NotHeld::Expired));
     assert_eq!(guard.valid_for(), Duration::ZERO);
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 0, "nothing is sent");
+    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 0, "nothing is sent");
 
     drop(guard);
     settle().await;
-    let mut guard = acquire(&line, config(1_000)).await.unwrap();
-    // Sent in time, answered too late.
-    line.behaviour.extend.lock().unwrap().after = ms(1_200);
+    let mut guard = acquire(&backend, config(1_000)).await.unwrap();
+    // The extend is sent in time and answered too late.
+    backend.behaviour.extend.lock().unwrap().after = ms(1_200);
     assert!(!guard.extend(ms(60_000)).await.unwrap().is_extended());
     assert!(guard.is_lost());
 }
 
 #[test]
-fn a_late_loss_is_heard_whoever_asked_first_and_from_wherever() {
+fn a_late_loss_is_announced_without_a_runtime_as_well() {
     let first = runtime();
-    let line = Line::new();
-    let guard = first.block_on(acquire(&line, config(300))).unwrap();
-    // Outside of any runtime.
+    let backend = FaultyBackend::new();
+    let guard = first.block_on(acquire(&backend, config(300))).unwrap();
+    // Asked outside a runtime.
     let token = guard.lost_token();
     assert!(!token.is_cancelled());
     eventually("the token fires without a runtime", || token.is_cancelled());
     assert!(guard.is_lost());
 
-    // In a runtime that ends before.
-    let line = Line::new();
-    let guard = first.block_on(acquire(&line, config(300))).unwrap();
+    // Asked in a runtime that ends before the lock.
+    let backend = FaultyBackend::new();
+    let guard = first.block_on(acquire(&backend, config(300))).unwrap();
     let watching = runtime();
     let token = watching.block_on(async { guard.lost_token() });
     drop(watching);
-    assert!(!token.is_cancelled(), "not because the watch has ended");
+    assert!(!token.is_cancelled(), "the end of the runtime does not fire the token");
     eventually("the token fires although its runtime has ended", || token.is_cancelled());
 
-    // On a runtime without timers, and by a future that no runtime polls.
-    let line = Line::new();
-    let guard = first.block_on(acquire(&line, config(1_500))).unwrap();
+    // Asked in a runtime without timers, and by a future that no runtime polls.
+    let backend = FaultyBackend::new();
+    let guard = first.block_on(acquire(&backend, config(1_500))).unwrap();
     let token =
         Builder::new_current_thread().build().unwrap().block_on(async { guard.lost_token() });
     let mut lost = Box::pin(guard.lost());
@@ -295,49 +302,57 @@ fn a_late_loss_is_heard_whoever_asked_first_and_from_wherever() {
 }
 
 #[test]
-fn a_late_loss_is_heard_after_the_keeper_has_gone_with_its_runtime() {
+fn a_late_loss_is_announced_after_the_renewer_has_ended_with_its_runtime() {
     let first = runtime();
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let kept = config(400).with_auto_extend(AutoExtend::new());
-    let guard = first.block_on(acquire(&line, kept)).unwrap();
+    let guard = first.block_on(acquire(&backend, kept)).unwrap();
     let token = guard.lost_token();
     drop(first);
-    assert!(!token.is_cancelled() && !guard.valid_for().is_zero(), "it is held until its TTL ends");
+    assert!(
+        !token.is_cancelled() && !guard.valid_for().is_zero(),
+        "the lock is held until its TTL is over"
+    );
     eventually("the token fires", || token.is_cancelled());
 
-    // And the lock is given back in the runtime where the guard ends.
+    // The lock is given back in the runtime in which the guard is released.
     let second = runtime();
     let heard = second.block_on(async {
         let kept = LockConfig::new("kept").with_ttl(ms(60_000)).with_auto_extend(AutoExtend::new());
-        let third = runtime_elsewhere(&line, kept);
-        assert!(is_locked(&line, "kept").await);
+        let third = runtime_elsewhere(&backend, kept);
+        assert!(is_locked(&backend, "kept").await);
         third.release().await
     });
     assert!(heard.unwrap().is_released());
 }
 
 /// A guard whose runtime has ended.
-fn runtime_elsewhere(line: &Line, config: LockConfig) -> syncguard_core::LockGuard<Line> {
-    let line = line.clone();
-    std::thread::spawn(move || runtime().block_on(acquire(&line, config)).unwrap()).join().unwrap()
+fn runtime_elsewhere(
+    backend: &FaultyBackend,
+    config: LockConfig,
+) -> syncguard_core::LockGuard<FaultyBackend> {
+    let backend = backend.clone();
+    std::thread::spawn(move || runtime().block_on(acquire(&backend, config)).unwrap())
+        .join()
+        .unwrap()
 }
 
 #[tokio::test]
 async fn a_guard_is_released_in_a_live_runtime_though_its_own_has_ended() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     for (key, plan) in [("plain", None), ("kept", Some(AutoExtend::new()))] {
         let mut config = LockConfig::new(key).with_ttl(ms(60_000));
         if let Some(plan) = plan {
             config = config.with_auto_extend(plan);
         }
-        drop(runtime_elsewhere(&line, config.clone()));
+        drop(runtime_elsewhere(&backend, config.clone()));
         sleep(ms(50)).await;
-        assert!(!is_locked(&line, key).await, "{key}: dropped");
-        let guard = runtime_elsewhere(&line, config.clone());
+        assert!(!is_locked(&backend, key).await, "{key}: dropped");
+        let guard = runtime_elsewhere(&backend, config.clone());
         assert!(guard.release().await.unwrap().is_released(), "{key}: released");
-        // What was waiting when its runtime ended is done in the next one.
-        line.behaviour.release.lock().unwrap().before = ms(100);
-        let guard = runtime_elsewhere(&line, config);
+        // A release that waits when its runtime ends is sent in the next runtime.
+        backend.behaviour.release.lock().unwrap().before = ms(100);
+        let guard = runtime_elsewhere(&backend, config);
         let other = runtime();
         std::thread::spawn(move || {
             other.block_on(async { drop(guard) });
@@ -345,27 +360,27 @@ async fn a_guard_is_released_in_a_live_runtime_though_its_own_has_ended() {
         })
         .join()
         .unwrap();
-        line.behaviour.release.lock().unwrap().before = ms(0);
-        drop(acquire(&line, "wakes the queue").await.unwrap());
+        backend.behaviour.release.lock().unwrap().before = ms(0);
+        drop(acquire(&backend, "wakes the queue").await.unwrap());
         for _ in 0..100 {
-            if !is_locked(&line, key).await {
+            if !is_locked(&backend, key).await {
                 break;
             }
             sleep(ms(20)).await;
         }
-        assert!(!is_locked(&line, key).await, "{key}: dropped in a runtime that ended");
+        assert!(!is_locked(&backend, key).await, "{key}: dropped in a runtime that ended");
     }
 }
 
 #[test]
 fn without_a_runtime_or_timers_operations_are_errors_and_nothing_panics() {
-    let line = Line::new();
-    let guard = runtime().block_on(acquire(&line, config(60_000))).unwrap();
+    let backend = FaultyBackend::new();
+    let guard = runtime().block_on(acquire(&backend, config(60_000))).unwrap();
     let context = &mut Context::from_waker(Waker::noop());
     let refused = |code| assert_eq!(code, ErrorCode::InvalidArgument);
     let id = guard.lock_id();
 
-    let mut release = Box::pin(line.release(ReleaseRequest::new(id)));
+    let mut release = Box::pin(backend.release(ReleaseRequest::new(id)));
     let Poll::Ready(Err(error)) = release.as_mut().poll(context) else { panic!("no answer") };
     refused(error.code());
     let mut read = Box::pin(cancel::read(None, async { Ok(()) }));
@@ -374,24 +389,24 @@ fn without_a_runtime_or_timers_operations_are_errors_and_nothing_panics() {
 
     let no_timers = Builder::new_current_thread().build().unwrap();
     no_timers.block_on(async {
-        refused(line.release(ReleaseRequest::new(id)).await.unwrap_err().code());
-        refused(acquire(&line, "other").await.unwrap_err().code());
-        // It cannot be released here; the guard says so, and the lock is not forgotten.
+        refused(backend.release(ReleaseRequest::new(id)).await.unwrap_err().code());
+        refused(acquire(&backend, "other").await.unwrap_err().code());
+        // The guard cannot release here. It says so, and leaves the lock to the clean-up.
         refused(guard.release().await.unwrap_err().code());
     });
-    assert_eq!(line.client_state().clean_up().waiting(), 1);
+    assert_eq!(backend.client_state().clean_up().waiting(), 1);
     runtime().block_on(async {
-        drop(acquire(&line, "wakes the queue").await.unwrap());
+        drop(acquire(&backend, "wakes the queue").await.unwrap());
         sleep(ms(200)).await;
-        assert!(!line.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap());
+        assert!(!backend.is_locked(IsLockedRequest::new(KEY).unwrap()).await.unwrap());
     });
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keeper_whose_backend_panics_says_that_the_lock_is_lost() {
-    let line = Line::new();
-    let guard = acquire(&line, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
-    line.behaviour.extend.lock().unwrap().panics = true;
+async fn a_renewer_whose_backend_panics_announces_the_loss() {
+    let backend = FaultyBackend::new();
+    let guard = acquire(&backend, config(900).with_auto_extend(AutoExtend::new())).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().panics = true;
     assert_eq!(guard.lost().await, LossReason::RenewerPanicked);
     assert_eq!(guard.valid_for(), Duration::ZERO);
     assert!(guard.release().await.unwrap().is_released());
@@ -399,10 +414,10 @@ async fn a_keeper_whose_backend_panics_says_that_the_lock_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let away = |away: bool| {
         let fails = away.then_some(ErrorCode::ServiceUnavailable);
-        line.behaviour.release.lock().unwrap().fails = fails;
+        backend.behaviour.release.lock().unwrap().fails = fails;
     };
     for how in ["dropped", "released", "lock"] {
         for plan in [None, Some(AutoExtend::new())] {
@@ -412,85 +427,86 @@ async fn a_release_that_meets_a_short_outage_is_tried_until_it_is_confirmed() {
                 config = config.with_auto_extend(plan);
             }
             match how {
-                "dropped" => drop(acquire(&line, config).await.unwrap()),
+                "dropped" => drop(acquire(&backend, config).await.unwrap()),
                 "released" => {
-                    acquire(&line, config).await.unwrap().release().await.unwrap_err();
+                    acquire(&backend, config).await.unwrap().release().await.unwrap_err();
                 }
-                _ => lock(&line, config, async |_| ()).await.unwrap(),
+                _ => lock(&backend, config, async |_| ()).await.unwrap(),
             }
             sleep(ms(1_200)).await;
-            assert!(is_locked(&line, KEY).await);
+            assert!(is_locked(&backend, KEY).await);
             away(false);
             sleep(ms(1_100)).await;
-            assert!(!is_locked(&line, KEY).await, "{how}");
-            assert_eq!(line.client_state().clean_up().waiting(), 0);
+            assert!(!is_locked(&backend, KEY).await, "{how}");
+            assert_eq!(backend.client_state().clean_up().waiting(), 0);
         }
     }
-    // While it is away for good, one try at a time; and none once the lock is over.
+    // In a long outage the clean-up tries one release at a time, and none after the lock has expired.
     away(true);
     for key in 0..500 {
         let config = LockConfig::new(format!("many:{key}")).with_ttl(ms(20_000));
-        drop(acquire(&line, config).await.unwrap());
+        drop(acquire(&backend, config).await.unwrap());
     }
-    line.behaviour.releases.store(0, Ordering::Relaxed);
+    backend.behaviour.releases.store(0, Ordering::Relaxed);
     sleep(ms(20_000)).await;
-    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    let releases = backend.behaviour.releases.load(Ordering::Relaxed);
     assert!((15..=60).contains(&releases), "{releases}");
     sleep(ms(5_000)).await;
-    line.behaviour.releases.store(0, Ordering::Relaxed);
+    backend.behaviour.releases.store(0, Ordering::Relaxed);
     sleep(ms(600_000)).await;
-    let releases = line.behaviour.releases.load(Ordering::Relaxed);
+    let releases = backend.behaviour.releases.load(Ordering::Relaxed);
     assert!(releases <= 500, "{releases}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_of_dropped_locks_leaves_the_store_to_those_who_wait() {
+async fn a_burst_of_dropped_locks_does_not_flood_the_store() {
     const LOCKS: usize = 20_000;
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let mut most = 0;
-    line.behaviour.release.lock().unwrap().before = ms(1);
+    backend.behaviour.release.lock().unwrap().before = ms(1);
     let mut guards = Vec::with_capacity(LOCKS);
     for key in 0..LOCKS {
-        guards.push(try_acquire(&line, format!("burst:{key}")).await.unwrap().acquired().unwrap());
+        guards
+            .push(try_acquire(&backend, format!("burst:{key}")).await.unwrap().acquired().unwrap());
     }
     drop(guards);
-    let waiting = || line.client_state().clean_up().waiting();
+    let waiting = || backend.client_state().clean_up().waiting();
     assert_eq!(waiting(), LOCKS);
     while waiting() > 0 {
-        most = line.behaviour.releasing.load(Ordering::Relaxed).max(most);
+        most = backend.behaviour.releasing.load(Ordering::Relaxed).max(most);
         sleep(ms(1)).await;
     }
     assert!((2..=8).contains(&most), "{most}");
-    assert_eq!(line.store.stored_locks(), 0);
-    assert_eq!(line.client_state().clean_up().left_to_ttl(), 0);
+    assert_eq!(backend.store.stored_locks(), 0);
+    assert_eq!(backend.client_state().clean_up().left_to_ttl(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_beyond_the_bound_is_left_to_its_ttl_and_counted() {
     const BOUND: usize = 1 << 18;
-    let line = Line::new();
-    line.behaviour.release.lock().unwrap().before = Duration::from_secs(3_600);
+    let backend = FaultyBackend::new();
+    backend.behaviour.release.lock().unwrap().before = Duration::from_secs(3_600);
     for key in 0..BOUND + 10 {
-        drop(try_acquire(&line, format!("{key}")).await.unwrap().acquired());
+        drop(try_acquire(&backend, format!("{key}")).await.unwrap().acquired());
     }
-    let clean_up = line.client_state().clean_up();
+    let clean_up = backend.client_state().clean_up();
     assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (BOUND, 10));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_panics_is_left_to_its_ttl_and_the_others_go_on() {
-    let heard = Heard::default();
+    let heard = ReportedErrors::default();
     let defaults = ClientState::default().with_on_release_error(heard.handler());
-    let line = Line::with_client_state(defaults);
-    line.behaviour.release.lock().unwrap().panics = true;
+    let backend = FaultyBackend::with_client_state(defaults);
+    backend.behaviour.release.lock().unwrap().panics = true;
     for key in 0..20 {
-        drop(acquire(&line, format!("panics:{key}")).await.unwrap());
+        drop(acquire(&backend, format!("panics:{key}")).await.unwrap());
     }
     sleep(ms(100)).await;
-    line.behaviour.release.lock().unwrap().panics = false;
-    let clean_up = line.client_state().clean_up();
+    backend.behaviour.release.lock().unwrap().panics = false;
+    let clean_up = backend.client_state().clean_up();
     assert_eq!((clean_up.waiting(), clean_up.left_to_ttl()), (0, 20));
-    drop(acquire(&line, KEY).await.unwrap());
+    drop(acquire(&backend, KEY).await.unwrap());
     sleep(ms(100)).await;
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 }

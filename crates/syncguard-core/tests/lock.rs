@@ -1,4 +1,4 @@
-//! `lock`, `acquire`, `try_acquire` and `Locker`: waiting, giving up, and what becomes of the work.
+//! `lock`, `acquire`, `try_acquire` and `Locker`: waiting, giving up, and the result of the work.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Heard, Line, Trouble, is_locked, ms, settle};
+use common::{FaultyBackend, ReportedErrors, Trouble, is_locked, ms, settle};
 use syncguard_core::contract::{AcquireRequest, ReleaseSource};
 use syncguard_core::{
     AcquisitionOptions, AutoExtend, Backoff, CancellationToken, DynBackend, ErrorCode, Held,
@@ -26,18 +26,18 @@ fn fixed(retries: u32, delay: u64, timeout: u64) -> AcquisitionOptions {
         .with_timeout(ms(timeout))
 }
 
-/// As another process holds it: with no guard here.
-async fn held_elsewhere(line: &Line) {
+/// Takes the lock as another process does: without a guard here.
+async fn held_elsewhere(backend: &FaultyBackend) {
     let request = AcquireRequest::new(KEY, ms(600_000)).unwrap();
-    assert!(line.store.acquire(request).await.unwrap().is_acquired());
+    assert!(backend.store.acquire(request).await.unwrap().is_acquired());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_work_runs_under_the_lock_and_its_result_comes_back_untouched() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let mut borrowed = Vec::new();
-    let result: Result<u32, &str> = lock(&line, KEY, async |held| {
-        assert!(is_locked(&line, KEY).await);
+    let result: Result<u32, &str> = lock(&backend, KEY, async |held| {
+        assert!(is_locked(&backend, KEY).await);
         borrowed.push(held.fence().get());
         Err("the work's own error")
     })
@@ -45,20 +45,20 @@ async fn the_work_runs_under_the_lock_and_its_result_comes_back_untouched() {
     .unwrap();
     assert_eq!(result, Err("the work's own error"));
     assert_eq!(borrowed, [1]);
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_goes_to_the_handler_and_not_into_the_result() {
-    let (line, heard) = (Line::new(), Heard::default());
-    line.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    let (backend, heard) = (FaultyBackend::new(), ReportedErrors::default());
+    backend.behaviour.release.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
     for (n, config) in
         [LockConfig::new("a"), LockConfig::new("b").with_auto_extend(AutoExtend::new())]
             .into_iter()
             .enumerate()
     {
         let config = config.with_on_release_error(heard.handler());
-        assert_eq!(lock(&line, config, async |_| n).await.unwrap(), n);
+        assert_eq!(lock(&backend, config, async |_| n).await.unwrap(), n);
         let heard = heard.take();
         assert_eq!(heard.len(), 1);
         assert_eq!(heard[0].1.source, ReleaseSource::Lock);
@@ -66,124 +66,127 @@ async fn a_release_that_fails_goes_to_the_handler_and_not_into_the_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_absent_store_is_ridden_out_for_as_long_as_one_says() {
-    let line = Line::new();
-    let trouble = |fails| line.behaviour.acquire.lock().unwrap().fails = fails;
+async fn an_outage_is_ridden_out_for_the_configured_time() {
+    let backend = FaultyBackend::new();
+    let trouble = |fails| backend.behaviour.acquire.lock().unwrap().fails = fails;
     let config = || LockConfig::new(KEY).ride_out(ms(5_000));
     trouble(Some(ErrorCode::ServiceUnavailable));
     let started = Instant::now();
-    let error = acquire(&line, config()).await.unwrap_err();
+    let error = acquire(&backend, config()).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
     assert_eq!(started.elapsed(), ms(5_000), "the last attempt is made at the end");
-    let asked = line.behaviour.acquires.swap(0, Ordering::SeqCst);
+    let asked = backend.behaviour.acquires.swap(0, Ordering::SeqCst);
     assert!((7..=16).contains(&asked), "{asked} attempts");
 
-    let waiter = line.clone();
+    let waiter = backend.clone();
     let waiter = tokio::spawn(async move { acquire(&waiter, config()).await });
     sleep(ms(3_000)).await;
     trouble(None);
     waiter.await.unwrap().unwrap().release().await.unwrap();
 
-    // Without it, or where it cannot help, the first failure is reported.
+    // Without `ride_out`, or for an error that is not retryable, the first failure is reported.
     for (code, config) in
         [(ErrorCode::ServiceUnavailable, LockConfig::new(KEY)), (ErrorCode::AuthFailed, config())]
     {
         trouble(Some(code));
-        line.behaviour.acquires.store(0, Ordering::SeqCst);
-        assert_eq!(acquire(&line, config).await.unwrap_err().code(), code);
-        assert_eq!(line.behaviour.acquires.load(Ordering::SeqCst), 1);
+        backend.behaviour.acquires.store(0, Ordering::SeqCst);
+        assert_eq!(acquire(&backend, config).await.unwrap_err().code(), code);
+        assert_eq!(backend.behaviour.acquires.load(Ordering::SeqCst), 1);
     }
     let token = CancellationToken::new();
     trouble(Some(ErrorCode::RateLimited));
     let cancelled = config().with_cancellation(token.clone());
-    let (result, ()) = tokio::join!(acquire(&line, cancelled), async {
+    let (result, ()) = tokio::join!(acquire(&backend, cancelled), async {
         sleep(ms(700)).await;
         token.cancel();
     });
     assert_eq!(result.unwrap_err().code(), ErrorCode::Aborted);
-    let error = acquire(&line, LockConfig::new(KEY).ride_out(Duration::ZERO)).await.unwrap_err();
+    let error = acquire(&backend, LockConfig::new(KEY).ride_out(Duration::ZERO)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_hears_when_the_lock_is_free_and_what_to_set() {
-    let line = Line::new();
+async fn a_timeout_error_says_when_the_lock_is_free_and_what_to_set() {
+    let backend = FaultyBackend::new();
     let request = AcquireRequest::new(KEY, ms(20_000)).unwrap();
-    assert!(line.store.acquire(request).await.unwrap().is_acquired());
+    assert!(backend.store.acquire(request).await.unwrap().is_acquired());
     let started = Instant::now();
-    let error = acquire(&line, LockConfig::new(KEY).wait_up_to(ms(8_000))).await.unwrap_err();
+    let error = acquire(&backend, LockConfig::new(KEY).wait_up_to(ms(8_000))).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
     assert!(started.elapsed() <= ms(8_000));
     let told = error.message();
     assert!(told.contains("the limit is 8s (wait_up_to)"), "{told}");
-    // 20 s and the tolerance of 1 s, less what was waited.
+    // 20 s plus the tolerance of 1 s, minus the time waited.
     assert!(
         told.contains("without an extend it is free in 13") || told.contains("in 14"),
         "{told}"
     );
-    let error = acquire(&line, LockConfig::new(KEY).wait_up_to(Duration::ZERO)).await.unwrap_err();
+    let error =
+        acquire(&backend, LockConfig::new(KEY).wait_up_to(Duration::ZERO)).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_work_releases_the_lock() {
-    let line = Line::new();
-    let worker = line.clone();
+    let backend = FaultyBackend::new();
+    let worker = backend.clone();
     let work = tokio::spawn(async move {
         lock(&worker, KEY, async |_| panic!("the work")).await.map(|(): ()| ())
     });
     assert!(work.await.unwrap_err().is_panic());
     settle().await;
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_call_at_any_point_leaves_no_lock() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let trouble = Trouble { before: ms(10), after: ms(10), ..Trouble::default() };
-    *line.behaviour.acquire.lock().unwrap() = trouble;
-    *line.behaviour.release.lock().unwrap() = trouble;
+    *backend.behaviour.acquire.lock().unwrap() = trouble;
+    *backend.behaviour.release.lock().unwrap() = trouble;
     for given_up_after in [1, 5, 11, 15, 19, 21, 25, 31, 35] {
         let work =
-            lock(&line, LockConfig::new(KEY).with_ttl(ms(60_000)), async |_| sleep(ms(5)).await);
+            lock(&backend, LockConfig::new(KEY).with_ttl(ms(60_000)), async |_| sleep(ms(5)).await);
         assert!(tokio::time::timeout(ms(given_up_after), work).await.is_err());
         sleep(ms(100)).await;
-        assert!(!is_locked(&line, KEY).await, "given up after {given_up_after} ms");
+        assert!(!is_locked(&backend, KEY).await, "given up after {given_up_after} ms");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_whose_reply_is_lost_leaves_no_lock() {
-    let line = Line::new();
-    line.behaviour.acquire.lock().unwrap().reply_lost = true;
-    let error = acquire(&line, LockConfig::new(KEY).with_ttl(ms(60_000))).await.unwrap_err();
+    let backend = FaultyBackend::new();
+    backend.behaviour.acquire.lock().unwrap().reply_lost = true;
+    let error = acquire(&backend, LockConfig::new(KEY).with_ttl(ms(60_000))).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
     assert!(error.is_outcome_unknown() && error.is_retryable());
     sleep(ms(100)).await;
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_acquire_is_released_however_late_it_lands() {
-    let line = Line::new();
-    // The request overtakes nothing: it reaches the store after the first releases did.
-    *line.behaviour.acquire.lock().unwrap() =
+async fn an_acquire_that_lands_late_is_released() {
+    let backend = FaultyBackend::new();
+    // The request reaches the store after the first releases.
+    *backend.behaviour.acquire.lock().unwrap() =
         Trouble { before: ms(700), reply_lost: true, ..Trouble::default() };
     let config = LockConfig::new(KEY).with_ttl(ms(60_000)).with_acquisition(fixed(0, 1, 50));
-    let error = acquire(&line, config).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::NetworkTimeout, "nobody said that the lock is held");
+    let error = acquire(&backend, config).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NetworkTimeout, "no answer said that the lock is held");
     assert!(error.is_outcome_unknown());
     sleep(ms(800)).await;
-    assert!(!is_locked(&line, KEY).await);
+    assert!(!is_locked(&backend, KEY).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn contention_is_retried_until_the_holder_is_done() {
-    let line = Line::new();
-    let holder = acquire(&line, KEY).await.unwrap();
+    let backend = FaultyBackend::new();
+    let holder = acquire(&backend, KEY).await.unwrap();
     let contender = tokio::spawn({
-        let line = line.clone();
-        async move { acquire(&line, LockConfig::new(KEY).with_acquisition(fixed(50, 20, 5_000))).await }
+        let backend = backend.clone();
+        async move {
+            acquire(&backend, LockConfig::new(KEY).with_acquisition(fixed(50, 20, 5_000))).await
+        }
     });
     sleep(ms(250)).await;
     let _ = holder.release().await.unwrap();
@@ -192,21 +195,21 @@ async fn contention_is_retried_until_the_holder_is_done() {
 
 #[tokio::test(start_paused = true)]
 async fn the_retries_are_counted_and_the_time_is_limited() {
-    let line = Line::new();
-    held_elsewhere(&line).await;
-    let attempts = || line.behaviour.acquires.swap(0, Ordering::Relaxed);
+    let backend = FaultyBackend::new();
+    held_elsewhere(&backend).await;
+    let attempts = || backend.behaviour.acquires.swap(0, Ordering::Relaxed);
     attempts();
 
     let started = Instant::now();
     let config = LockConfig::new(KEY).with_acquisition(fixed(3, 100, 60_000));
-    let error = acquire(&line, config).await.unwrap_err();
+    let error = acquire(&backend, config).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
     assert!(error.to_string().contains("4 attempts"), "{error}");
     assert_eq!((attempts(), started.elapsed()), (4, ms(300)));
 
     let started = Instant::now();
     let config = LockConfig::new(KEY).with_acquisition(fixed(1_000, 100, 1_000));
-    let error = acquire(&line, config).await.unwrap_err();
+    let error = acquire(&backend, config).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
     assert!(
         started.elapsed() <= ms(1_001) && started.elapsed() >= ms(950),
@@ -215,80 +218,81 @@ async fn the_retries_are_counted_and_the_time_is_limited() {
     );
     assert!(attempts() >= 10, "the last attempts come close to the limit");
 
-    // The defaults: 100 ms, doubling up to 500 ms, half of it chance, five seconds.
+    // The defaults: 100 ms, doubling up to 500 ms, half of each pause random, five seconds.
     let started = Instant::now();
-    assert!(acquire(&line, KEY).await.is_err());
+    assert!(acquire(&backend, KEY).await.is_err());
     assert!(started.elapsed() <= ms(5_001));
     assert!((10..=20).contains(&attempts()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_cannot_outlast_the_limit() {
-    let line = Line::new();
-    line.behaviour.acquire.lock().unwrap().before = Duration::from_secs(3_600);
+    let backend = FaultyBackend::new();
+    backend.behaviour.acquire.lock().unwrap().before = Duration::from_secs(3_600);
     let started = Instant::now();
-    let error = lock(&line, KEY, async |_| ()).await.unwrap_err();
+    let error = lock(&backend, KEY, async |_| ()).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout);
     assert!(started.elapsed() <= ms(5_001));
 }
 
 #[tokio::test(start_paused = true)]
 async fn failures_of_the_store_are_not_retried() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     for code in [
         ErrorCode::ServiceUnavailable,
         ErrorCode::AuthFailed,
         ErrorCode::Internal,
         ErrorCode::RateLimited,
     ] {
-        line.behaviour.acquire.lock().unwrap().fails = Some(code);
-        line.behaviour.acquires.store(0, Ordering::Relaxed);
-        assert_eq!(lock(&line, KEY, async |_| ()).await.unwrap_err().code(), code);
-        assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 1);
+        backend.behaviour.acquire.lock().unwrap().fails = Some(code);
+        backend.behaviour.acquires.store(0, Ordering::Relaxed);
+        assert_eq!(lock(&backend, KEY, async |_| ()).await.unwrap_err().code(), code);
+        assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_token_ends_the_waiting_at_once_but_not_the_release() {
-    let line = Line::new();
-    let holder = acquire(&line, LockConfig::new(KEY).with_ttl(ms(60_000))).await.unwrap();
+    let backend = FaultyBackend::new();
+    let holder = acquire(&backend, LockConfig::new(KEY).with_ttl(ms(60_000))).await.unwrap();
     let token = CancellationToken::new();
     let started = Instant::now();
     let config = LockConfig::new(KEY)
         .with_cancellation(token.clone())
         .with_acquisition(fixed(9, 500, 5_000));
-    let (waiting, ()) = tokio::join!(acquire(&line, config.clone()), async {
+    let (waiting, ()) = tokio::join!(acquire(&backend, config.clone()), async {
         sleep(ms(70)).await;
         token.cancel();
     });
     assert_eq!(waiting.unwrap_err().code(), ErrorCode::Aborted);
     assert!(started.elapsed() <= ms(72));
-    let acquires = line.behaviour.acquires.load(Ordering::Relaxed);
-    assert_eq!(try_acquire(&line, config).await.unwrap_err().code(), ErrorCode::Aborted);
-    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), acquires, "nothing is sent");
+    let acquires = backend.behaviour.acquires.load(Ordering::Relaxed);
+    assert_eq!(try_acquire(&backend, config).await.unwrap_err().code(), ErrorCode::Aborted);
+    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), acquires, "nothing is sent");
     let _ = holder.release().await.unwrap();
 
-    // Fired while the work runs, it does not keep the lock from being released.
+    // A token that fires while the work runs does not stop the release.
     let token = CancellationToken::new();
     let config = LockConfig::new(KEY).with_cancellation(token.clone());
-    lock(&line, config, async |_| token.cancel()).await.unwrap();
-    assert!(!is_locked(&line, KEY).await);
+    lock(&backend, config, async |_| token.cancel()).await.unwrap();
+    assert!(!is_locked(&backend, KEY).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn try_lock_tries_once() {
-    let line = Line::new();
-    let guard = try_acquire(&line, KEY).await.unwrap().acquired().unwrap();
+async fn try_acquire_makes_one_attempt() {
+    let backend = FaultyBackend::new();
+    let guard = try_acquire(&backend, KEY).await.unwrap().acquired().unwrap();
     let started = Instant::now();
-    assert!(try_acquire(&line, KEY).await.unwrap().is_held());
+    assert!(try_acquire(&backend, KEY).await.unwrap().is_held());
     assert_eq!(started.elapsed(), Duration::ZERO);
     drop(guard);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_locker_is_configured_once_and_varied_by_its_clones() {
-    let line = Line::new();
-    let locker = Locker::new(line.clone()).with_ttl(ms(700)).with_acquisition(fixed(0, 1, 1_000));
+    let backend = FaultyBackend::new();
+    let locker =
+        Locker::new(backend.clone()).with_ttl(ms(700)).with_acquisition(fixed(0, 1, 1_000));
     let guard = locker.acquire("one").await.unwrap();
     assert_eq!(guard.valid_for(), ms(700));
     assert!(locker.try_acquire("one").await.unwrap().is_held());
@@ -302,7 +306,7 @@ async fn a_locker_is_configured_once_and_varied_by_its_clones() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_arguments_are_reported_before_anything_is_sent() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let bad = [
         (LockConfig::new(""), "1 to 512 bytes"),
         (LockConfig::new("x".repeat(513)), "at most 512"),
@@ -328,21 +332,21 @@ async fn bad_arguments_are_reported_before_anything_is_sent() {
         ),
     ];
     for (config, allowed) in bad {
-        // The first mistake is the one that is reported.
+        // Only the first bad argument is reported.
         for config in [config.clone(), config.with_ttl(Duration::ZERO)] {
-            let error = lock(&line, config, async |_| ()).await.unwrap_err();
+            let error = lock(&backend, config, async |_| ()).await.unwrap_err();
             assert_eq!(error.code(), ErrorCode::InvalidArgument);
             assert!(error.to_string().contains(allowed), "{error} should say {allowed:?}");
         }
     }
-    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0);
-    // No retries at all need no delay.
+    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 0);
+    // Without retries, the delay is not checked.
     let once = LockConfig::new(KEY).with_acquisition(fixed(0, 0, 100));
-    lock(&line, once, async |_| ()).await.unwrap();
+    lock(&backend, once, async |_| ()).await.unwrap();
 }
 
 #[test]
-fn outside_a_runtime_locks_say_what_they_need() {
+fn outside_a_runtime_the_error_names_the_runtime() {
     let backend = MemoryBackend::new();
     let mut call = Box::pin(lock(&backend, KEY, async |_| ()));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -354,7 +358,7 @@ fn outside_a_runtime_locks_say_what_they_need() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_at_a_time_whatever_the_way_in() {
+async fn lock_and_acquire_exclude_each_other() {
     let backend = DynBackend::new(MemoryBackend::new());
     let patient = AcquisitionOptions::new()
         .with_max_retries(10_000)
@@ -391,7 +395,7 @@ async fn one_at_a_time_whatever_the_way_in() {
     assert_eq!(fences, (1..=40).collect::<Vec<_>>());
 }
 
-/// What must compile: borrowing work, spawning, code generic over backend and work.
+/// These forms must compile: borrowing work, spawning, code generic over backend and work.
 #[tokio::test]
 async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {
     fn is_send<T: Send>(future: T) -> T {
@@ -420,7 +424,7 @@ async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {
     .unwrap();
     assert_eq!(length, text.len());
 
-    // Work that is not Send is fine on the task that made it.
+    // Work may be not `Send` if it runs on the task that made it.
     let cell = Cell::new(1);
     lock(&backend, KEY, async |_| cell.set(cell.get() + 1)).await.unwrap();
     assert_eq!(cell.get(), 2);
@@ -431,13 +435,13 @@ async fn the_future_of_lock_is_send_and_generic_code_can_spawn_it() {
     assert_eq!(spawn_generic(DynBackend::new(backend), |_| async { 7 }).await.unwrap().unwrap(), 7);
 }
 
-/// Also without a limit on the attempts, the time limit ends the waiting.
+/// Without a limit on the attempts, the time limit ends the wait.
 #[tokio::test(start_paused = true)]
 async fn any_number_of_retries_ends_with_the_time_limit() {
-    let line = Line::new();
-    held_elsewhere(&line).await;
+    let backend = FaultyBackend::new();
+    held_elsewhere(&backend).await;
     let config = LockConfig::new(KEY).with_acquisition(fixed(u32::MAX, 100, 1000));
-    let error = acquire(&line, config).await.unwrap_err();
+    let error = acquire(&backend, config).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::AcquisitionTimeout);
     assert!(error.message().contains("; the limit is 1s (wait_up_to)"), "{error}");
 }

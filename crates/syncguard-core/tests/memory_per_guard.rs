@@ -1,7 +1,7 @@
-//! What a held lock weighs, and one that waits: bytes of heap per guard, counted by the allocator.
+//! Memory per held lock and per waiter: bytes of heap, counted by the allocator.
 //!
-//! Alone in its binary, because it counts every allocation of the process. `cargo xtask bench core`
-//! prints the figures (`-- --nocapture`).
+//! The test is alone in its binary, because it counts every allocation of the process. `cargo xtask bench
+//! core` prints the figures (`-- --nocapture`).
 
 use std::alloc::System;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const GUARDS: usize = 20_000;
 
-/// One test, so that nothing else allocates meanwhile.
+/// This is the only test, so that no other test allocates meanwhile.
 #[test]
 fn guards_and_keys_stay_small() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -60,14 +60,14 @@ async fn bytes_per_guard<C: Into<LockConfig>>(config: impl Fn(String) -> C) -> u
     for n in 0..GUARDS {
         guards.push(try_acquire(&backend, config(key(n))).await.unwrap().acquired().unwrap());
     }
-    // Tasks that have run once have their timers.
+    // After a first run, the tasks have their timers.
     tokio::task::yield_now().await;
     let heap = live_bytes(&region);
     drop(guards);
     heap / GUARDS + size_of::<LockGuard<MemoryBackend>>()
 }
 
-/// What one weighs that waits behind others: its future, and what that has allocated.
+/// Memory of a waiter behind the head: its future and the allocations of the future.
 async fn bytes_per_waiter<F: Future>(
     backend: &MemoryBackend,
     wait: impl Fn(&'static str) -> F,
@@ -77,7 +77,7 @@ async fn bytes_per_waiter<F: Future>(
     let held = try_acquire(backend, KEY).await.unwrap().acquired().unwrap();
     let mut waiters: Vec<Pin<Box<F>>> = (0..=WAITERS).map(|_| Box::pin(wait(KEY))).collect();
     let mut context = Context::from_waker(Waker::noop());
-    // The first one listens in the store.
+    // The first waiter is the head and watches the key.
     assert!(waiters[0].as_mut().poll(&mut context).is_pending());
     let region = Region::new(ALLOCATOR);
     for waiter in &mut waiters[1..] {
@@ -88,7 +88,7 @@ async fn bytes_per_waiter<F: Future>(
     size_of::<F>() + heap
 }
 
-/// What the backend keeps for each lock, which is not the guard's.
+/// Memory of the backend for each lock, which does not belong to the guard.
 async fn bytes_of_stored_locks() -> usize {
     let backend = MemoryBackend::new();
     let region = Region::new(ALLOCATOR);

@@ -1,4 +1,4 @@
-//! A minimum hold: the lock stays although the work was quicker, however it ended.
+//! A minimum hold: the lock stays even if the work ends earlier, in any way.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{Line, Trouble, is_locked, ms, settle};
+use common::{FaultyBackend, Trouble, is_locked, ms, settle};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::diagnostics::get_by_key;
 use syncguard_core::{
@@ -16,225 +16,225 @@ use syncguard_core::{
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 const KEY: &str = "kept";
-/// How much later than asked for a lock may be free: the millisecond to which all is rounded up.
+/// How much later than its minimum hold a lock may be free, because times are rounded up to a millisecond.
 const ROUNDED: Duration = Duration::from_millis(2);
 
 fn config(min_hold: u64) -> LockConfig {
     LockConfig::new(KEY).with_ttl(ms(60_000)).with_min_hold(ms(min_hold))
 }
 
-/// When the key is free, looked at every millisecond.
-async fn free_at(line: &Line) -> Instant {
-    while is_locked(line, KEY).await {
+/// Returns when the key is free. It polls every millisecond.
+async fn free_at(backend: &FaultyBackend) -> Instant {
+    while is_locked(backend, KEY).await {
         sleep(ms(1)).await;
     }
     Instant::now()
 }
 
-/// The lock stays for exactly its minimum hold, counted from here.
-async fn is_free_after(line: &Line, granted: Instant, min_hold: u64) {
-    let held = free_at(line).await - granted;
+/// Checks that the lock stays for exactly its minimum hold after `granted`.
+async fn is_free_after(backend: &FaultyBackend, granted: Instant, min_hold: u64) {
+    let held = free_at(backend).await - granted;
     assert!(held >= ms(min_hold), "free after {held:?} instead of {min_hold} ms");
     assert!(held <= ms(min_hold) + ROUNDED, "free after {held:?} instead of {min_hold} ms");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_says_until_when_the_lock_stays() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
-    let guard = acquire(&line, config(10_000)).await.unwrap();
+    let guard = acquire(&backend, config(10_000)).await.unwrap();
     let lost = guard.lost();
     let expires_at = guard.expires_at();
     sleep(ms(3_000)).await;
     let answer = guard.release().await.unwrap();
     let ReleaseResult::Kept { until } = answer else { panic!("{answer:?}") };
-    // The lock had a TTL of a minute from when it was granted.
+    // The lock had a TTL of a minute, counted from the grant.
     let min_hold = until.as_millis() + 60_000 - expires_at.as_millis();
     assert!((10_000..=10_001).contains(&min_hold), "{min_hold}");
     assert!(answer.is_released());
-    // The holder holds it no more, whoever else may not have it.
+    // The holder has lost the lock, although no other caller can take it yet.
     assert_eq!(lost.await, LossReason::Released);
-    is_free_after(&line, granted, 10_000).await;
-    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 0);
+    is_free_after(&backend, granted, 10_000).await;
+    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_takes_longer_is_released_as_ever() {
-    let line = Line::new();
-    let guard = acquire(&line, config(2_000)).await.unwrap();
+async fn work_that_outlasts_the_minimum_hold_is_released_at_once() {
+    let backend = FaultyBackend::new();
+    let guard = acquire(&backend, config(2_000)).await.unwrap();
     sleep(ms(2_000)).await;
     assert_eq!(guard.release().await.unwrap(), ReleaseResult::Released);
-    assert!(!is_locked(&line, KEY).await);
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 0);
+    assert!(!is_locked(&backend, KEY).await);
+    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 0);
 }
 
-/// By its TTL, a lock cannot end earlier than the tolerance from now on.
+/// A lock that ends by its TTL stays for at least the tolerance from now on.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_is_at_least_the_tolerance() {
-    let line = Line::new();
+async fn a_kept_lock_stays_for_the_tolerance_at_least() {
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
-    drop(acquire(&line, config(5)).await.unwrap());
-    let held = free_at(&line).await - granted;
+    drop(acquire(&backend, config(5)).await.unwrap());
+    let held = free_at(&backend).await - granted;
     assert!((TIME_TOLERANCE..=TIME_TOLERANCE + ROUNDED).contains(&held), "{held:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drop_keeps_the_lock_in_the_background() {
     for auto_extend in [false, true] {
-        let line = Line::new();
+        let backend = FaultyBackend::new();
         let granted = Instant::now();
         let mut config = config(10_000);
         if auto_extend {
             config = config.with_auto_extend(AutoExtend::new());
         }
-        drop(acquire(&line, config).await.unwrap());
+        drop(acquire(&backend, config).await.unwrap());
         settle().await;
-        is_free_after(&line, granted, 10_000).await;
+        is_free_after(&backend, granted, 10_000).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_lock_keeps_the_lock_also_when_the_work_fails_or_panics() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
-    let failed = lock(&line, config(5_000), async |_| Err::<(), _>("no")).await.unwrap();
+    let failed = lock(&backend, config(5_000), async |_| Err::<(), _>("no")).await.unwrap();
     assert_eq!(failed, Err("no"));
-    is_free_after(&line, granted, 5_000).await;
+    is_free_after(&backend, granted, 5_000).await;
 
     let granted = Instant::now();
     let work = {
-        let line = line.clone();
-        async move { lock(&line, config(5_000), async |_| panic!("told to panic")).await }
+        let backend = backend.clone();
+        async move { lock(&backend, config(5_000), async |_| panic!("told to panic")).await }
     };
     let ended: Result<Result<(), _>, _> = tokio::spawn(work).await;
     assert!(ended.unwrap_err().is_panic());
-    is_free_after(&line, granted, 5_000).await;
+    is_free_after(&backend, granted, 5_000).await;
 
-    // Dropped in the midst of its work.
+    // The call is dropped while the work runs.
     let granted = Instant::now();
-    let work = lock(&line, config(5_000), async |_| sleep(ms(60_000)).await);
+    let work = lock(&backend, config(5_000), async |_| sleep(ms(60_000)).await);
     assert!(timeout(ms(100), work).await.is_err());
-    is_free_after(&line, granted, 5_000).await;
+    is_free_after(&backend, granted, 5_000).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shorter_ttl_is_lengthened_and_a_longer_one_is_cut() {
     for ttl in [100, 3_000, 3_600_000] {
-        let line = Line::new();
+        let backend = FaultyBackend::new();
         let granted = Instant::now();
         let config = config(20_000).with_ttl(ms(ttl));
-        acquire(&line, config).await.unwrap().release().await.unwrap();
-        is_free_after(&line, granted, 20_000).await;
+        acquire(&backend, config).await.unwrap().release().await.unwrap();
+        is_free_after(&backend, granted, 20_000).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_is_not_kept() {
-    let line = Line::new();
-    let guard = acquire(&line, config(60_000).with_ttl(ms(100))).await.unwrap();
+    let backend = FaultyBackend::new();
+    let guard = acquire(&backend, config(60_000).with_ttl(ms(100))).await.unwrap();
     sleep(ms(1_200)).await;
-    let other = try_acquire(&line, KEY).await.unwrap().acquired().unwrap();
+    let other = try_acquire(&backend, KEY).await.unwrap().acquired().unwrap();
     let answer = guard.release().await.unwrap();
     assert!(matches!(answer, ReleaseResult::NotHeld(_)), "{answer:?}");
-    assert!(!other.is_lost() && is_locked(&line, KEY).await);
+    assert!(!other.is_lost() && is_locked(&backend, KEY).await);
 }
 
-/// A renewal was given up on its way, and arrives when the lock was kept already.
+/// A renewal is given up in flight and arrives after the release has set the end of the minimum hold.
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_does_not_change_how_long_the_lock_stays() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
     let config = config(5_000).with_ttl(ms(3_000)).with_auto_extend(AutoExtend::new());
-    let guard = acquire(&line, config).await.unwrap();
-    // The first renewal, after a second, takes two until it is there.
-    line.behaviour.extend.lock().unwrap().before = ms(2_000);
+    let guard = acquire(&backend, config).await.unwrap();
+    // The first renewal, after a second, takes two seconds to arrive.
+    backend.behaviour.extend.lock().unwrap().before = ms(2_000);
     sleep(ms(1_100)).await;
-    *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
     assert!(matches!(guard.release().await.unwrap(), ReleaseResult::Kept { .. }));
-    let before = get_by_key(&line, KEY).await.unwrap().unwrap().expires_at;
+    let before = get_by_key(&backend, KEY).await.unwrap().unwrap().expires_at;
     sleep(ms(2_500)).await;
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 2);
-    assert_eq!(get_by_key(&line, KEY).await.unwrap().unwrap().expires_at, before);
-    is_free_after(&line, granted, 5_000).await;
+    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 2);
+    assert_eq!(get_by_key(&backend, KEY).await.unwrap().unwrap().expires_at, before);
+    is_free_after(&backend, granted, 5_000).await;
 }
 
-/// What was asked for first and given up arrives after what was asked for again.
+/// The first request to keep the lock is given up, and arrives after the second.
 #[tokio::test(start_paused = true)]
 async fn a_late_request_to_keep_the_lock_does_not_keep_it_longer() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
-    let guard = acquire(&line, config(5_000).with_dispose_timeout(ms(500))).await.unwrap();
-    line.behaviour.extend.lock().unwrap().before = ms(3_000);
+    let guard = acquire(&backend, config(5_000).with_dispose_timeout(ms(500))).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().before = ms(3_000);
     let release = guard.release();
     let mended = async {
         sleep(ms(1)).await;
-        *line.behaviour.extend.lock().unwrap() = Trouble::default();
+        *backend.behaviour.extend.lock().unwrap() = Trouble::default();
     };
     let (answer, ()) = tokio::join!(release, mended);
     assert_eq!(answer.unwrap_err().code(), ErrorCode::NetworkTimeout);
-    is_free_after(&line, granted, 5_000).await;
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 2);
+    is_free_after(&backend, granted, 5_000).await;
+    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 2);
 }
 
-/// A renewal that was given up expects the expiry of before.
+/// A renewal that was given up expects the former expiry.
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_does_not_find_what_it_expects() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
     let config = config(7_000).with_ttl(ms(6_000)).with_auto_extend(AutoExtend::new());
-    let guard = acquire(&line, config).await.unwrap();
-    line.behaviour.extend.lock().unwrap().before = ms(2_000);
+    let guard = acquire(&backend, config).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().before = ms(2_000);
     sleep(ms(2_100)).await;
-    *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
     drop(guard);
-    is_free_after(&line, granted, 7_000).await;
-    assert_eq!(line.behaviour.extends.load(Ordering::Relaxed), 2);
+    is_free_after(&backend, granted, 7_000).await;
+    assert_eq!(backend.behaviour.extends.load(Ordering::Relaxed), 2);
 }
 
-/// A renewal took effect, and its answer was lost: the lock expires at another time than is known.
+/// An extend took effect and its answer was lost, so the guard does not know the expiry of the lock.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_expiry_is_found_out() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
-    let mut guard = acquire(&line, config(5_000)).await.unwrap();
-    line.behaviour.extend.lock().unwrap().reply_lost = true;
+    let mut guard = acquire(&backend, config(5_000)).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().reply_lost = true;
     assert!(guard.extend(ms(50_000)).await.is_err());
-    *line.behaviour.extend.lock().unwrap() = Trouble::default();
+    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
     assert!(matches!(guard.release().await.unwrap(), ReleaseResult::Kept { .. }));
-    is_free_after(&line, granted, 5_000).await;
+    is_free_after(&backend, granted, 5_000).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_is_tried_again_until_its_time_is_over() {
-    let line = Line::new();
+async fn a_failed_deferral_is_repeated_until_the_minimum_hold_is_over() {
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
-    let guard = acquire(&line, config(10_000)).await.unwrap();
-    line.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    let guard = acquire(&backend, config(10_000)).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
     assert_eq!(guard.release().await.unwrap_err().code(), ErrorCode::ServiceUnavailable);
     sleep(ms(4_000)).await;
-    *line.behaviour.extend.lock().unwrap() = Trouble::default();
-    is_free_after(&line, granted, 10_000).await;
+    *backend.behaviour.extend.lock().unwrap() = Trouble::default();
+    is_free_after(&backend, granted, 10_000).await;
 
-    // The store is back when the time is over: then the lock is released.
-    let guard = acquire(&line, config(10_000)).await.unwrap();
-    line.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
+    // The store is back after the minimum hold: the lock is released.
+    let guard = acquire(&backend, config(10_000)).await.unwrap();
+    backend.behaviour.extend.lock().unwrap().fails = Some(ErrorCode::ServiceUnavailable);
     guard.release().await.unwrap_err();
     sleep(ms(12_000)).await;
-    assert!(!is_locked(&line, KEY).await);
-    assert_eq!(line.behaviour.releases.load(Ordering::Relaxed), 1);
+    assert!(!is_locked(&backend, KEY).await);
+    assert_eq!(backend.behaviour.releases.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_in_this_process_gets_the_lock_as_soon_as_it_is_free() {
-    let line = Line::new();
+async fn a_waiter_of_this_process_gets_a_kept_lock_when_it_is_free() {
+    let backend = FaultyBackend::new();
     let granted = Instant::now();
-    let guard = acquire(&line, config(5_000)).await.unwrap();
+    let guard = acquire(&backend, config(5_000)).await.unwrap();
     let waiting = tokio::spawn({
-        let line = line.clone();
+        let backend = backend.clone();
         async move {
             let patient = AcquisitionOptions::new().with_timeout(ms(60_000));
             let next = LockConfig::new(KEY).with_acquisition(patient);
-            acquire(&line, next).await.map(|guard| (guard, Instant::now()))
+            acquire(&backend, next).await.map(|guard| (guard, Instant::now()))
         }
     });
     sleep(ms(10)).await;
@@ -246,32 +246,32 @@ async fn who_waits_in_this_process_gets_the_lock_as_soon_as_it_is_free() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_values_are_refused_before_anything_is_sent() {
-    let line = Line::new();
+    let backend = FaultyBackend::new();
     for bad in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
-        let error = acquire(&line, LockConfig::new(KEY).with_min_hold(bad)).await.unwrap_err();
+        let error = acquire(&backend, LockConfig::new(KEY).with_min_hold(bad)).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument);
         assert!(error.message().contains("1 ms to 100 years"), "{error}");
     }
-    assert_eq!(line.behaviour.acquires.load(Ordering::Relaxed), 0);
+    assert_eq!(backend.behaviour.acquires.load(Ordering::Relaxed), 0);
 }
 
-/// A job of every minute on three machines, whose clocks are up to 20 s apart, and whose work is quick.
+/// A short job runs every minute on three machines, whose clocks are up to 20 s apart.
 #[tokio::test(start_paused = true)]
 async fn a_cron_on_machines_with_skewed_clocks_runs_once_a_period() {
     assert_eq!(runs_in_50_periods(Some(ms(45_000))).await, [1; 50]);
 }
 
-/// The planted flaw: without a minimum hold, each of them runs.
+/// The planted flaw: without a minimum hold, each machine runs the job.
 #[tokio::test(start_paused = true)]
 async fn without_a_minimum_hold_it_runs_more_often() {
     assert_eq!(runs_in_50_periods(None).await, [3; 50]);
 }
 
 async fn runs_in_50_periods(min_hold: Option<Duration>) -> [u32; 50] {
-    let (line, start) = (Line::new(), Instant::now());
+    let (backend, start) = (FaultyBackend::new(), Instant::now());
     let runs: Arc<[AtomicU32; 50]> = Arc::new([const { AtomicU32::new(0) }; 50]);
     let machines = [0, 7_300, 20_000].map(|skew| {
-        let (line, runs) = (line.clone(), Arc::clone(&runs));
+        let (backend, runs) = (backend.clone(), Arc::clone(&runs));
         tokio::spawn(async move {
             for period in 0..50_u32 {
                 sleep_until(start + ms(60_000) * period + ms(skew)).await;
@@ -279,12 +279,12 @@ async fn runs_in_50_periods(min_hold: Option<Duration>) -> [u32; 50] {
                 if let Some(min_hold) = min_hold {
                     job = job.with_min_hold(min_hold);
                 }
-                let Some(guard) = try_acquire(&line, job).await.unwrap().acquired() else {
+                let Some(guard) = try_acquire(&backend, job).await.unwrap().acquired() else {
                     continue;
                 };
                 runs[period as usize].fetch_add(1, Ordering::Relaxed);
                 sleep(ms(200)).await;
-                // Half of them by a drop.
+                // Half of the guards are dropped.
                 if period % 2 == 0 {
                     guard.release().await.unwrap();
                 }

@@ -1,4 +1,4 @@
-//! What an observer hears, and what it cannot break.
+//! The reports to an observer, and panics in an observer.
 
 use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use syncguard_core::{Fence, LockBackend, LossReason, acquire, forward, lock, try
 use syncguard_memory::MemoryBackend;
 
 #[tokio::test(start_paused = true)]
-async fn both_of_two_observers_hear_of_wait_and_hold() {
-    let (first, second) = (Heard::default(), Heard::default());
+async fn two_joined_observers_both_get_wait_and_hold() {
+    let (first, second) = (Recorder::default(), Recorder::default());
     let backend = Observed::new(first.observer().and(second.observer()));
     lock(&backend, "key", async |_| tokio::time::sleep(SECOND).await).await.unwrap();
-    for heard in [first, second] {
-        let all = heard.take();
+    for recorder in [first, second] {
+        let all = recorder.take();
         let [
             Observation::AcquisitionBegan(waiting),
             Observation::HoldBegan(holding),
@@ -36,45 +36,45 @@ async fn both_of_two_observers_hear_of_wait_and_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_an_observer_breaks_neither_the_lock_nor_the_other_observer() {
-    let heard = Heard::default();
+    let recorder = Recorder::default();
     let broken = LockObserver::new(|_| panic!("as the test wants it"));
-    for observer in [broken.clone().and(heard.observer()), heard.observer().and(broken)] {
+    for observer in [broken.clone().and(recorder.observer()), recorder.observer().and(broken)] {
         let backend = Observed::new(observer);
         let guard = try_acquire(&backend, "key").await.unwrap().acquired().unwrap();
         assert!(guard.release().await.unwrap().is_released());
-        assert_eq!(heard.take().len(), 4);
+        assert_eq!(recorder.take().len(), 4);
     }
 }
 
-/// What a panic carries can panic again when it is dropped.
+/// The payload of a panic can panic again when it is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_panic_whose_payload_panics_breaks_nothing_either() {
-    let heard = Heard::default();
+async fn a_panic_whose_payload_panics_breaks_nothing() {
+    let recorder = Recorder::default();
     let broken = LockObserver::new(|_| panic_any(PanicsAgain::new()));
-    for observer in [broken.clone().and(heard.observer()), heard.observer().and(broken)] {
+    for observer in [broken.clone().and(recorder.observer()), recorder.observer().and(broken)] {
         let backend = Observed::new(observer);
         let guard = try_acquire(&backend, "key").await.unwrap().acquired().unwrap();
         assert!(guard.release().await.unwrap().is_released());
         let worked = lock(&backend, "key", async |_| 7).await.unwrap();
-        assert_eq!((worked, heard.take().len()), (7, 8));
+        assert_eq!((worked, recorder.take().len()), (7, 8));
     }
 }
 
 #[test]
-fn nobody_and_somebody_is_somebody() {
+fn an_observer_joined_with_none_still_observes() {
     assert!(LockObserver::none().is_none());
     assert!(LockObserver::none().and(LockObserver::none()).is_none());
-    let heard = Heard::default();
-    assert!(!LockObserver::none().and(heard.observer()).is_none());
-    assert!(!heard.observer().and(LockObserver::none()).is_none());
+    let recorder = Recorder::default();
+    assert!(!LockObserver::none().and(recorder.observer()).is_none());
+    assert!(!recorder.observer().and(LockObserver::none()).is_none());
     assert!(ClientState::default().observer().is_none());
 }
 
-/// What begins also ends, whatever becomes of the one who wanted it.
+/// Each start is followed by an end, in whatever way the caller ends.
 #[tokio::test(start_paused = true)]
-async fn every_beginning_has_its_end() {
-    let heard = Heard::default();
-    let backend = Observed::new(heard.observer());
+async fn every_start_is_followed_by_an_end() {
+    let recorder = Recorder::default();
+    let backend = Observed::new(recorder.observer());
     let guard = acquire(&backend, "key").await.unwrap();
     assert!(try_acquire(&backend, "key").await.unwrap().is_held());
     let waiting = tokio::time::timeout(SECOND, acquire(&backend, "key"));
@@ -82,7 +82,7 @@ async fn every_beginning_has_its_end() {
     acquire(&backend, "").await.unwrap_err();
     drop(guard);
     let (mut waits, mut holds) = ((0, 0), (0, 0));
-    for observation in heard.take() {
+    for observation in recorder.take() {
         match observation {
             Observation::AcquisitionBegan(_) => waits.0 += 1,
             Observation::Acquisition(_) => waits.1 += 1,
@@ -103,7 +103,8 @@ fn two_observers_log_if_one_does() {
     assert!(!LockObserver::none().that_logs().logs());
 }
 
-/// Dropping it panics, and while that unwinds its field does: caught or not, that would end the process.
+/// The drop panics, and the drop of the field panics while that unwinds. A second panic ends the process, even inside
+/// `catch_unwind`.
 struct PanicsAgain(AndOnceMore);
 
 struct AndOnceMore;
@@ -129,12 +130,12 @@ impl Drop for AndOnceMore {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Observation>>>);
+struct Recorder(Arc<Mutex<Vec<Observation>>>);
 
-impl Heard {
+impl Recorder {
     fn observer(&self) -> LockObserver {
-        let heard = Arc::clone(&self.0);
-        LockObserver::new(move |observation| heard.lock().unwrap().push(observation.clone()))
+        let observations = Arc::clone(&self.0);
+        LockObserver::new(move |observation| observations.lock().unwrap().push(observation.clone()))
     }
 
     fn take(&self) -> Vec<Observation> {

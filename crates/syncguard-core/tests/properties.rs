@@ -1,4 +1,4 @@
-//! The rules of the fuzz targets, on inputs that proptest makes up.
+//! The rules of the fuzz targets, on inputs from proptest.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use syncguard_core::Ttl;
 use syncguard_core_fuzz::{check_fences, check_key, check_lock_id, check_storage_key};
 
-/// Texts that have something to normalise, and plain ones.
+/// Texts that change when they are normalised, and plain texts.
 fn text() -> impl Strategy<Value = String> {
     let pieces = prop_oneof![
         3 => "[ -~]{0,8}",

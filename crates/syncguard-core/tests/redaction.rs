@@ -1,4 +1,4 @@
-//! What may be printed, and what may be asked for.
+//! Redaction, and the properties of errors and values.
 
 use std::error::Error;
 use std::fmt;
@@ -37,7 +37,7 @@ fn page_of<T>(entry: Result<T, ()>) -> Page<T> {
 }
 
 #[test]
-fn nothing_that_holds_a_key_or_a_lock_id_prints_it() {
+fn no_debug_output_shows_a_key_or_a_lock_id() {
     let fence = Fence::new(7).unwrap();
     let acquired = Acquired::new(lock_id(), time(1), fence);
     let info = LockInfo::new(key(), lock_id(), time(1), time(2), fence);
@@ -81,7 +81,7 @@ fn nothing_that_holds_a_key_or_a_lock_id_prints_it() {
     assert_eq!((raw.key.expose(), raw.lock_id.expose()), (KEY, LOCK_ID));
 }
 
-/// A driver's error whose `Debug` talks too much.
+/// A driver's error whose `Debug` shows a secret.
 #[derive(Debug)]
 struct DriverError {
     #[allow(dead_code, reason = "printed by Debug")]
@@ -181,7 +181,7 @@ fn fences_keep_their_thresholds() {
 
 #[cfg(feature = "serde")]
 #[test]
-fn serde_shows_what_may_be_shown_and_reads_it_back_checked() {
+fn serde_writes_public_values_and_checks_them_when_it_reads() {
     use syncguard_core::Ttl;
 
     let fence = Fence::new(42).unwrap();

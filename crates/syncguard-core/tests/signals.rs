@@ -1,4 +1,4 @@
-//! The hub of signals, over a store that the tests play.
+//! The signal hub, over a store whose part the tests play.
 
 #[path = "common/hub.rs"]
 mod hub;
@@ -40,12 +40,12 @@ async fn a_watch_is_handed_out_once_the_store_has_confirmed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_go_away_are_unsubscribed_from() {
+async fn dropped_watches_are_unsubscribed() {
     let mut store = Store::new();
     let (session, watch) = store.open("k").await;
     drop(watch);
     assert_eq!(session.asks().await, (vec![], vec!["k".to_owned()]));
-    // A waiter that leaves while the store is asked.
+    // A waiter leaves while the store is asked.
     let waiting = store.watch("other");
     assert_eq!(session.asks().await.0, ["other"]);
     waiting.abort();
@@ -69,7 +69,7 @@ async fn a_session_is_probed_while_it_is_quiet_and_closed_when_it_is_idle() {
     let started = Instant::now();
     assert!(session.subscriptions.next().await.is_none());
     assert_eq!(started.elapsed(), 10 * SECOND);
-    // The next watch does not wait for its good-bye.
+    // The next watch does not wait for the end of the idle session.
     let (second, _watch) = store.open("k").await;
     session.ends(Err(failure())).await;
     assert_eq!(store.status(), SignalStatus::Working);
@@ -77,7 +77,7 @@ async fn a_session_is_probed_while_it_is_quiet_and_closed_when_it_is_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_does_not_wait_longer_than_it_may() {
+async fn a_watch_that_is_not_confirmed_in_time_is_given_up() {
     let mut store = Store::new();
     let started = Instant::now();
     assert!(store.hub.watch("k").await.is_none());
@@ -86,11 +86,11 @@ async fn a_waiter_does_not_wait_longer_than_it_may() {
     assert_eq!(started.elapsed(), LIMITS.confirm, "the session is still being opened");
     let session = store.session().await;
     let asked = timeout(SECOND / 10, session.subscriptions.next()).await;
-    assert!(asked.is_err(), "nobody waits any more");
-    assert!(store.hub.watch("k").await.is_none(), "nobody confirms");
+    assert!(asked.is_err(), "no waiter is left");
+    assert!(store.hub.watch("k").await.is_none(), "the store does not confirm");
     let waiting = store.watch("k");
     session.confirms("k", false).await;
-    assert!(waiting.await.unwrap().is_some(), "it goes on for those who come later");
+    assert!(waiting.await.unwrap().is_some(), "the session goes on for later waiters");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +131,7 @@ async fn rests_grow_while_sessions_fail() {
         }
         sleep(SECOND / 100).await;
     }
-    // From 0.1 s to 5 s, each shortened by chance to half of that at the most.
+    // Pauses grow from 0.1 s to 5 s, and jitter shortens each by half at the most.
     assert!((17..=35).contains(&sessions), "{sessions}");
 }
 
@@ -141,7 +141,7 @@ async fn a_session_that_was_good_is_replaced_at_once() {
     let (session, watch) = store.open("k").await;
     session.ends(Err(failure())).await;
     assert!(watch.is_over() && store.status() == SignalStatus::Failing);
-    assert!(store.hub.watch("k").await.is_none() && store.sessions.is_empty(), "it rests");
+    assert!(store.hub.watch("k").await.is_none() && store.sessions.is_empty(), "the hub pauses");
     advance(RESTED).await;
     let (session, watch) = store.open("k").await;
     assert_eq!(session.asks().await, (vec![], vec![]));
@@ -168,13 +168,13 @@ async fn a_session_that_is_lost_meanwhile_is_replaced_within_the_call() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_does_not_come_back_has_failed() {
     let mut store = Store::new();
-    // While it opens.
+    // A session that is being opened.
     let waiting = store.watch("k");
     let session = store.session().await;
     assert!(waiting.await.unwrap().is_none());
     sleep(LIMITS.open).await;
     assert!(session.end.is_closed() && store.status() == SignalStatus::Failing);
-    // And with something to do, also where it was quiet before.
+    // An open session that was quiet and then gets a request.
     sleep(RESTED).await;
     let (session, mut watch) = store.open("k").await;
     assert!(timeout(SECOND, session.subscriptions.next()).await.is_err());
@@ -192,7 +192,7 @@ async fn a_hub_that_is_gone_leaves_the_session_to_its_last_watch() {
     let mut store = Store::new();
     let (session, watch) = store.open("k").await;
     drop(store);
-    assert_eq!(session.asks().await, (vec![], vec![]), "it goes on");
+    assert_eq!(session.asks().await, (vec![], vec![]), "the session goes on");
     drop(watch);
     assert_eq!(session.asks().await.1, ["k"]);
     let started = Instant::now();
@@ -216,7 +216,7 @@ fn runtime() -> Runtime {
 }
 
 #[test]
-fn a_runtime_that_ends_takes_its_session_along_and_another_one_opens_the_next() {
+fn a_session_ends_with_its_runtime_and_another_runtime_opens_the_next() {
     let mut store = Store::new();
     let first = runtime();
     let (_session, mut watch) = first.block_on(store.open("k"));
@@ -262,7 +262,7 @@ fn a_runtime_that_stands_still_is_replaced() {
         assert!(timeout(SECOND, session.subscriptions.next()).await.is_err());
         (session, watch)
     });
-    // Its clock goes on, and nobody drives its tasks.
+    // The clock of the first runtime goes on, and nothing polls its tasks.
     thread::scope(|scope| {
         scope.spawn(|| {
             let other = Builder::new_current_thread().enable_all().start_paused(true).build();

@@ -1,5 +1,5 @@
-//! The log of the hub of signals. A program of its own: a subscriber of one thread hears only of events that no other
-//! thread was the first to reach.
+//! The log of the signal hub. This test is a program of its own: a subscriber of one thread misses an event that another
+//! thread has reached first.
 
 #[path = "common/hub.rs"]
 mod hub;
@@ -43,7 +43,7 @@ impl Subscriber for Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_is_said_once_and_so_is_its_end() {
+async fn an_outage_and_its_end_are_logged_once() {
     let log = Log::default();
     let _here = tracing::subscriber::set_default(log.clone());
     let outage = Episode::default();
@@ -57,14 +57,14 @@ async fn an_outage_is_said_once_and_so_is_its_end() {
     }
     assert_eq!(log.take(), [Level::WARN]);
     let (session, _watch) = here.open("k").await;
-    assert!(log.take().is_empty(), "it may be lost again at once");
+    assert!(log.take().is_empty(), "the session may be lost again at once");
     session.asks().await;
     tokio::task::yield_now().await;
     assert_eq!(log.take(), [Level::INFO]);
     there.open("k").await.0.ends(Err(failure())).await;
     session.asks().await;
     tokio::task::yield_now().await;
-    assert_eq!(log.take(), [Level::WARN], "the end was said once");
+    assert_eq!(log.take(), [Level::WARN], "the end was logged once");
     session.ends(Ok(SignalEnd::Closed)).await;
     assert!(log.take().is_empty());
 }

@@ -1,4 +1,4 @@
-//! What the TypeScript library computes for hashes, storage keys and fences.
+//! Hashes, storage keys and fences, compared with the TypeScript library.
 
 use serde_json::Value;
 use syncguard_core::authoring::{StorageLimits, make_fence_key, make_storage_key};
@@ -37,7 +37,7 @@ fn storage_and_fence_keys() {
         let prefix = text(&vector, "prefix");
         let key = text(&vector, "key");
         if key.len() > Key::MAX_LENGTH_BYTES {
-            // There the names are made before the key is checked; here no such key exists.
+            // The TypeScript library makes the names before it checks the key. Here such a key cannot exist.
             assert!(Key::new(key).is_err(), "{vector}");
             continue;
         }

@@ -2,9 +2,9 @@
 //!
 //! Mirrors, in `syncguard-core/src`: `locking/guard/lease.rs` (`extend`: sends the expiry that it knows, and
 //! takes over a mismatch's; `release`: at most one, and what fails is tried again in the background),
-//! `locking/guard/validity.rs` (`extending`: the earlier of both ends until the answer; `renewed`: a loss
+//! `locking/guard/validity.rs` (`extend_sent`: the earlier of both ends until the answer; `renewed`: a loss
 //! is final), `locking/acquire.rs` (a grant whose time is over is given back), `authoring/cancel/mod.rs`
-//! (`start`: an acquire of unknown outcome is cleaned up) and `cancel/orphan.rs`.
+//! (`start`: an acquire of unknown outcome is cleaned up) and `cancel/abandoned_acquire.rs`.
 
 use crate::rules::{Flaw, Rules, Ticks};
 use crate::world::{ASIDE, Again, Answer, Asks, Client, Job, Phase, Request, Store, Which};

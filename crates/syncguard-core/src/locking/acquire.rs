@@ -1,22 +1,26 @@
-//! Trying for a lock until it is free.
+//! Taking a lock: waiting for it, or one attempt.
 
 use std::fmt;
 use std::future::Future;
 
 use super::attempt::{Attempt, Tried};
+use super::config::LockConfig;
+use super::guard::LockGuard;
 use super::head::Head;
-use super::observed::Waiting;
+use super::observed::ObservedAcquisition;
 use super::queue::{Ticket, Turn};
 use super::wait::wait_to_be_head;
 use crate::rt::Instant;
-use crate::{Contention, LockBackend, LockConfig, LockError, LockGuard, LockId};
+use crate::{Contention, LockBackend, LockError, LockId};
 
-/// Takes a lock, waiting for its turn while someone else holds it.
+/// Takes a lock, and waits for it while another holder has it.
 ///
-/// The callers of one process wait in a queue: its head asks the store, and each caller gets the lock in the order in
-/// which they came, with an acquire of its own. Between processes no order is promised; a process that has kept the
-/// lock to itself for a while lets other processes in. Only contention is waited for; a failing store is reported at
-/// once, unless [`ride_out`](LockConfig::ride_out) says for how long to ask it again. An acquire with no retries does
+/// The callers of one process wait in a queue. The head of the queue asks the store; callers get the
+/// lock in the order of their arrival, each with an acquire of its own. Between processes no order is
+/// promised, but a process that has kept the lock to itself for a while lets other processes in.
+///
+/// This function waits only for contention. It reports a failing store at once, unless
+/// [`ride_out`](LockConfig::ride_out) says for how long to ask again. An acquire without retries does
 /// not wait in the queue, and neither does [`try_acquire`].
 ///
 /// ```
@@ -33,18 +37,19 @@ use crate::{Contention, LockBackend, LockConfig, LockError, LockGuard, LockId};
 ///
 /// # Errors
 ///
-/// - `AcquisitionTimeout` when the time limit or the retries have run out and the lock was held by
-///   someone else.
-/// - `NetworkTimeout` when they have run out because the store did not answer, or answered only when
-///   the TTL was over. What the store may still grant is given back in the background.
-/// - `Aborted` as soon as the configuration's token fires.
+/// - `AcquisitionTimeout` when the time limit or the retries have run out while another holder had the
+///   lock.
+/// - `NetworkTimeout` when they have run out because the store did not answer, or answered only after
+///   the TTL. A lock that the store may still grant is given back in the background.
+/// - `Aborted` when the configuration's token fires.
 /// - `InvalidArgument` for a bad key or setting, before anything is sent.
 /// - The store's failures, at once or after the time of [`ride_out`](LockConfig::ride_out).
 ///
 /// # Cancel safety
 ///
-/// Safe: dropping the future leaves no lock behind, and gives up its place in the queue. A future that is
-/// kept but not polled loses its place after a second or more, so that others do not wait for it.
+/// Safe: dropping the future leaves no lock behind, and gives up its place in the queue. A future that
+/// is kept but not polled loses its place after a second or more, so that it does not hold up the other
+/// waiters.
 pub fn acquire<B, C>(
     backend: &B,
     config: C,
@@ -53,54 +58,54 @@ where
     B: LockBackend,
     C: Into<LockConfig>,
 {
-    // Outside of the future, which would keep room for the argument beside what it is made into.
+    // Outside the future, which would otherwise hold both the argument and the config made from it.
     let config = config.into();
     async move {
         let attempt = Attempt::new(backend, &config)?;
-        let mut waiting = attempt.waiting(LockId::generate()?);
-        // In a box, since few waiters see one.
+        let mut observed = attempt.observe(LockId::generate()?);
+        // Boxed, because few waiters see an outage.
         let mut outage = None;
         loop {
             let result = if attempt.policy().acquisition.max_retries == 0 {
-                Box::pin(attempt.without_waiting(&mut waiting)).await
+                Box::pin(attempt.once_within_limit(&mut observed)).await
             } else {
-                wait(&attempt, &mut waiting).await
+                wait(&attempt, &mut observed).await
             };
-            let Some(pause) = attempt.pause_in_outage(&result, waiting.attempts(), &mut outage)
+            let Some(pause) = attempt.pause_in_outage(&result, observed.attempts(), &mut outage)
             else {
-                return waiting.end(result, |_| true);
+                return observed.end(result, |_| true);
             };
             drop(result);
-            if let Err(aborted) = Box::pin(attempt.rest(pause)).await {
-                return waiting.end(Err(aborted), |_| true);
+            if let Err(aborted) = Box::pin(attempt.sleep(pause)).await {
+                return observed.end(Err(aborted), |_| true);
             }
-            // The backend gives back what the store may still grant to the old id.
-            waiting.go_on_with(LockId::generate()?);
+            // The backend gives back a lock that the store may still grant to the old id.
+            observed.set_lock_id(LockId::generate()?);
         }
     }
 }
 
 /// Waits until the lock is granted, or a limit is reached.
 ///
-/// A waiter behind the head weighs little: what only a head needs is in a box that is made when the waiter
-/// becomes one.
+/// The future of a queued waiter stays small: the state that only the head needs is boxed when the
+/// waiter becomes the head.
 async fn wait<'a, B: LockBackend>(
     attempt: &'a Attempt<'a, B>,
-    waiting: &mut Waiting<'_>,
+    observed: &mut ObservedAcquisition<'_>,
 ) -> Result<LockGuard<B>, LockError> {
     let now = Instant::now();
     let deadline = now + attempt.policy().acquisition.timeout;
     let (mut ticket, turn) = Ticket::enter(attempt.queues(), attempt.key(), now);
     let has_queued = matches!(turn, Turn::Wait { .. });
     let turn = wait_to_be_head(attempt, &mut ticket, turn, deadline).await?;
-    Box::pin(Head::run(attempt, waiting, ticket, turn, has_queued, deadline)).await
+    Box::pin(Head::run(attempt, observed, ticket, turn, has_queued, deadline)).await
 }
 
-/// Takes a lock if it is free right now, and says so if another holder has it.
+/// Takes a lock if it is free right now.
 ///
-/// One attempt: the retry settings of the configuration are not used. It does not wait in the queue and does
-/// not overtake: while others of this process wait for the lock, the answer is [`TryAcquired::Held`] without a
-/// request to the store.
+/// This function makes one attempt and does not use the retry settings of the configuration. It neither
+/// waits in the queue nor overtakes it: while other callers of this process wait for the lock, the
+/// answer is [`TryAcquired::Held`] without a request to the store.
 ///
 /// ```
 /// use syncguard_core::{LockBackend, LockError, try_acquire};
@@ -118,8 +123,8 @@ async fn wait<'a, B: LockBackend>(
 /// # Errors
 ///
 /// `Aborted` if the configuration's token fires, `InvalidArgument` for a bad key or setting,
-/// `NetworkTimeout` if the lock was granted so late that its TTL is over (it is given back), and the
-/// store's failures.
+/// `NetworkTimeout` if the answer came only after the TTL (the lock is given back), and the store's
+/// failures.
 ///
 /// # Cancel safety
 ///
@@ -131,19 +136,19 @@ where
 {
     let config = config.into();
     let attempt = Attempt::new(backend, &config)?;
-    let mut waiting = attempt.waiting(LockId::generate()?);
-    let result = attempt.now_or_never(&mut waiting).await.and_then(|tried| match tried {
+    let mut observed = attempt.observe(LockId::generate()?);
+    let result = attempt.once_unless_queued(&mut observed).await.and_then(|tried| match tried {
         Tried::Granted(guard) => Ok(TryAcquired::Acquired(guard)),
         Tried::Locked(contention) => Ok(TryAcquired::Held(contention)),
-        Tried::Late => Err(attempt.late()),
+        Tried::Late => Err(attempt.late_error()),
     });
-    waiting.end(result, TryAcquired::is_acquired)
+    observed.end(result, TryAcquired::is_acquired)
 }
 
 /// The answer of [`try_acquire`].
 #[must_use = "an acquired lock is given back as soon as its guard is dropped"]
 pub enum TryAcquired<B: LockBackend> {
-    /// The lock is ours for as long as the guard lives and is valid.
+    /// The lock was free. It is held while the guard lives and is valid.
     Acquired(LockGuard<B>),
     /// Another holder has the lock, or other callers of this process wait for it.
     Held(Contention),
@@ -159,7 +164,7 @@ impl<B: LockBackend> TryAcquired<B> {
         }
     }
 
-    /// Whether the lock was free, and is ours.
+    /// Whether the lock was free and is held now.
     #[must_use]
     pub const fn is_acquired(&self) -> bool {
         matches!(self, Self::Acquired(_))

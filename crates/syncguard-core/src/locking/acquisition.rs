@@ -9,29 +9,29 @@ use crate::authoring::checked_timeout;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backoff {
-    /// It doubles each time.
+    /// The pause doubles each time.
     #[default]
     Exponential,
-    /// It stays the same.
+    /// The pause stays the same.
     Fixed,
 }
 
-/// How much chance goes into each pause, so that contenders do not come back all at once.
+/// How much of each pause is random, so that contenders do not all come back at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Jitter {
     /// Half of the pause is fixed, half is random.
     #[default]
     Equal,
-    /// All of the pause is random.
+    /// The whole pause is random.
     Full,
-    /// None of it.
+    /// None of the pause is random.
     None,
 }
 
-/// How long and how often to try for a lock that someone else holds. TypeScript: `AcquisitionOptions`.
+/// How long and how often to try for a lock that another holder has. TypeScript: `AcquisitionOptions`.
 ///
-/// Only contention is retried; a failing store is reported at once.
+/// These options apply to contention alone; a failing store is reported at once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,28 +43,28 @@ pub enum Jitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcquisitionOptions {
-    /// Attempts after the first one that are made because a pause is over. An attempt after a signal, or when the
-    /// waiter's turn has come in the queue of the process, does not count, and neither does an attempt that is made
-    /// early because other waiters stand behind. Default: [`u32::MAX`], which is no limit: the time limit decides. With
-    /// 0, nothing is waited for.
+    /// How many attempts may follow the first one because a pause is over. An attempt after a signal, or
+    /// when a waiter becomes the head of the queue, does not count. Neither does an attempt that the head
+    /// makes early because other waiters stand behind it. Default: [`u32::MAX`], which is no limit: the
+    /// time limit decides. With 0, the call does not wait at all.
     pub max_retries: u32,
     /// The first pause, at least 1 ms. Default: 100 ms.
     pub retry_delay: Duration,
-    /// How far the pauses grow. Default: 500 ms. It does not shorten the first one. Pauses do not grow
-    /// while a client that only polls has the lock, nor on a store without signals while other waiters of the process
-    /// stand behind.
+    /// The limit to which the pauses grow. Default: 500 ms. It does not shorten the first pause. Pauses do
+    /// not grow while a client that only polls has the lock, nor on a store without signals while other
+    /// waiters of the process stand behind the head.
     ///
-    /// It is how late a waiter learns that a lock is free where no signal tells: on a store without signals, and after
-    /// a holder that gives none.
+    /// Without a signal, a waiter learns up to this much later that the lock is free. That is so on a store
+    /// without signals, and after a holder that gives none.
     pub max_retry_delay: Duration,
     /// How the pauses grow. Default: exponentially.
     pub backoff: Backoff,
-    /// How chance enters. Default: equal jitter.
+    /// How much of each pause is random. Default: equal jitter.
     pub jitter: Jitter,
-    /// The limit for all of the waiting, from 1 ms to 100 years. Default: 5 s.
+    /// The time limit for the whole wait, from 1 ms to 100 years. Default: 5 s.
     ///
-    /// A pause that would overshoot it is cut to three quarters of what is left, so that the last
-    /// attempts come close to the limit instead of not at all.
+    /// A pause that would overshoot the limit is cut to three quarters of the time that is left, so that
+    /// the last attempts come close to the limit.
     pub timeout: Duration,
 }
 
@@ -99,7 +99,7 @@ impl AcquisitionOptions {
         self
     }
 
-    /// Sets how far the pauses grow.
+    /// Sets the limit to which the pauses grow.
     #[must_use]
     pub const fn with_max_retry_delay(mut self, delay: Duration) -> Self {
         self.max_retry_delay = delay;
@@ -113,7 +113,7 @@ impl AcquisitionOptions {
         self
     }
 
-    /// Sets how chance enters the pauses.
+    /// Sets how much of each pause is random.
     #[must_use]
     pub const fn with_jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
@@ -127,7 +127,6 @@ impl AcquisitionOptions {
         self
     }
 
-    /// No pause is longer.
     pub(crate) fn longest_pause(&self) -> Duration {
         self.max_retry_delay.max(self.retry_delay)
     }

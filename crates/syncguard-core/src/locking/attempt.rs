@@ -1,23 +1,22 @@
-//! One attempt to take a lock, and the error when no further one follows.
+//! One attempt to take a lock, and the error when no further attempt follows.
 
 use std::time::Duration;
 
+use super::acquisition::AcquisitionOptions;
+use super::answers::Answers;
 use super::cancellable::sleep_unless_cancelled;
-use super::config::Policy;
-use super::guard::{Keep, Lease};
-use super::observed::Waiting;
+use super::config::{LockConfig, Policy};
+use super::guard::{Lease, LockGuard, MinHold};
+use super::observed::ObservedAcquisition;
 use super::outage::Outage;
+use super::pauses::Pauses;
 use super::queue::{LocalHolder, Ticket, WaitQueues};
-use super::retry::{Answers, Pauses};
 use crate::authoring::cancel;
 use crate::contract::{AcquireRequest, AcquireResult, ClientState, Holder, TIME_TOLERANCE};
 use crate::rt::{self, Instant, Spawner};
-use crate::{
-    AcquisitionOptions, Contention, ErrorCode, Key, LockBackend, LockConfig, LockError, LockGuard,
-    LockId,
-};
+use crate::{Contention, ErrorCode, Key, LockBackend, LockError, LockId};
 
-/// Everything that one attempt shares with the next.
+/// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {
     backend: &'a B,
     key: &'a Key,
@@ -29,9 +28,9 @@ pub(super) struct Attempt<'a, B> {
 /// The outcome of an attempt.
 pub(super) enum Tried<B: LockBackend> {
     Granted(LockGuard<B>),
-    /// Someone else holds the lock.
+    /// Another holder has the lock.
     Locked(Contention),
-    /// The lock was granted, and over when the answer came. It is being given back.
+    /// The lock was granted, but its TTL was over when the answer came. It is being given back.
     Late,
 }
 
@@ -40,7 +39,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         config.check()?;
         let (key, policy) = (config.key()?, &config.policy);
         cancel::check(policy.cancellation.as_ref())?;
-        rt::check()?;
+        cancel::check_runtime()?;
         let defaults = backend.client_state();
         Ok(Self { backend, key, policy, defaults, spawner: Spawner::current() })
     }
@@ -61,11 +60,11 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         self.defaults.queues()
     }
 
-    pub(super) fn waiting(&self, lock_id: LockId) -> Waiting<'a> {
-        Waiting::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
+    pub(super) fn observe(&self, lock_id: LockId) -> ObservedAcquisition<'a> {
+        ObservedAcquisition::start(self.defaults.observer(), self.key, lock_id, self.policy.recipe)
     }
 
-    /// How long to wait before the store is asked again, if this result is a failure that is ridden out.
+    /// How long to wait before the next attempt, if this result is a failure that is ridden out.
     pub(super) fn pause_in_outage(
         &self,
         result: &Result<LockGuard<B>, LockError>,
@@ -79,43 +78,43 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         outage.get_or_insert_default().pause(attempts, ride_out)
     }
 
-    /// Waits, unless the token fires.
-    pub(super) async fn rest(&self, pause: Duration) -> Result<(), LockError> {
+    /// Waits for this long. Returns `Aborted` if the token fires.
+    pub(super) async fn sleep(&self, pause: Duration) -> Result<(), LockError> {
         sleep_unless_cancelled(self.policy.cancellation.as_ref(), rt::after(pause)).await
     }
 
-    /// One attempt, unless others of this process are before it.
-    pub(super) async fn now_or_never(
+    /// One attempt, unless other callers of this process wait for the lock.
+    pub(super) async fn once_unless_queued(
         &self,
-        waiting: &mut Waiting<'_>,
+        observed: &mut ObservedAcquisition<'_>,
     ) -> Result<Tried<B>, LockError> {
         let now = Instant::now();
         if self.queues().has_waiters(self.key, now) {
             return Ok(Tried::Locked(Contention::unknown()));
         }
-        waiting.is_first();
-        self.once(waiting.attempt(), now, None).await
+        observed.on_head();
+        self.once(observed.next_attempt(), now, None).await
     }
 
-    /// One attempt within the time limit.
-    pub(super) async fn without_waiting(
+    /// One attempt within the time limit, for an acquire without retries.
+    pub(super) async fn once_within_limit(
         &self,
-        waiting: &mut Waiting<'_>,
+        observed: &mut ObservedAcquisition<'_>,
     ) -> Result<LockGuard<B>, LockError> {
         let options = &self.policy.acquisition;
         let mut answers = Answers::default();
-        let tried = rt::within(options.timeout, self.now_or_never(waiting));
+        let tried = rt::within(options.timeout, self.once_unless_queued(observed));
         match tried.await.transpose()? {
             Some(Tried::Granted(guard)) => return Ok(guard),
-            Some(Tried::Locked(contention)) => answers.holder_has(contention, Instant::now()),
+            Some(Tried::Locked(contention)) => answers.set_free_at(contention, Instant::now()),
             Some(Tried::Late) => answers.was_late = true,
-            None => answers.missing(options.timeout),
+            None => answers.on_timeout(options.timeout),
         }
-        answers.attempts = waiting.attempts();
-        Err(self.gave_up(&Pauses::new(options), &answers))
+        answers.attempts = observed.attempts();
+        Err(self.timeout_error(&Pauses::new(options), &answers))
     }
 
-    /// One attempt, sent at this time. Granted, it gives up the place in the queue that it is made from.
+    /// One attempt, sent at this time. If it is granted, the ticket gives up its place in the queue.
     pub(super) async fn once(
         &self,
         lock_id: LockId,
@@ -141,67 +140,68 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         let holder = (!is_late).then(|| {
             let until = now + ttl + TIME_TOLERANCE;
             match ticket {
-                Some(ticket) => ticket.granted(until, now),
-                None => LocalHolder::begin(self.queues(), self.key, until, now),
+                Some(ticket) => ticket.on_granted(until, now),
+                None => LocalHolder::unqueued(self.queues(), self.key, until, now),
             }
         });
-        // In a box: a guard is moved more often than its lease is used.
+        // Boxed, because a guard is moved more often than its lease is used.
         let mut lease = Box::new(Lease::new(
             self.backend.clone(),
             (self.key.clone(), acquired.lock_id, policy.ttl),
-            self.disposal(),
+            self.client_state(),
             self.spawner.clone(),
             holder,
         ));
         if is_late {
-            // Nobody can rely on it any more. Dropped, it is released.
+            // No holder can rely on this lease any more. The drop releases it.
             drop(lease);
             return Ok(Tried::Late);
         }
         if let Some(min_hold) = policy.min_hold {
-            lease.keep(Keep::new(min_hold, acquired.expires_at));
+            lease.set_min_hold(MinHold::new(min_hold, acquired.expires_at));
         }
         let auto_extend = policy.auto_extend.as_ref();
         let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
         Ok(Tried::Granted(guard))
     }
 
-    /// The holder of the lock, unless it is the backend's.
+    /// The holder to store with the lock; `None` for the holder of the backend.
     fn holder(&self, ticket: Option<&Ticket>) -> Option<Holder> {
-        let said = self.policy.holder.as_ref().map(|said| said.or(self.defaults.holder()));
-        if !ticket.is_some_and(Ticket::polls) {
-            return said;
+        let own = self.policy.holder.as_ref().map(|own| own.or(self.defaults.holder()));
+        if !ticket.is_some_and(Ticket::only_polls) {
+            return own;
         }
-        Some(said.as_ref().unwrap_or(self.defaults.holder()).that_polls())
+        Some(own.as_ref().unwrap_or(self.defaults.holder()).that_polls())
     }
 
-    /// The lock's own settings where it has any, else the backend's.
-    fn disposal(&self) -> ClientState {
+    /// The settings of the backend, overridden by the lock's own.
+    fn client_state(&self) -> ClientState {
         let policy = self.policy;
         self.defaults.or(policy.on_release_error.as_ref(), policy.dispose_timeout)
     }
 
-    /// Why no attempt follows any more.
-    pub(super) fn gave_up(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
-        if answers.is_open && !answers.last_is_contention {
-            return self.unanswered(pauses);
+    /// The error for a caller that makes no further attempt.
+    pub(super) fn timeout_error(&self, pauses: &Pauses<'_>, answers: &Answers) -> LockError {
+        if answers.is_unanswered && !answers.last_is_contention {
+            return self.unanswered_error(pauses);
         }
-        // Also if the last answer was "locked": that can be our own lock, which is being given back.
+        // Even if the last answer was "locked": the holder can be our own late grant, which is being
+        // given back.
         if answers.was_late {
-            return self.late();
+            return self.late_error();
         }
         let AcquisitionOptions { timeout, max_retries, .. } = *pauses.options;
         let attempts = match answers.attempts {
             1 => "1 attempt".to_owned(),
             attempts => format!("{attempts} attempts"),
         };
-        // The most that there can be is no limit.
+        // `u32::MAX` is no limit.
         let retries = match max_retries {
             u32::MAX => String::new(),
             1 => " and 1 retry".to_owned(),
             retries => format!(" and {retries} retries"),
         };
-        let free = match answers.left_to_holder(Instant::now()) {
+        let free = match answers.holder_time_left(Instant::now()) {
             Some(left) => format!("; without an extend it is free in {left:?}"),
             None => String::new(),
         };
@@ -211,8 +211,8 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(self.key)
     }
 
-    /// Why no attempt was made: others of this process were before it all the time.
-    pub(super) fn gave_up_in_queue(&self, is_contended: bool) -> LockError {
+    /// The error for a caller that timed out in the queue and never made an attempt.
+    pub(super) fn queue_timeout_error(&self, is_contended: bool) -> LockError {
         let timeout = self.policy.acquisition.timeout;
         let (code, message) = if is_contended {
             let message = format!(
@@ -230,7 +230,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         LockError::new(code, message).with_key(self.key)
     }
 
-    fn unanswered(&self, pauses: &Pauses<'_>) -> LockError {
+    fn unanswered_error(&self, pauses: &Pauses<'_>) -> LockError {
         LockError::new(
             ErrorCode::NetworkTimeout,
             format!(
@@ -243,7 +243,7 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         .with_key(self.key)
     }
 
-    pub(super) fn late(&self) -> LockError {
+    pub(super) fn late_error(&self) -> LockError {
         LockError::new(
             ErrorCode::NetworkTimeout,
             format!(

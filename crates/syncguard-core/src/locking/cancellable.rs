@@ -1,4 +1,4 @@
-//! Waiting that ends when a token fires.
+//! Waits that end when a token fires.
 
 use std::future::Future;
 
@@ -7,9 +7,11 @@ use tokio_util::sync::CancellationToken;
 use crate::LockError;
 use crate::rt::{Instant, sleep_until};
 
+/// Runs a future until the token fires.
+///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires.
+/// `Aborted` when the token fires.
 pub(super) async fn unless_cancelled<F: Future>(
     token: Option<&CancellationToken>,
     future: F,
@@ -28,7 +30,7 @@ pub(super) async fn unless_cancelled<F: Future>(
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires.
+/// `Aborted` when the token fires.
 pub(super) async fn sleep_unless_cancelled(
     token: Option<&CancellationToken>,
     until: Instant,
@@ -36,7 +38,7 @@ pub(super) async fn sleep_unless_cancelled(
     unless_cancelled(token, sleep_until(until)).await
 }
 
-/// Waits for the token to fire. In a box, since most waiters have none.
+/// Waits for the token to fire. Boxed, because most waiters have no token.
 pub(super) async fn fires(token: Option<&CancellationToken>) {
     match token {
         Some(token) => Box::pin(token.cancelled()).await,

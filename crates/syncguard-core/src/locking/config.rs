@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::AcquisitionOptions;
+use super::acquisition::AcquisitionOptions;
 use crate::authoring::checked_timeout;
 use crate::contract::{Holder, ReleaseErrorHandler};
 use crate::{IntoKey, Key, LockError, Ttl};
 
 /// Keeps a lock alive for as long as its guard lives.
 ///
-/// A background task extends the lock each time a third of the TTL has passed, goes on through
-/// errors for as long as the TTL lasts, and declares the lock lost when it cannot: watch
-/// [`Held::lost`](crate::Held::lost).
+/// A background task extends the lock after each third of the TTL. After an error it tries again until
+/// the TTL is over, and then declares the lock lost: watch [`Held::lost`](crate::Held::lost).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AutoExtend {
-    /// The longest the lock may be held in all, counted from the acquisition. Default: no limit.
+    /// The longest time for which the lock may be held, counted from the acquisition. Default: no limit.
     pub max_hold: Option<Duration>,
 }
 
@@ -28,7 +27,7 @@ impl AutoExtend {
         Self { max_hold: None }
     }
 
-    /// Declares the lock lost after this time, however well renewing goes. From 1 ms to 100 years.
+    /// Declares the lock lost after this time, even if every renewal succeeds. From 1 ms to 100 years.
     #[must_use]
     pub const fn with_max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
@@ -36,7 +35,7 @@ impl AutoExtend {
     }
 }
 
-/// Everything about a lock but its key.
+/// The settings of a lock, without its key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) ttl: Ttl,
@@ -45,70 +44,70 @@ pub(crate) struct Policy {
     pub(crate) on_release_error: Option<ReleaseErrorHandler>,
     pub(crate) dispose_timeout: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
-    /// For how long a store that fails is asked again; zero is not at all.
+    /// For how long a failing store is asked again; zero for not at all.
     pub(crate) ride_out: Duration,
-    /// What the lock is part of, for observers.
+    /// The recipe that the lock is part of, for observers.
     pub(crate) recipe: Option<&'static str>,
-    /// The holder of the lock, where that is not the backend's.
+    /// The holder to store with the lock; `None` for the holder of the backend.
     pub(crate) holder: Option<Holder>,
     pub(crate) cancellation: Option<CancellationToken>,
-    /// The first bad argument of the `with_…` calls; reported when the lock is asked for.
+    /// The first bad argument of the `with_…` calls, reported when the lock is acquired.
     pub(crate) invalid: Option<Box<LockError>>,
 }
 
 impl Policy {
-    fn keep_error<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
+    fn record_error<T>(&mut self, result: Result<T, LockError>) -> Option<T> {
         result.map_err(|error| self.invalid.get_or_insert_with(|| Box::new(error))).ok()
     }
 
     pub(crate) fn set_ttl(&mut self, ttl: Result<Ttl, LockError>) {
-        if let Some(ttl) = self.keep_error(ttl) {
+        if let Some(ttl) = self.record_error(ttl) {
             self.ttl = ttl;
         }
     }
 
     pub(crate) fn set_acquisition(&mut self, acquisition: AcquisitionOptions) {
-        if self.keep_error(acquisition.check()).is_some() {
+        if self.record_error(acquisition.check()).is_some() {
             self.acquisition = acquisition;
         }
     }
 
     pub(crate) fn set_auto_extend(&mut self, plan: AutoExtend) {
         let cap = plan.max_hold.map(|max_hold| checked_timeout("cap on the hold", max_hold));
-        if self.keep_error(cap.transpose()).is_some() {
+        if self.record_error(cap.transpose()).is_some() {
             self.auto_extend = Some(plan);
         }
     }
 
     pub(crate) fn set_dispose_timeout(&mut self, timeout: Duration) {
-        if let Some(timeout) = self.keep_error(checked_timeout("dispose timeout", timeout)) {
+        if let Some(timeout) = self.record_error(checked_timeout("dispose timeout", timeout)) {
             self.dispose_timeout = Some(timeout);
         }
     }
 
     pub(crate) fn set_ride_out(&mut self, time: Duration) {
-        if let Some(time) = self.keep_error(checked_timeout("time to ride out", time)) {
+        if let Some(time) = self.record_error(checked_timeout("time to ride out", time)) {
             self.ride_out = time;
         }
     }
 
     pub(crate) fn set_min_hold(&mut self, min_hold: Duration) {
-        if let Some(min_hold) = self.keep_error(checked_timeout("minimum hold", min_hold)) {
+        if let Some(min_hold) = self.record_error(checked_timeout("minimum hold", min_hold)) {
             self.min_hold = Some(min_hold);
         }
     }
 
     pub(crate) fn set_label(&mut self, label: &str) {
-        let said = Holder::say_label(self.holder.as_ref(), label);
-        if let Some(said) = self.keep_error(said) {
-            self.holder = Some(said);
+        let holder = Holder::say_label(self.holder.as_ref(), label);
+        if let Some(holder) = self.record_error(holder) {
+            self.holder = Some(holder);
         }
     }
 
     pub(crate) fn set_note(&mut self, note: &str) {
-        let said = Holder::say_note(self.holder.as_ref(), note);
-        if let Some(said) = self.keep_error(said) {
-            self.holder = Some(said);
+        let holder = Holder::say_note(self.holder.as_ref(), note);
+        if let Some(holder) = self.record_error(holder) {
+            self.holder = Some(holder);
         }
     }
 }
@@ -116,7 +115,7 @@ impl Policy {
 /// The `with_…` methods that [`LockConfig`] and [`Locker`](crate::Locker) share: one text for both.
 macro_rules! policy_methods {
     () => {
-        /// How long the lock lives unless it is extended: a [`Ttl`](crate::Ttl) or a
+        /// How long the lock lives without an extend: a [`Ttl`](crate::Ttl) or a
         /// [`Duration`](std::time::Duration). Default: 30 s.
         #[must_use]
         pub fn with_ttl(mut self, ttl: impl crate::IntoTtl) -> Self {
@@ -126,8 +125,8 @@ macro_rules! policy_methods {
 
         /// How long to wait at most while another holder has the lock, 1 ms to 100 years. Default: 5 s.
         ///
-        /// It is the timeout of [`with_acquisition`](Self::with_acquisition), which has the rest: how often to
-        /// try, and the pauses in between. Of the two calls, the later one decides.
+        /// This is the timeout of [`with_acquisition`](Self::with_acquisition), which also sets how often to
+        /// try, and the pauses in between. The later of the two calls decides.
         #[must_use]
         pub fn wait_up_to(mut self, timeout: std::time::Duration) -> Self {
             let acquisition = self.policy.acquisition.with_timeout(timeout);
@@ -135,12 +134,12 @@ macro_rules! policy_methods {
             self
         }
 
-        /// Rides out an absent store, 1 ms to 100 years: an acquisition that fails with an error that is
-        /// [retryable](crate::LockError::is_retryable) is made again, after pauses of 100 ms to 1 s, until this time
-        /// after the first failure. Default: off, and the first failure is reported.
+        /// Rides out an outage of the store, 1 ms to 100 years: if an acquisition fails with a
+        /// [retryable](crate::LockError::is_retryable) error, it is repeated after pauses of 100 ms to 1 s,
+        /// until this time after the first failure. Default: off, and the first failure is reported.
         ///
-        /// It is apart from the time to wait for a holder: each acquisition that is made again has all of that.
-        /// It is for [`acquire`](crate::acquire()) and [`lock`](crate::lock());
+        /// This time is separate from the time to wait for a holder, which each repeated acquisition has in
+        /// full. It applies to [`acquire`](crate::acquire()) and [`lock`](crate::lock());
         /// [`try_acquire`](crate::try_acquire()) makes one attempt.
         #[must_use]
         pub fn ride_out(mut self, time: std::time::Duration) -> Self {
@@ -162,7 +161,7 @@ macro_rules! policy_methods {
             self
         }
 
-        /// Where errors of releases go that nobody waits for. Default: the backend's handler.
+        /// Sets the handler of errors in background releases. Default: the backend's handler.
         #[must_use]
         pub fn with_on_release_error(
             mut self,
@@ -172,37 +171,38 @@ macro_rules! policy_methods {
             self
         }
 
-        /// The longest a release may take before it counts as failed, 1 ms to 100 years. Default: the
-        /// backend's, which is 5 s unless set.
+        /// How long a release may take before it counts as failed, 1 ms to 100 years. Default: the setting
+        /// of the backend, which is 5 s unless changed.
         #[must_use]
         pub fn with_dispose_timeout(mut self, timeout: std::time::Duration) -> Self {
             self.policy.set_dispose_timeout(timeout);
             self
         }
 
-        /// Keeps the lock for at least this long after it was granted, 1 ms to 100 years, also where the work
-        /// was quicker. Default: off.
+        /// Keeps the lock for at least this long after it was granted, 1 ms to 100 years, even if the work
+        /// ends earlier. Default: off.
         ///
-        /// For work that is due once in a period, on several machines whose clocks differ: the lock is still
-        /// taken when the slowest clock gets there. Whoever gives the lock back earlier, in whatever way (a
-        /// release, a drop, the end of [`lock`](crate::lock()), an error or a panic of the work), lets it go at
-        /// the end of this time instead, and [`release`](crate::LockGuard::release) answers
+        /// Use this for work that is due once in a period, on several machines whose clocks differ: the lock
+        /// is still taken when the slowest clock gets there. If the holder gives the lock back earlier, in any
+        /// way (a release, a drop, the end of [`lock`](crate::lock()), an error or a panic of the work), the
+        /// lock stays until the end of this time, and [`release`](crate::LockGuard::release) answers
         /// [`Kept`](crate::ReleaseResult::Kept). The guard itself is over at once.
         ///
-        /// A store frees a lock [`TIME_TOLERANCE`](crate::contract::TIME_TOLERANCE) after its expiry, and not earlier. So a
-        /// lock that is kept at all stays for that long and one millisecond more, where less is left. What
-        /// the answers of the store take comes on top.
+        /// A store frees a lock [`TIME_TOLERANCE`](crate::contract::TIME_TOLERANCE) after its expiry, and not
+        /// earlier. So if less than that is left, a kept lock stays for the tolerance and one millisecond more.
+        /// The time that the store takes to answer comes on top.
         ///
-        /// It does not lengthen the time for which the work may rely on the lock: that is the TTL. After a
-        /// crash the lock ends by its TTL, and not by this.
+        /// The minimum hold does not lengthen the time for which the work may rely on the lock: that is the
+        /// TTL. After a crash the lock ends by its TTL.
         #[must_use]
         pub fn with_min_hold(mut self, min_hold: std::time::Duration) -> Self {
             self.policy.set_min_hold(min_hold);
             self
         }
 
-        /// Names the holder of the lock, for people: the store keeps this label with it. Up to 128 bytes, and no control
-        /// characters. Default: the backend's, which is host name and process id unless set.
+        /// Names the holder of the lock, for people: the store keeps this label with the lock. Up to 128 bytes,
+        /// and no control characters. Default: the label of the backend, which is host name and process id
+        /// unless changed.
         #[must_use]
         pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
             self.policy.set_label(label.as_ref());
@@ -210,7 +210,8 @@ macro_rules! policy_methods {
         }
 
         /// Says what the lock is held for, such as the address of a run: a note beside the
-        /// [label](Self::with_holder), of the same form. Default: the backend's, which is none unless set.
+        /// [label](Self::with_holder), of the same form. Default: the note of the backend, which is none unless
+        /// changed.
         #[must_use]
         pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
             self.policy.set_note(note.as_ref());
@@ -223,16 +224,16 @@ macro_rules! policy_methods {
             self.with_holder("").with_note("")
         }
 
-        /// For authors of recipes: what this lock is part of, `election` or `semaphore`. A
-        /// [`LockObserver`](crate::observe::LockObserver) hears it, and telemetry shows it. Default: nothing.
+        /// For authors of recipes: the recipe that this lock is part of, such as `election` or `semaphore`. A
+        /// [`LockObserver`](crate::observe::LockObserver) gets this name, and telemetry shows it. Default: none.
         #[must_use]
         pub fn with_recipe(mut self, name: &'static str) -> Self {
             self.policy.recipe = Some(name);
             self
         }
 
-        /// Gives the acquisition up with `Aborted` when the token fires. The work itself and the
-        /// release are not affected.
+        /// Gives up the acquisition with `Aborted` when the token fires. The token does not affect the work
+        /// or the release.
         #[must_use]
         pub fn with_cancellation(mut self, token: tokio_util::sync::CancellationToken) -> Self {
             self.policy.cancellation = Some(token);
@@ -243,10 +244,10 @@ macro_rules! policy_methods {
 
 pub(super) use policy_methods;
 
-/// One lock to take: its key, and how.
+/// The key and the settings of one lock.
 ///
 /// A plain text is a configuration with the defaults. Bad arguments are reported when the lock is
-/// asked for, before anything is sent.
+/// acquired, before anything is sent.
 ///
 /// ```
 /// use std::time::Duration;
@@ -258,7 +259,7 @@ pub(super) use policy_methods;
 /// ```
 #[derive(Clone, Debug)]
 pub struct LockConfig {
-    /// An error is boxed, so that one who waits weighs little.
+    /// The error is boxed to keep the futures of waiters small.
     pub(crate) key: Result<Key, Box<LockError>>,
     pub(crate) policy: Policy,
 }
@@ -270,14 +271,14 @@ impl LockConfig {
         Self::with_policy(key, Policy::default())
     }
 
-    /// The same for another key. Takes a text or a [`Key`].
+    /// The same settings for another key. Takes a text or a [`Key`].
     #[must_use]
     pub fn with_key(mut self, key: impl IntoKey) -> Self {
         self.key = as_key(key);
         self
     }
 
-    /// What is to be locked.
+    /// The key to lock.
     ///
     /// # Errors
     ///
@@ -286,7 +287,7 @@ impl LockConfig {
         self.key.as_ref().map_err(|error| LockError::clone(error))
     }
 
-    /// How long the lock lives unless it is extended.
+    /// How long the lock lives without an extend.
     #[must_use]
     pub fn ttl(&self) -> Ttl {
         self.policy.ttl
@@ -304,8 +305,8 @@ impl LockConfig {
         self.policy.acquisition
     }
 
-    /// The first bad argument of the `with_…` calls and of the key, if there is one. It is reported when the
-    /// lock is asked for; a recipe asks before it takes anything.
+    /// Reports the first bad argument of the key and the `with_…` calls. An acquire does the same; a recipe
+    /// calls this before it takes anything.
     ///
     /// # Errors
     ///
@@ -330,7 +331,7 @@ impl<K> From<K> for LockConfig
 where
     K: IntoKey,
 {
-    /// A lock on this key with the defaults. Never fails: a bad key is reported when the lock is asked for.
+    /// A lock on this key with the defaults. Never fails: a bad key is reported when the lock is acquired.
     fn from(key: K) -> Self {
         Self::new(key)
     }

@@ -1,4 +1,4 @@
-//! The head of a queue: the one waiter of a process that contends in the store.
+//! The head of a queue: the only waiter of the process that contends in the store.
 
 use std::future::Future;
 use std::pin::pin;
@@ -6,48 +6,50 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::answers::Answers;
 use super::attempt::{Attempt, Tried};
 use super::cancellable::{sleep_unless_cancelled, unless_cancelled};
-use super::listening::{Heard, Listening};
-use super::observed::Waiting;
-use super::queue::{HoldBack, LOOK_AGAIN, StepBack, Ticket, Turn};
-use super::retry::{Answers, Pauses};
+use super::guard::LockGuard;
+use super::observed::ObservedAcquisition;
+use super::pauses::Pauses;
+use super::queue::{CHECK_INTERVAL, HoldBack, StepBack, Ticket, Turn};
 use super::wait::wait_to_be_head;
+use super::watching::{WatchStart, Watching};
 use crate::authoring::pause::random_part;
 use crate::contract::IsLockedRequest;
 use crate::rt::{self, Instant, sleep_until};
-use crate::{Contention, LockBackend, LockError, LockGuard, LockId};
+use crate::{Contention, LockBackend, LockError, LockId};
 
-/// The head of a queue, with limits of its own.
+/// The head of a queue.
 pub(super) struct Head<'a, B> {
     attempt: &'a Attempt<'a, B>,
     deadline: Instant,
     pauses: Pauses<'a>,
     answers: Answers,
     ticket: Ticket,
-    listening: Listening,
-    /// When the present holder's time is over, as the store or the queue said last.
+    watching: Watching,
+    /// When the lock of the present holder expires, as the store or the queue reported last.
     free_at: Option<Instant>,
-    /// Whether the last attempt was made since the holder's time was over.
-    was_expiry: bool,
-    /// When the store is to be asked, if a pause was cut short in order to listen.
+    /// Whether the last attempt was made because the holder's lock had expired.
+    asked_at_expiry: bool,
+    /// When the next poll is due, if its pause was cut short to open a watch.
     poll_at: Option<Instant>,
     holder: Holder,
-    /// The begin of a watch that was opened beside an attempt.
-    heard: Option<Heard>,
+    /// The outcome of a watch that was opened beside an attempt.
+    watch_start: Option<WatchStart>,
 }
 
-/// The knowledge of the head about the present holder.
+/// The present holder, as far as the head knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Unknown,
-    /// A guard of this process: its end rings the bell, and there is no need to listen.
+    /// A guard of this process: its release wakes the head, so the head needs no watch.
     Local,
-    /// A rival, as an attempt has told. The release of a rival that polls may be heard by nobody.
+    /// A rival, as the answer to an attempt or a watch shows. A rival that polls may release without a signal.
     Rival {
         polls: bool,
     },
-    /// A rival, as a look has shown, which does not tell when its time is over.
+    /// A rival that was seen without an attempt, so that the head does not know when its lock expires.
     SeenRival {
         polls: bool,
     },
@@ -59,36 +61,36 @@ impl Holder {
     }
 }
 
-/// Why the store is asked.
+/// Why the head asks the store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// The waiter has become the head, or the lock was released.
     Release,
-    /// The time of the holder is over, or it is time for a poll.
+    /// The holder's lock has expired, or a poll is due.
     Time,
 }
 
-/// The reason why a head wakes up.
+/// Why the head wakes up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
-    /// A guard of this process has given the lock back, or this waiter has become the head.
-    Bell,
-    /// The store says that the lock may be free.
+    /// A guard of this process has released the lock, or this waiter has become the head.
+    Queue,
+    /// The store signals that the lock may be free.
     Signal,
-    /// The holder's time is over.
+    /// The holder's lock has expired.
     Expiry,
-    /// It is time to ask.
+    /// A poll is due.
     Poll,
-    /// The store had no signals, and may have some by now.
-    Listen,
+    /// The store had no signals, and the head tries to open a watch again.
+    RetryWatch,
 }
 
 impl<'a, B: LockBackend> Head<'a, B> {
-    /// Contends until the lock is granted, or a limit is reached. `has_queued` tells that the waiter stood behind
-    /// others before.
+    /// Contends until the lock is granted, or a limit is reached. `has_queued` says that this waiter stood
+    /// behind other waiters before.
     pub(super) fn run(
         attempt: &'a Attempt<'a, B>,
-        waiting: &'a mut Waiting<'_>,
+        observed: &'a mut ObservedAcquisition<'_>,
         ticket: Ticket,
         turn: Turn,
         has_queued: bool,
@@ -100,78 +102,79 @@ impl<'a, B: LockBackend> Head<'a, B> {
             pauses: Pauses::new(&attempt.policy().acquisition),
             answers: Answers::default(),
             ticket,
-            listening: Listening::default(),
+            watching: Watching::default(),
             free_at: None,
-            was_expiry: false,
+            asked_at_expiry: false,
             poll_at: None,
             holder: Holder::Unknown,
-            heard: None,
+            watch_start: None,
         };
-        // The future has room for it once.
+        // Made outside, so that the future holds it only once.
         async move {
             if has_queued || !matches!(turn, Turn::Ask) {
-                // The answers to the heads before it count, should there be no time for an answer of its own.
+                // If no time is left for an own answer, the answers to earlier heads count.
                 this.answers.last_is_contention = this.ticket.is_contended(Instant::now());
             }
-            waiting.is_first();
+            observed.on_head();
             let mut reason = this.begin(turn).await?;
             loop {
                 if reason == Reason::Release
                     && let Some(step_back) = this.ticket.step_back(Instant::now())
-                    && Box::pin(this.leaves_the_key(step_back)).await?
+                    && Box::pin(this.yield_to_rivals(step_back)).await?
                 {
                     reason = Box::pin(this.reason_to_ask()).await?;
                     continue;
                 }
-                let contention = match this.ask(waiting).await? {
+                let contention = match this.ask(observed).await? {
                     Tried::Granted(guard) => return Ok(guard),
                     Tried::Locked(contention) => contention,
                     Tried::Late => {
                         // The old id is being released.
-                        waiting.go_on_with(LockId::generate()?);
+                        observed.set_lock_id(LockId::generate()?);
                         Contention::unknown()
                     }
                 };
-                this.refused(contention);
+                this.on_contended(contention);
                 reason = Box::pin(this.reason_to_ask()).await?;
             }
         }
     }
 
-    /// The first reason to ask.
+    /// Waits for the first reason to ask.
     async fn begin(&mut self, turn: Turn) -> Result<Reason, LockError> {
         match turn {
             Turn::Ask => Ok(Reason::Release),
             Turn::Held(until) => {
-                self.held_here(until);
+                self.set_local_holder(until);
                 Box::pin(self.reason_to_ask()).await
             }
-            // It is the head.
+            // `wait_to_be_head` returns no such turn.
             Turn::Wait { .. } => Box::pin(self.reason_to_ask()).await,
         }
     }
 
-    /// Leaves the key to rivals. Whether one of them has taken it.
-    async fn leaves_the_key(&mut self, step_back: StepBack) -> Result<bool, LockError> {
-        let StepBack { pause, mut first_look, is_overdue } = step_back;
+    /// Leaves the key free for rivals. Returns whether a rival has taken it.
+    async fn yield_to_rivals(&mut self, step_back: StepBack) -> Result<bool, LockError> {
+        let StepBack { pause, first_check, is_overdue } = step_back;
+        let mut wait = first_check;
         let began = Instant::now();
         let left = self.deadline.saturating_duration_since(began);
-        // With hardly any time left, a later head steps back, unless none has done so for long.
+        // With hardly any time left, this head leaves the pause to a later head, unless the pause is overdue.
         if left < pause * 2 && !is_overdue {
             return Ok(false);
         }
         let ends = began + pause.min(left / 2);
-        self.ticket.waits(ends);
+        self.ticket.start_waiting(ends);
         loop {
-            let look = ends.min(Instant::now() + first_look);
-            sleep_unless_cancelled(self.token(), look).await?;
-            if look == ends {
+            let check_at = ends.min(Instant::now() + wait);
+            sleep_unless_cancelled(self.token(), check_at).await?;
+            if check_at == ends {
                 break;
             }
-            if self.ticket.knows_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref()) {
-                // Once a rival has the key, its release is to be heard.
-                let heard = rt::until(ends, self.listen()).await.transpose()?;
-                if heard == Some(Heard::Held) {
+            if self.ticket.ever_saw_rival() && self.watching.is_wanted(self.ticket.watch.as_ref()) {
+                // If a rival has the key, the watch also brings the signal of its release.
+                let start = rt::until(ends, self.open_watch()).await.transpose()?;
+                if start == Some(WatchStart::Held) {
                     self.saw_rival(Some(self.holder.polls()));
                     return Ok(true);
                 }
@@ -179,75 +182,74 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 self.saw_rival(None);
                 return Ok(true);
             }
-            first_look *= 2;
+            wait *= 2;
         }
-        self.ticket.nobody_came();
-        self.ticket.asks(Instant::now());
+        self.ticket.on_no_rival();
+        self.ticket.on_attempt(Instant::now());
         Ok(false)
     }
 
-    /// Whether somebody has the lock, if the store answers until then.
+    /// Whether the store answers before `until` that the key is locked.
     async fn is_locked(&self, until: Instant) -> Result<bool, LockError> {
         let request = IsLockedRequest { key: self.attempt.key().clone(), cancellation: None };
-        let look = rt::until(until, self.attempt.backend().is_locked(request));
-        // A store that fails tells so when it is asked for the lock.
-        Ok(unless_cancelled(self.token(), look)
+        let check = rt::until(until, self.attempt.backend().is_locked(request));
+        // The next attempt reports the error of a failing store.
+        Ok(unless_cancelled(self.token(), check)
             .await?
             .is_some_and(|answer| answer.unwrap_or(false)))
     }
 
     /// One attempt in the store.
-    async fn ask(&mut self, waiting: &mut Waiting<'_>) -> Result<Tried<B>, LockError> {
-        let lock_id = waiting.attempt();
-        self.answers.attempts = waiting.attempts();
+    async fn ask(&mut self, observed: &mut ObservedAcquisition<'_>) -> Result<Tried<B>, LockError> {
+        let lock_id = observed.next_attempt();
+        self.answers.attempts = observed.attempts();
         if let Some(watch) = &mut self.ticket.watch {
-            // Earlier signals are answered by this attempt.
+            // This attempt answers all earlier signals.
             watch.forget();
         }
         let sent = Instant::now();
-        let tried = if self.listens_beside() {
-            Box::pin(self.ask_and_listen(lock_id, sent)).await?
+        let tried = if self.watches_while_asking() {
+            Box::pin(self.ask_and_watch(lock_id, sent)).await?
         } else {
-            // An attempt that is cut off here cleans up after itself: see `LockBackend::acquire`.
+            // A dropped attempt cleans up after itself: see `LockBackend::acquire`.
             let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
             rt::until(self.deadline, once).await
         };
         let took = || Instant::now().saturating_duration_since(sent);
         match &tried {
             None => {
-                self.answers.missing(took());
-                return Err(self.gave_up());
+                self.answers.on_timeout(took());
+                return Err(self.timeout_error());
             }
             Some(Ok(Tried::Locked(contention))) => {
-                self.answers.locked(took());
-                self.answers.holder_has(*contention, Instant::now());
+                self.answers.on_locked(took());
+                self.answers.set_free_at(*contention, Instant::now());
             }
             Some(Ok(Tried::Late)) => self.answers.was_late = true,
             Some(_) => {}
         }
-        tried.unwrap_or_else(|| Err(self.gave_up()))
+        tried.unwrap_or_else(|| Err(self.timeout_error()))
     }
 
-    /// Whether a watch begins together with the attempt, which rivals are likely to win: one that begins afterwards
-    /// comes too late for a process that is further from the store.
-    fn listens_beside(&self) -> bool {
+    /// Whether to open a watch together with the attempt, because a rival is likely to win. For a process
+    /// that is far from the store, a watch that begins after the answer comes too late.
+    fn watches_while_asking(&self) -> bool {
         const FAR: Duration = Duration::from_millis(1);
-        let is_far = self.answers.longest >= FAR;
-        is_far && self.ticket.has_rivals() && self.listening.is_wanted(self.ticket.watch.as_ref())
+        let is_far = self.answers.longest_answer >= FAR;
+        is_far && self.ticket.lost_to_rival() && self.watching.is_wanted(self.ticket.watch.as_ref())
     }
 
-    async fn ask_and_listen(
+    async fn ask_and_watch(
         &mut self,
         lock_id: LockId,
         sent: Instant,
     ) -> Result<Option<Result<Tried<B>, LockError>>, LockError> {
-        let (limit, token) = (self.limit_of_watch(), self.token());
+        let (limit, token) = (self.watch_deadline(), self.token());
         let (backend, key) = (self.attempt.backend(), self.attempt.key());
         let once = self.attempt.once(lock_id, sent, Some(&mut self.ticket));
         let once = rt::until(self.deadline, once);
         let (tried, began) = {
-            let (mut once, mut watch) =
-                (pin!(once), pin!(self.listening.watch(backend, key, limit)));
+            let (mut once, mut watch) = (pin!(once), pin!(self.watching.open(backend, key, limit)));
             tokio::select! {
                 biased;
                 tried = &mut once => {
@@ -258,83 +260,84 @@ impl<'a, B: LockBackend> Head<'a, B> {
                 began = &mut watch => (once.await, Some(began)),
             }
         };
-        if let Some((heard, watch)) = began {
+        if let Some((start, watch)) = began {
             self.ticket.watch = watch;
-            self.ticket.hears(self.listening.has_signals());
-            self.heard = Some(heard);
+            self.ticket.set_has_signals(self.watching.has_signals());
+            self.watch_start = Some(start);
         }
         Ok(tried)
     }
 
-    /// Somebody else has the lock.
-    fn refused(&mut self, contention: Contention) {
+    /// The store has answered that a rival has the lock.
+    fn on_contended(&mut self, contention: Contention) {
         let now = Instant::now();
         self.holder = Holder::Rival { polls: contention.holder_polls };
-        self.ticket.refused(now, contention.holder_polls);
+        self.ticket.on_contended(now, contention.holder_polls);
         let free_at = contention.free_within.map(|time| now + time + Duration::from_millis(1));
-        // Twice in a row, the end of the holder's time is no news.
-        self.free_at = free_at.filter(|_| !self.was_expiry);
+        // If the attempt at the expiry has found the lock held, the next expiry is no reason to ask.
+        self.free_at = free_at.filter(|_| !self.asked_at_expiry);
     }
 
     /// Waits until there is a reason to ask the store.
     async fn reason_to_ask(&mut self) -> Result<Reason, LockError> {
         let reason = self.next_reason().await?;
-        self.ticket.asks(Instant::now());
+        self.ticket.on_attempt(Instant::now());
         Ok(reason)
     }
 
     async fn next_reason(&mut self) -> Result<Reason, LockError> {
         loop {
-            // Releases before the watch began were missed.
-            if let Some(Heard::MayBeFree) = self.begins_to_listen().await? {
+            // Releases before the watch began were missed, so ask.
+            if let Some(WatchStart::MayBeFree) = self.watch_if_needed().await? {
                 return Ok(Reason::Release);
             }
             let woken = Box::pin(self.sleep()).await?;
-            self.was_expiry = woken == Woken::Expiry;
+            self.asked_at_expiry = woken == Woken::Expiry;
             match woken {
-                Woken::Bell => match self.take_turn().await? {
-                    Some(until) => self.held_here(until),
+                Woken::Queue => match self.take_turn().await? {
+                    Some(until) => self.set_local_holder(until),
                     None => return Ok(Reason::Release),
                 },
                 Woken::Signal => {
                     if let Some(until) = self.take_turn().await? {
-                        self.held_here(until);
+                        self.set_local_holder(until);
                         continue;
                     }
                     self.holder = Holder::Unknown;
-                    self.ticket.signalled(Instant::now());
-                    if !self.loses_again().await? {
+                    self.ticket.on_rival_released(Instant::now());
+                    if !self.hold_back().await? {
                         return Ok(Reason::Release);
                     }
                 }
                 Woken::Expiry => return Ok(Reason::Time),
                 Woken::Poll => {
-                    self.listening.may_try();
+                    self.watching.allow_retry();
                     return Ok(Reason::Time);
                 }
-                Woken::Listen => self.listening.may_try(),
+                Woken::RetryWatch => self.watching.allow_retry(),
             }
         }
     }
 
-    /// The news from the begin of a watch, if one began beside the last attempt or begins now.
-    async fn begins_to_listen(&mut self) -> Result<Option<Heard>, LockError> {
-        if let Some(heard) = self.heard.take() {
-            return Ok(Some(heard));
+    /// Opens a watch if one is needed. Returns the outcome of this watch, or of one that was opened beside
+    /// the last attempt.
+    async fn watch_if_needed(&mut self) -> Result<Option<WatchStart>, LockError> {
+        if let Some(start) = self.watch_start.take() {
+            return Ok(Some(start));
         }
-        if self.holder == Holder::Local || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+        if self.holder == Holder::Local || !self.watching.is_wanted(self.ticket.watch.as_ref()) {
             return Ok(None);
         }
-        self.listen().await.map(Some)
+        self.open_watch().await.map(Some)
     }
 
-    /// A guard of this process has the lock, until then at the most unless it is extended.
-    fn held_here(&mut self, until: Instant) {
+    /// A guard of this process has the lock until this time, unless the guard extends it.
+    fn set_local_holder(&mut self, until: Instant) {
         (self.free_at, self.holder) = (Some(until), Holder::Local);
     }
 
-    /// Until when a guard of this process has the lock; `None` if the store is to be asked. A head that nobody drove
-    /// was passed over, and waits in the queue again.
+    /// Returns until when a guard of this process has the lock; `None` if the head asks the store. A head
+    /// that was passed over because its future was not polled waits in the queue again.
     async fn take_turn(&mut self) -> Result<Option<Instant>, LockError> {
         let turn = self.ticket.turn(Instant::now());
         let turn = wait_to_be_head(self.attempt, &mut self.ticket, turn, self.deadline).await?;
@@ -342,81 +345,83 @@ impl<'a, B: LockBackend> Head<'a, B> {
         Ok(Some(until))
     }
 
-    /// Holds back after a signal that rivals have heard as well. Whether one of them was faster.
-    async fn loses_again(&mut self) -> Result<bool, LockError> {
-        let Some(HoldBack { pause, looks }) = self.ticket.hold_back() else { return Ok(false) };
+    /// Holds back after a signal, which rivals get as well. Returns whether a rival was faster.
+    async fn hold_back(&mut self) -> Result<bool, LockError> {
+        let Some(HoldBack { pause, checks_first }) = self.ticket.hold_back() else {
+            return Ok(false);
+        };
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left < pause.end * 10 {
             return Ok(false);
         }
         let pause = pause.start + random_part(pause.end.saturating_sub(pause.start));
         sleep_unless_cancelled(self.token(), rt::after(pause)).await?;
-        // Where signals go on, the store is asked without a look.
-        if !looks || !self.listening.is_wanted(self.ticket.watch.as_ref()) {
+        // While the watch goes on, the head asks without a check.
+        if !checks_first || !self.watching.is_wanted(self.ticket.watch.as_ref()) {
             return Ok(false);
         }
-        let is_held = matches!(self.listen().await?, Heard::Held);
+        let is_held = matches!(self.open_watch().await?, WatchStart::Held);
         if is_held {
             self.saw_rival(Some(self.holder.polls()));
         }
         Ok(is_held)
     }
 
-    /// A look has shown that a rival has the lock, and perhaps whether the rival polls.
+    /// A rival was seen with the lock. `polls` says whether the rival polls, if that is known.
     fn saw_rival(&mut self, polls: Option<bool>) {
-        self.ticket.lost(Instant::now(), polls.unwrap_or(false));
+        self.ticket.on_rival_seen(Instant::now(), polls.unwrap_or(false));
         self.free_at = None;
         self.holder = Holder::SeenRival { polls: polls.unwrap_or(true) };
     }
 
-    /// Begins to listen.
-    async fn listen(&mut self) -> Result<Heard, LockError> {
-        let (limit, token) = (self.limit_of_watch(), self.token());
-        let watch = self.listening.watch(self.attempt.backend(), self.attempt.key(), limit);
-        let (heard, watch) = unless_cancelled(token, watch).await?;
+    /// Opens a watch.
+    async fn open_watch(&mut self) -> Result<WatchStart, LockError> {
+        let (limit, token) = (self.watch_deadline(), self.token());
+        let watch = self.watching.open(self.attempt.backend(), self.attempt.key(), limit);
+        let (start, watch) = unless_cancelled(token, watch).await?;
         if let Some(watch) = &watch
-            && heard == Heard::Held
+            && start == WatchStart::Held
         {
             self.holder = Holder::Rival { polls: watch.is_locked_by_a_poller() };
         }
         self.ticket.watch = watch;
-        self.ticket.hears(self.listening.has_signals());
-        Ok(heard)
+        self.ticket.set_has_signals(self.watching.has_signals());
+        Ok(start)
     }
 
-    /// Polls must not wait for a connection that is being opened.
-    fn limit_of_watch(&self) -> Instant {
+    /// When to give up opening a watch: a connection that is being opened must not delay polls.
+    fn watch_deadline(&self) -> Instant {
         let retry_delay = self.attempt.policy().acquisition.retry_delay;
-        self.deadline.min(rt::after(Listening::SHORTEST_LIMIT.max(retry_delay)))
+        self.deadline.min(rt::after(Watching::MIN_LIMIT.max(retry_delay)))
     }
 
-    /// Sleeps until something happens, or it is time to ask.
+    /// Sleeps until the head has something to do.
     async fn sleep(&mut self) -> Result<Woken, LockError> {
         let now = Instant::now();
-        if self.holder == Holder::Local || self.listening.again_at(now).is_some() {
-            // No watch follows now: one that is over would wake the head again and again.
+        if self.holder == Holder::Local || self.watching.retry_at(now).is_some() {
+            // No watch is opened now, and a finished watch would wake the head again and again.
             self.ticket.watch.take_if(|watch| watch.is_over());
         }
         let Some(pause) = self.pauses.next(self.deadline.saturating_duration_since(now)) else {
-            return Err(self.gave_up());
+            return Err(self.timeout_error());
         };
         let poll_at = self.poll_at.take().unwrap_or(now + pause);
-        let listen_at = self.listening.again_at(now).filter(|at| *at < poll_at);
+        let watch_at = self.watching.retry_at(now).filter(|at| *at < poll_at);
         let free_at = self.free_at;
-        let mut wake_at = listen_at.unwrap_or(poll_at);
+        let mut wake_at = watch_at.unwrap_or(poll_at);
         wake_at = free_at.map_or(wake_at, |free_at| free_at.min(wake_at));
-        let Some((bell, has_queued)) = self.ticket.waits(wake_at) else {
-            self.pauses.was_not_taken();
-            return Ok(Woken::Bell);
+        let Some((notify, has_queued)) = self.ticket.start_waiting(wake_at) else {
+            self.pauses.uncount();
+            return Ok(Woken::Queue);
         };
-        // The waiters behind must not wait for a head that is patient, since nobody else of the process asks. And
-        // nobody signals the release of a holder that polls.
-        let hears_nothing = self.listening.again_at(now).is_some();
-        let shortest =
-            (has_queued && hears_nothing || self.holder.polls()).then(|| self.pauses.shortest());
-        let look_again =
-            (has_queued || matches!(self.holder, Holder::SeenRival { .. })).then_some(LOOK_AGAIN);
-        let cut = shortest.into_iter().chain(look_again).min();
+        // Only the head asks the store. So the waiters behind must not wait for a head with long pauses, and
+        // a holder that polls may release without a signal.
+        let without_signals = self.watching.retry_at(now).is_some();
+        let shortest = (has_queued && without_signals || self.holder.polls())
+            .then(|| self.pauses.first_pause());
+        let check_interval = (has_queued || matches!(self.holder, Holder::SeenRival { .. }))
+            .then_some(CHECK_INTERVAL);
+        let cut = shortest.into_iter().chain(check_interval).min();
         let wake_at = cut.map_or(wake_at, |cut| wake_at.min(now + cut));
         let token = self.token();
         let watch = &mut self.ticket.watch;
@@ -429,13 +434,13 @@ impl<'a, B: LockBackend> Head<'a, B> {
         let woken = async {
             tokio::select! {
                 biased;
-                () = bell.notified() => Woken::Bell,
+                () = notify.notified() => Woken::Queue,
                 () = signal => Woken::Signal,
                 () = sleep_until(wake_at) => {
                     if free_at == Some(wake_at) {
                         Woken::Expiry
-                    } else if listen_at == Some(wake_at) {
-                        Woken::Listen
+                    } else if watch_at == Some(wake_at) {
+                        Woken::RetryWatch
                     } else {
                         Woken::Poll
                     }
@@ -444,9 +449,9 @@ impl<'a, B: LockBackend> Head<'a, B> {
         };
         let woken = unless_cancelled(token, woken).await?;
         if woken != Woken::Poll || wake_at < poll_at {
-            self.pauses.was_not_taken();
+            self.pauses.uncount();
         }
-        if woken == Woken::Listen {
+        if woken == Woken::RetryWatch {
             self.poll_at = Some(poll_at);
         }
         Ok(woken)
@@ -456,7 +461,7 @@ impl<'a, B: LockBackend> Head<'a, B> {
         self.attempt.policy().cancellation.as_ref()
     }
 
-    fn gave_up(&self) -> LockError {
-        self.attempt.gave_up(&self.pauses, &self.answers)
+    fn timeout_error(&self) -> LockError {
+        self.attempt.timeout_error(&self.pauses, &self.answers)
     }
 }

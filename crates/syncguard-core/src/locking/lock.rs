@@ -2,16 +2,20 @@
 
 use std::future::Future;
 
-use crate::{Held, LockBackend, LockConfig, LockError, acquire};
+use super::acquire::acquire;
+use super::config::LockConfig;
+use super::guard::Held;
+use crate::{LockBackend, LockError};
 
 /// Runs work while holding a lock, and releases the lock when the work has ended.
 ///
-/// Waits for its turn like [`acquire`](crate::acquire()). The work gets a [`Held`]: its fence to send along
-/// with writes, and the signal that the lock is lost. Its result comes back untouched, also where
-/// that is an error of its own; a release that fails afterwards goes to the
-/// [`ReleaseErrorHandler`](crate::contract::ReleaseErrorHandler). A panic in the work releases the lock too.
+/// The call waits for the lock like [`acquire`](crate::acquire()). The work gets a [`Held`]: the fence to
+/// send along with writes, and the signal that the lock is lost. The result of the work is returned
+/// unchanged, even if it is an error. If the release fails, the error goes to the
+/// [`ReleaseErrorHandler`](crate::contract::ReleaseErrorHandler). A panic in the work also releases the
+/// lock.
 ///
-/// Work that can fail gives a result in a result; [`lock_flat`] makes one of them. Code that is generic over
+/// Work that can fail gives a result in a result; [`lock_flat`] merges the two. Code that is generic over
 /// the work and spawns the future needs [`lock_send`].
 ///
 /// ```
@@ -29,12 +33,12 @@ use crate::{Held, LockBackend, LockConfig, LockError, acquire};
 ///
 /// # Errors
 ///
-/// As [`acquire`](crate::acquire()); the work has not started then.
+/// As [`acquire`](crate::acquire()). After an error, the work has not started.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the work where it is and releases the lock in the background. The
-/// configuration's token ends the waiting alone: once the work runs, it decides itself.
+/// Dropping the future drops the work at its present await and releases the lock in the background. The
+/// configuration's token ends only the wait for the lock, and not the work.
 pub async fn lock<B, C, W, T>(backend: &B, config: C, work: W) -> Result<T, LockError>
 where
     B: LockBackend,
@@ -47,10 +51,10 @@ where
     Ok(output)
 }
 
-/// [`lock`] for work that can fail: its error and that of the lock come out as one.
+/// [`lock`] for work that can fail: one result for the work and the lock.
 ///
-/// The error of the work takes a [`LockError`] in, by [`From`], as with the question mark operator. Where
-/// it is not the error of the function around it, name it: `Ok::<_, MyError>(…)` at the end of the work.
+/// The error type of the work must implement `From<LockError>`, as for the question mark operator. If the
+/// compiler cannot infer that type, name it: `Ok::<_, MyError>(…)` at the end of the work.
 ///
 /// ```
 /// use syncguard_core::{LockBackend, LockError, lock_flat};
@@ -94,10 +98,10 @@ where
     lock(backend, config, work).await?
 }
 
-/// [`lock`], for code that is itself generic over the work and spawns the result.
+/// [`lock`] for code that is generic over the work and spawns the future.
 ///
-/// The future of an `AsyncFnOnce` cannot be required to be `Send` by such code; that of a plain
-/// closure returning a future can. Everything else is the same.
+/// Generic code cannot require that the future of an `AsyncFnOnce` is `Send`. It can require that of a
+/// plain closure that returns a future. Everything else is the same.
 ///
 /// ```
 /// use syncguard_core::{Held, LockBackend, lock_send};

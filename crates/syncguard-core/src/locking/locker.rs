@@ -1,17 +1,17 @@
-//! A backend and a way of locking, configured once.
+//! A backend with the settings of its locks.
 
 use std::future::Future;
 use std::time::Duration;
 
-use super::config::{Policy, policy_methods};
-use crate::{
-    Held, IntoKey, LockBackend, LockConfig, LockError, LockGuard, TryAcquired, acquire, lock,
-    lock_flat, lock_send, try_acquire,
-};
+use super::acquire::{TryAcquired, acquire, try_acquire};
+use super::config::{LockConfig, Policy, policy_methods};
+use super::guard::{Held, LockGuard};
+use super::lock::{lock, lock_flat, lock_send};
+use crate::{IntoKey, LockBackend, LockError};
 
-/// A backend together with how to lock on it: configure once, use everywhere. TypeScript: `createLock`.
+/// A backend with the settings of its locks: configure once, use everywhere. TypeScript: `createLock`.
 ///
-/// Cheap to clone; a clone can be configured differently.
+/// A `Locker` is cheap to clone, and a clone can be configured differently.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ impl<B: LockBackend> Locker<B> {
 
     policy_methods!();
 
-    /// The backend, for single operations and diagnostics.
+    /// The backend, for single requests and diagnostics.
     #[must_use]
     pub fn backend(&self) -> &B {
         &self.backend
@@ -126,12 +126,12 @@ impl<B: LockBackend> Locker<B> {
         try_acquire(&self.backend, self.config(key)).await
     }
 
-    /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
-    /// many are not: see [`CleanUp::drained`](crate::contract::CleanUp::drained).
+    /// Waits, for this long at the most, until every abandoned lock is given back. Returns how many are not:
+    /// see [`CleanUp::drained`](crate::contract::CleanUp::drained).
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing but the waiting ends.
+    /// Safe: dropping the future ends only the wait.
     pub async fn drained(&self, timeout: Duration) -> usize {
         self.backend.client_state().drained(timeout).await
     }

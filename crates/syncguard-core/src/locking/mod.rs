@@ -2,19 +2,20 @@
 
 mod acquire;
 mod acquisition;
+mod answers;
 mod attempt;
 mod cancellable;
 mod config;
 mod guard;
 mod head;
-mod listening;
 mod lock;
 mod locker;
 mod observed;
 mod outage;
+mod pauses;
 mod queue;
-mod retry;
 mod wait;
+mod watching;
 
 pub use self::acquire::{TryAcquired, acquire, try_acquire};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};

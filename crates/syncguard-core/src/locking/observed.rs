@@ -1,4 +1,4 @@
-//! What a [`LockObserver`] is told, and when.
+//! The reports of acquisitions and holds to a [`LockObserver`].
 
 use crate::observe::{
     AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
@@ -6,19 +6,19 @@ use crate::observe::{
 use crate::rt::Instant;
 use crate::{Key, LockError, LockId, LossReason};
 
-/// Somebody trying for a lock. Dropped unfinished, it reports that they stopped.
-pub(crate) struct Waiting<'a> {
-    /// `None` where nobody listens, and once the end has been reported.
+/// An acquisition, as it is reported to the observer. A drop before the end reports that the caller gave up.
+pub(crate) struct ObservedAcquisition<'a> {
+    /// `None` without an observer, and after the end was reported.
     observed: Option<(&'a LockObserver, Instant)>,
     key: &'a Key,
     recipe: Option<&'static str>,
     lock_id: LockId,
     attempts: u32,
-    /// When it was the first in the line of its process.
+    /// When the caller became the head of its queue.
     first: Option<Instant>,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> ObservedAcquisition<'a> {
     pub(crate) fn start(
         observer: &'a LockObserver,
         key: &'a Key,
@@ -31,30 +31,30 @@ impl<'a> Waiting<'a> {
         Self { observed, key, recipe, lock_id, attempts: 0, first: None }
     }
 
-    /// The store is asked once more, for a lock with this id.
-    pub(crate) fn attempt(&mut self) -> LockId {
+    /// Counts one more attempt, for a lock with this id.
+    pub(crate) fn next_attempt(&mut self) -> LockId {
         self.attempts += 1;
         self.lock_id
     }
 
-    /// The next attempts are for a lock with this id.
-    pub(crate) fn go_on_with(&mut self, lock_id: LockId) {
+    /// Sets the lock id of the next attempts.
+    pub(crate) fn set_lock_id(&mut self, lock_id: LockId) {
         self.lock_id = lock_id;
     }
 
-    /// How often the store was asked.
+    /// The number of attempts until now.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Nobody of this process is before it any more.
-    pub(crate) fn is_first(&mut self) {
+    /// The caller has become the head of its queue.
+    pub(crate) fn on_head(&mut self) {
         if self.observed.is_some() {
             self.first.get_or_insert_with(Instant::now);
         }
     }
 
-    /// The call is over, with this result.
+    /// Reports the end of the acquisition. `granted` says whether an answer means a granted lock.
     pub(crate) fn end<T>(
         mut self,
         result: Result<T, LockError>,
@@ -86,14 +86,14 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ObservedAcquisition<'_> {
     fn drop(&mut self) {
         self.report(AcquisitionEnd::Dropped);
     }
 }
 
-/// A held lock that somebody wants to hear the end of.
-pub(crate) struct Holding {
+/// A hold whose end is reported to the observer.
+pub(crate) struct ObservedHold {
     observer: LockObserver,
     key: Key,
     lock_id: LockId,
@@ -101,8 +101,8 @@ pub(crate) struct Holding {
     since: Instant,
 }
 
-impl Holding {
-    /// `None` where nobody listens: a guard then carries one empty pointer.
+impl ObservedHold {
+    /// `None` without an observer: the guard then carries one empty pointer.
     pub(crate) fn start(
         observer: &LockObserver,
         key: &Key,
@@ -117,22 +117,22 @@ impl Holding {
         Some(Box::new(Self { observer, key, lock_id, recipe, since: Instant::now() }))
     }
 
-    /// Whether a loss is logged by whoever hears of it.
+    /// Whether the observer logs a loss.
     pub(crate) fn is_logged(&self) -> bool {
         self.observer.logs()
     }
 
-    /// The lock is over. It would have ended by itself at `until`.
+    /// Reports the end of a hold that was valid until `until`.
     pub(crate) fn end(
         &self,
         reason: LossReason,
         until: Instant,
-        why_it_ends: impl FnOnce() -> LossReason,
+        reason_of_expiry: impl FnOnce() -> LossReason,
     ) {
         let now = Instant::now();
-        // A lock that is given back after its end was lost before, whether anybody noticed or not.
+        // A lock that is released after its end was lost before, even if the loss went unnoticed.
         let reason = match reason {
-            LossReason::Released if until <= now => why_it_ends(),
+            LossReason::Released if until <= now => reason_of_expiry(),
             reason => reason,
         };
         self.observer.report(|| {

@@ -1,4 +1,4 @@
-//! Going on while the store is away.
+//! Riding out an outage of the store.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::authoring::pause::jittered;
 use crate::rt::Instant;
 use crate::{ErrorCode, LockError};
 
-/// Failures of the store in a row, of one acquisition.
+/// The failures in a row of one acquisition.
 #[derive(Default)]
 pub(super) struct Outage {
-    /// When the first one was seen.
+    /// When the first failure was seen.
     since: Option<Instant>,
     failures: u32,
-    /// How often the store had been asked by the last one.
+    /// The number of attempts at the last failure.
     attempts: u32,
 }
 
@@ -20,14 +20,15 @@ impl Outage {
     const SHORTEST: Duration = Duration::from_millis(100);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// Whether a failure is one to ride out.
+    /// Whether to ride out this failure.
     pub(super) fn has_begun(error: &LockError) -> bool {
         error.is_retryable() && error.code() != ErrorCode::AcquisitionTimeout
     }
 
-    /// How long to wait after a failure, by which the store was asked so often; `None` if the time is over.
+    /// How long to wait after a failure, which came after `attempts` attempts; `None` if the time to ride
+    /// out is over.
     pub(super) fn pause(&mut self, attempts: u32, ride_out: Duration) -> Option<Duration> {
-        // The attempt that failed is one of them. A second one means an answer in between.
+        // More than one new attempt since the last failure means that the store has answered in between.
         if attempts > self.attempts + 1 {
             *self = Self::default();
         }
@@ -36,7 +37,7 @@ impl Outage {
         let ends = *self.since.get_or_insert(now) + ride_out;
         let pause = Self::LONGEST.min(Self::SHORTEST * (1 << self.failures.min(4)));
         self.failures += 1;
-        // The last attempt is made at the end, and not before it.
+        // The last attempt is made at the end of the time to ride out.
         let left = ends.saturating_duration_since(now);
         (!left.is_zero()).then(|| jittered(pause).min(left))
     }

@@ -1,16 +1,16 @@
-//! Waiting in the queue of the process.
+//! Waiting behind the head of a queue.
 
 use super::attempt::Attempt;
 use super::cancellable::fires;
-use super::queue::{LOOK_AGAIN, Ticket, Turn};
+use super::queue::{CHECK_INTERVAL, Ticket, Turn};
 use crate::rt::{self, Instant};
 use crate::{LockBackend, LockError};
 
-/// Waits behind other waiters until the ticket is that of the head, and says what the head does then.
+/// Waits until the ticket is that of the head, and returns what the head does next.
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires, and why no attempt was made once the deadline has passed.
+/// `Aborted` when the token fires. After the deadline, the error for a caller that timed out in the queue.
 pub(super) async fn wait_to_be_head<B: LockBackend>(
     attempt: &Attempt<'_, B>,
     ticket: &mut Ticket,
@@ -18,20 +18,20 @@ pub(super) async fn wait_to_be_head<B: LockBackend>(
     deadline: Instant,
 ) -> Result<Turn, LockError> {
     let token = attempt.policy().cancellation.as_ref();
-    while let Turn::Wait { bell, is_behind_head } = turn {
-        // Only the waiter behind the head looks after it: the others sleep until their own limit.
+    while let Turn::Wait { notify, is_behind_head } = turn {
+        // Only the waiter right behind the head checks on it. The others sleep until their own limit.
         let limit = deadline.saturating_duration_since(Instant::now());
-        let pause = if is_behind_head { limit.min(LOOK_AGAIN) } else { limit };
+        let pause = if is_behind_head { limit.min(CHECK_INTERVAL) } else { limit };
         tokio::select! {
             biased;
             () = fires(token) => return Err(LockError::aborted()),
-            () = bell.notified() => {}
+            () = notify.notified() => {}
             () = rt::sleep_awake(pause) => {}
         }
         let now = Instant::now();
         turn = ticket.turn(now);
         if deadline <= now {
-            return Err(attempt.gave_up_in_queue(ticket.is_contended(now)));
+            return Err(attempt.queue_timeout_error(ticket.is_contended(now)));
         }
     }
     Ok(turn)

@@ -1,10 +1,10 @@
 //! How long the machine has been asleep.
 //!
-//! A store's clock goes on while a laptop sleeps; `std::time::Instant` stands still then on Linux and on
-//! Apple's systems. The difference to a clock that goes on is counted here. Elsewhere nothing is
-//! added: on Windows `Instant` goes on by itself, and other systems cannot tell.
+//! The store's clock goes on while a laptop sleeps, but on Linux and Apple's systems `std::time::Instant`
+//! stands still. This module measures the difference to a clock that goes on. On other systems it adds
+//! nothing: on Windows `Instant` itself goes on, and the rest cannot tell.
 //!
-//! A virtual machine that is paused from outside does not know of it, and neither do its clocks.
+//! A virtual machine and its clocks do not notice a pause from outside.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ mod counted {
 
     use super::{Duration, Instant};
 
-    /// The clock that goes on. On Apple's systems that is what they call monotonic.
+    /// The clock that goes on during sleep. On Apple's systems that is the monotonic clock.
     #[cfg(target_os = "linux")]
     const GOES_ON: ClockId = ClockId::Boottime;
     #[cfg(target_vendor = "apple")]
@@ -35,11 +35,12 @@ mod counted {
 
     type Std = std::time::Instant;
 
-    /// What `read` says now, which is tokio's clock, and the time asleep since this was first asked.
+    /// Returns the time by `read`, which is tokio's clock, and the time asleep since the first call.
     pub(crate) fn awake_and_asleep(read: impl FnOnce() -> Instant) -> (Instant, Duration) {
         static START: LazyLock<(Std, Duration)> = LazyLock::new(|| (Std::now(), goes_on()));
         let (stands_still, went_on) = &*START;
-        // This order: a pause between the two makes the result smaller, and a point in time earlier.
+        // In this order, a pause between the two reads makes the result smaller, so that a point in time is
+        // earlier and not later.
         let real = goes_on().saturating_sub(*went_on);
         let now = read();
         let asleep = without_noise(
@@ -57,7 +58,7 @@ mod counted {
         Duration::try_from(clock_gettime(GOES_ON)).unwrap_or_default()
     }
 
-    /// Two clocks are read one after the other, so what is below 10 ms means nothing.
+    /// Rounds down to 10 ms, because the two clocks are not read at the same moment.
     fn without_noise(asleep: Duration) -> Duration {
         const NOISE: u32 = 10_000_000;
         Duration::new(asleep.as_secs(), asleep.subsec_nanos() / NOISE * NOISE)
@@ -68,11 +69,11 @@ mod counted {
         use super::*;
 
         #[test]
-        fn whoever_is_awake_is_not_asleep() {
+        fn no_time_is_counted_while_the_machine_is_awake() {
             let _ = awake_and_asleep(Instant::now);
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(awake_and_asleep(Instant::now).1, Duration::ZERO);
-            // Slower than it is, as one that a test has paused.
+            // A clock that lags, like one that a test has paused.
             let slow = || Instant::now() - Duration::from_millis(15);
             assert_eq!(awake_and_asleep(slow).1, Duration::ZERO);
         }

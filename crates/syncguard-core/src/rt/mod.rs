@@ -1,7 +1,7 @@
-//! The little that this crate asks of its surroundings: tasks, timers, a mutex.
+//! The runtime as this crate uses it: tasks, timers and a mutex.
 //!
-//! Unit tests replace it by a model on which shuttle explores every order of events; everything
-//! else, integration tests included, runs on tokio.
+//! Unit tests replace tokio by a model, on which shuttle explores orders of events. All other code,
+//! including the integration tests, runs on tokio.
 
 mod asleep;
 #[cfg(test)]
@@ -21,24 +21,9 @@ pub(crate) use tokio_rt::{
 use std::future::Future;
 use std::time::Duration;
 
-use crate::LockError;
-
-/// How late somebody who waits for a point in time may hear that the machine was asleep.
+/// How often a sleep checks for time that the machine was asleep, so that it ends at most this late.
 #[cfg_attr(test, expect(dead_code, reason = "the model's clock never sleeps"))]
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-/// # Errors
-///
-/// `InvalidArgument` outside a tokio runtime, or in one without timers. With `panic = "abort"` a runtime without timers
-/// ends the process, with tokio's own message: nothing but a panic tells that it has none.
-pub(crate) fn check() -> Result<(), LockError> {
-    if is_usable() {
-        return Ok(());
-    }
-    Err(LockError::invalid_argument(
-        "called outside a tokio runtime, or in one without timers; call it in one with enable_time or enable_all",
-    ))
-}
+pub(crate) const SUSPEND_CHECK: Duration = Duration::from_secs(5);
 
 /// Runs a future until a point in time; `None` if the time came first.
 pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {
@@ -49,8 +34,8 @@ pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::
     }
 }
 
-/// Runs a future for so long at the most; `None` if that was not enough. The clock is not read for one that is
-/// ready at once.
+/// Runs a future for this long at the most; `None` if the time came first. The clock is not read if the future
+/// is ready at once.
 pub(crate) async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
     tokio::select! {
         biased;
@@ -59,7 +44,7 @@ pub(crate) async fn within<F: Future>(time: Duration, future: F) -> Option<F::Ou
     }
 }
 
-/// Now plus a duration, or as good as never where that cannot be counted.
+/// Now plus a duration, which is cut to 200 years.
 pub(crate) fn after(duration: Duration) -> Instant {
     const NEVER: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);
     Instant::now() + duration.min(NEVER)

@@ -1,6 +1,6 @@
-//! Surroundings for shuttle: tasks in any order, and a clock that moves whenever it likes.
+//! A model of the runtime for shuttle: tasks run in any order, and the clock moves at any time.
 //!
-//! All tasks of one execution run on one thread, so the world can be thread-local.
+//! The tasks of one execution all run on one thread, so the state can be thread-local.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -76,7 +76,7 @@ pub(crate) fn is_usable() -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Spawner;
 
-/// There is one runtime.
+/// The model has one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RuntimeId;
 
@@ -127,8 +127,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// How many orders of events are explored: so many times as many as usual as the environment variable
-/// `SYNCGUARD_SHUTTLE_TIMES` says. What ran is printed, for whoever counts.
+/// The number of schedules to explore: the usual number times the environment variable
+/// `SYNCGUARD_SHUTTLE_TIMES`. The number is printed, so that reports can count the schedules.
 fn schedules(usual: usize) -> usize {
     let times = std::env::var("SYNCGUARD_SHUTTLE_TIMES").ok().and_then(|it| it.parse().ok());
     let schedules = usual.saturating_mul(times.unwrap_or(1));
@@ -136,7 +136,7 @@ fn schedules(usual: usize) -> usize {
     schedules
 }
 
-/// Explores this many random orders of events of a scenario, with a clock.
+/// Explores this many random schedules of a scenario, with a clock that moves.
 pub(crate) fn explore<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -145,7 +145,7 @@ where
     shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
 }
 
-/// The same with priorities that change a few times, which finds other orders.
+/// Explores schedules by task priorities that change a few times, which finds other orders.
 pub(crate) fn explore_priorities<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -154,8 +154,8 @@ where
     shuttle::Runner::new(scheduler, config()).run(move || run(scenario()));
 }
 
-/// Explores with a clock that stands still: what waits for nothing but time waits for ever, and shuttle
-/// finds it.
+/// Explores with a clock that stands still: a task that waits only for time waits for ever, and shuttle
+/// reports it.
 pub(crate) fn explore_without_time<F>(executions: usize, scenario: fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -168,14 +168,14 @@ where
     });
 }
 
-/// Futures of a debug build need some stack.
+/// Futures of a debug build need a larger stack.
 fn config() -> shuttle::Config {
     let mut config = shuttle::Config::new();
     config.stack_size = 256 * 1024;
     config
 }
 
-/// Runs a scenario from time zero, with the clock as one more task among the others.
+/// Runs a scenario from time zero, with the clock as one more task.
 fn run(scenario: impl Future<Output = ()> + Send + 'static) {
     WORLD.with_borrow_mut(|world| *world = World::default());
     let over = Arc::new(AtomicBool::new(false));
@@ -183,7 +183,7 @@ fn run(scenario: impl Future<Output = ()> + Send + 'static) {
         let over = Arc::clone(&over);
         async move {
             while !over.load(Ordering::Relaxed) {
-                // Slow beside the others: most of what they do takes no time that counts.
+                // The clock is slow: most steps of the other tasks take no time.
                 if shuttle::rand::Rng::gen_range(&mut shuttle::rand::thread_rng(), 0..6) == 0 {
                     advance();
                 }
@@ -199,7 +199,7 @@ fn run(scenario: impl Future<Output = ()> + Send + 'static) {
     WORLD.with_borrow_mut(|world| world.timers.clear());
 }
 
-/// Moves the clock to the next timer and wakes everyone who waited for it.
+/// Moves the clock to the next timer and wakes the tasks that wait for it.
 fn advance() {
     let due = WORLD.with_borrow_mut(|world| {
         world.now = world.timers.iter().map(|(at, _)| *at).min()?.max(world.now);

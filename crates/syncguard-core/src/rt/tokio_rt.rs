@@ -1,4 +1,4 @@
-//! The real surroundings: tokio.
+//! The runtime outside of unit tests: tokio.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -12,9 +12,9 @@ pub(crate) use tokio::task::yield_now;
 
 use super::asleep::awake_and_asleep;
 
-/// A point in time that also moves while the machine is asleep, where the system can tell.
+/// A point in time. Time asleep counts, if the system can tell.
 ///
-/// tokio's clock, which a test can pause, and the time asleep on top of it.
+/// It is tokio's clock, which a test can pause, plus the time asleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(tokio::time::Instant);
 
@@ -37,23 +37,23 @@ impl Add<Duration> for Instant {
     }
 }
 
-/// Waits for so long, not counting the time in which the machine is asleep.
+/// Waits for this long, without the time in which the machine is asleep.
 pub(crate) fn sleep_awake(time: Duration) -> impl Future<Output = ()> {
     tokio::time::sleep(time)
 }
 
-/// Waits for a point in time; at most [`LOOK_AGAIN`](super::LOOK_AGAIN) longer if the machine was asleep meanwhile.
+/// Waits for a point in time; at most [`SUSPEND_CHECK`](super::SUSPEND_CHECK) longer if the machine was asleep meanwhile.
 pub(crate) async fn sleep_until(deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(super::LOOK_AGAIN)).await;
+        tokio::time::sleep(left.min(super::SUSPEND_CHECK)).await;
     }
 }
 
-/// Whether something can run and wait here: in a runtime, and with its timers enabled.
+/// Whether the current context is a runtime with timers.
 pub(crate) fn is_usable() -> bool {
     thread_local! {
         /// The runtime that was found usable on this thread last.
@@ -61,8 +61,8 @@ pub(crate) fn is_usable() -> bool {
     }
     let Ok(current) = Handle::try_current() else { return false };
     let id = Some(current.id());
-    // tokio has no other way to ask for timers than to make one, which panics where there are none; the panic hook
-    // sees that, and with `panic = "abort"` the process ends. The payload is a plain text.
+    // tokio has no other way to ask for timers than to make one, which panics if there are none. The panic hook
+    // prints that, and with `panic = "abort"` the process ends. The payload is a plain text, safe to drop.
     let is_usable =
         USABLE.get() == id || catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
     if is_usable {
@@ -71,25 +71,25 @@ pub(crate) fn is_usable() -> bool {
     is_usable
 }
 
-/// Starts background tasks from anywhere, also from a `Drop` outside the runtime.
+/// Starts background tasks from anywhere, even from a `Drop` outside the runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Spawner(Option<Handle>);
 
 impl Spawner {
-    /// Remembers the runtime this is called in, if there is one.
+    /// Remembers the current runtime, if there is one.
     pub(crate) fn current() -> Self {
         Self(Handle::try_current().ok())
     }
 
-    /// Runs a future in the background: here if this is a runtime, else on the one it remembers. Without
-    /// any, or after it has shut down, the future is dropped.
+    /// Runs a future in the background: in the current runtime, else in the remembered one. Without a live
+    /// runtime the future is dropped.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         if let Some(handle) = Handle::try_current().ok().or_else(|| self.0.clone()) {
             handle.spawn(future);
         }
     }
 
-    /// The runtimes a future could run on: this one, and the one it remembers.
+    /// The runtimes in which a future could run: the current and the remembered one.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = Runtime> + use<> {
         let current = Handle::try_current().ok();
         let remembered = self.0.clone();
@@ -106,7 +106,7 @@ impl Runtime {
         self.0.id()
     }
 
-    /// Runs a future; drops it if the runtime has shut down or cannot wait.
+    /// Runs a future. It is dropped if the runtime has shut down or has no timers.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.0.spawn(future);
     }
@@ -114,7 +114,7 @@ impl Runtime {
 
 pub(crate) type RuntimeId = Id;
 
-/// A mutex whose data stays consistent whatever happens under it, so poisoning means nothing.
+/// A mutex without poisoning: a panic leaves the data behind each of these mutexes consistent.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 

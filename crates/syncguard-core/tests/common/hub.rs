@@ -1,4 +1,4 @@
-//! A store that a test plays, and a hub over it.
+//! A signal hub over a store whose part the test plays.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -19,10 +19,10 @@ pub(crate) const LIMITS: SignalLimits = SignalLimits {
     step: Duration::from_secs(2),
     confirm: Duration::from_secs(1),
 };
-/// Longer than any rest.
+/// Longer than any pause between sessions.
 pub(crate) const RESTED: Duration = Duration::from_secs(6);
 
-/// A hub, and the sessions that it opens.
+/// A hub and the sessions that it opens.
 pub(crate) struct Store {
     pub(crate) hub: Arc<SignalHub>,
     pub(crate) sessions: mpsc::UnboundedReceiver<Session>,
@@ -62,7 +62,7 @@ impl Store {
         self.sessions.recv().await.expect("a hub")
     }
 
-    /// A session that has confirmed a watch.
+    /// Opens a session and confirms a watch.
     pub(crate) async fn open(&mut self, name: &'static str) -> (Session, KeyWatch) {
         let waiting = self.watch(name);
         let session = self.session().await;
@@ -87,7 +87,7 @@ impl Session {
         self.subscriptions.confirm(name, lock);
     }
 
-    /// Ends, and waits until the hub knows.
+    /// Ends the session, and waits until the hub knows.
     pub(crate) async fn ends(self, end: Result<SignalEnd, LockError>) {
         drop(self.end.send(end));
         tokio::task::yield_now().await;

@@ -18,9 +18,9 @@ use syncguard_core::{
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
 
-/// The memory backend behind a slow and unreliable line.
+/// The memory backend behind a slow and unreliable network.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct FaultyBackend {
     pub(crate) store: MemoryBackend,
     pub(crate) behaviour: Arc<Behaviour>,
     guards: ClientState,
@@ -32,36 +32,36 @@ pub(crate) struct Behaviour {
     pub(crate) extend: Mutex<Trouble>,
     pub(crate) release: Mutex<Trouble>,
     pub(crate) acquires: AtomicU32,
-    /// What the last acquire said of the holder.
+    /// The holder in the last acquire.
     pub(crate) holder: Mutex<Option<Holder>>,
     pub(crate) extends: AtomicU32,
     pub(crate) releases: AtomicU32,
-    /// How many releases are on their way.
+    /// The number of releases in flight.
     pub(crate) releasing: AtomicU32,
-    /// How long it takes to listen for releases; without it the store has no signals.
-    pub(crate) listens_after: Mutex<Option<Duration>>,
-    /// Each watch is over when it begins, and says truly whether the lock was held.
+    /// How long it takes to open a watch; with `None` the store has no signals.
+    pub(crate) watch_opens_after: Mutex<Option<Duration>>,
+    /// Each watch is over when it begins, and says correctly whether the lock was held.
     pub(crate) watches_end_at_once: AtomicBool,
 }
 
-/// What goes wrong with one kind of operation.
+/// The faults of one kind of operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trouble {
     /// How long the request travels.
     pub(crate) before: Duration,
     /// How long the reply travels.
     pub(crate) after: Duration,
-    /// Answer with this error instead of asking the store. After a timeout nobody knows that.
+    /// Fail with this error and send nothing to the store. The outcome of a timeout is unknown to the caller.
     pub(crate) fails: Option<ErrorCode>,
-    /// The store did it, but the caller hears of a timeout.
+    /// The store carries out the request, but the caller gets a timeout.
     pub(crate) reply_lost: bool,
-    /// How many times the store does it, and the connection breaks before the answer.
+    /// How many times the store carries out the request and the connection breaks before the answer.
     pub(crate) breaks: u32,
     /// The backend itself panics.
     pub(crate) panics: bool,
 }
 
-impl Line {
+impl FaultyBackend {
     pub(crate) fn new() -> Self {
         Self::with_client_state(ClientState::default())
     }
@@ -100,7 +100,7 @@ fn count(counter: &AtomicU32) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-impl LockBackend for Line {
+impl LockBackend for FaultyBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
@@ -156,8 +156,8 @@ impl LockBackend for Line {
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        let listens_after = *self.behaviour.listens_after.lock().unwrap();
-        sleep(listens_after?).await;
+        let watch_opens_after = *self.behaviour.watch_opens_after.lock().unwrap();
+        sleep(watch_opens_after?).await;
         if self.behaviour.watches_end_at_once.load(Ordering::Relaxed) {
             let is_locked = is_locked(&self.store, request.key.expose()).await;
             let (_, watch) = KeyWatch::new();
@@ -179,11 +179,11 @@ pub(crate) async fn is_locked(backend: &impl LockBackend, key: &str) -> bool {
     backend.is_locked(IsLockedRequest::new(key).unwrap()).await.unwrap()
 }
 
-/// A handler that remembers what it heard.
+/// A handler that records the errors that it gets.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<(LockError, ReleaseErrorContext)>>>);
+pub(crate) struct ReportedErrors(Arc<Mutex<Vec<(LockError, ReleaseErrorContext)>>>);
 
-impl Heard {
+impl ReportedErrors {
     pub(crate) fn handler(&self) -> ReleaseErrorHandler {
         let heard = Arc::clone(&self.0);
         ReleaseErrorHandler::new(move |error, context| {
@@ -196,7 +196,7 @@ impl Heard {
     }
 }
 
-/// Lets background tasks run, without time passing noticeably.
+/// Lets background tasks run for a millisecond.
 pub(crate) async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }

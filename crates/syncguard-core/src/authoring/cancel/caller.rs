@@ -1,4 +1,4 @@
-//! Whoever waits for an operation.
+//! The caller of an operation, which may go before the operation ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::check;
+use super::finish::OnAbandon;
+use super::token::check;
 use crate::rt::{self, Instant, Mutex};
 use crate::{LockError, Timestamp};
 
-/// Whoever waits for an operation, as the operation sees it.
+/// The caller of an operation, as the operation sees it.
 #[derive(Clone, Debug)]
 pub struct Caller(Arc<CallerState>);
 
@@ -21,18 +22,20 @@ struct CallerState {
     sent: Mutex<Option<Sent>>,
 }
 
-/// Until when the store may carry out what was sent, by its clock and by ours.
+/// Until when the store may carry out a request that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
+    /// By the store's clock.
     pub(super) deadline: Timestamp,
+    /// When the backend stops waiting for the answer, by the local clock.
     pub(super) given_up: Instant,
-    /// How often it was sent.
+    /// How often the request was sent.
     pub(super) times: u32,
 }
 
 impl Caller {
-    /// A caller that waits until its token fires, and does not mind being gone: a release that nobody
-    /// waits for is still owed to the next holder.
+    /// A caller that gives up only if its token fires. It suits a release, which must still reach the store
+    /// after its caller has gone.
     #[must_use]
     pub fn new(token: Option<&CancellationToken>) -> Self {
         Self(Arc::new(CallerState {
@@ -42,13 +45,13 @@ impl Caller {
         }))
     }
 
-    /// To be asked before each sending: an operation that nobody wants any more need not be sent.
+    /// Checks that the caller still wants the operation. Call this before each send.
     ///
     /// # Errors
     ///
-    /// `Aborted` if the caller has dropped its future, or its token has fired. Where an earlier sending was
-    /// not answered, the operation passes it on [with an unknown
-    /// outcome](LockError::with_unknown_outcome): without that nothing is cleaned up.
+    /// `Aborted` if the caller has dropped its future, or its token has fired. If an earlier send was not
+    /// answered, the operation must return this error [with an unknown
+    /// outcome](LockError::with_unknown_outcome): else no clean-up follows.
     pub fn check(&self) -> Result<(), LockError> {
         if self.0.gone.load(Ordering::Acquire) {
             return Err(LockError::aborted());
@@ -56,8 +59,8 @@ impl Caller {
         check(self.0.token.as_ref())
     }
 
-    /// To be said before each sending of an acquire: the store carries it out until `deadline` by its
-    /// own clock, and the backend waits for the answer for `bound`.
+    /// Records that an acquire is about to be sent. Call this before each send. The store may carry out the
+    /// request until `deadline` by its own clock, and the backend waits for the answer for `bound`.
     pub fn sends(&self, deadline: Timestamp, bound: Duration) {
         let given_up = rt::after(bound);
         let mut sent = self.0.sent.lock();
@@ -66,11 +69,22 @@ impl Caller {
         *sent = Some(Sent { deadline: latest, given_up, times });
     }
 
-    pub(super) fn leaves(&self) {
+    pub(super) fn set_gone(&self) {
         self.0.gone.store(true, Ordering::Release);
     }
 
     pub(super) fn sent(&self) -> Option<Sent> {
         *self.0.sent.lock()
     }
+}
+
+/// Tells the operation that its caller has gone.
+pub(super) struct TellGone(pub(super) Caller);
+
+impl<T> OnAbandon<T> for TellGone {
+    fn abandoned(&mut self) {
+        self.0.set_gone();
+    }
+
+    fn ended(self, _: Option<T>) {}
 }

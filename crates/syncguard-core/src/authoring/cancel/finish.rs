@@ -1,4 +1,4 @@
-//! A future that, dropped in mid-flight, is continued by the runtime.
+//! A future that continues on the runtime if it is dropped in mid-flight.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,59 +6,67 @@ use std::task::{Context, Poll, ready};
 
 use crate::rt::Spawner;
 
-/// Who gets what nobody waits for any more.
-pub(crate) trait Heir<T>: Send + 'static {
+/// The follow-up to an operation whose caller has gone.
+pub(crate) trait OnAbandon<T>: Send + 'static {
     /// The caller has gone; the operation goes on.
-    fn deserted(&mut self) {}
+    fn abandoned(&mut self) {}
 
-    /// The operation has ended; `None` if it never will, because its runtime has ended or it panicked.
-    fn inherit(self, output: Option<T>);
+    /// The operation has ended without its caller. The output is `None` if the operation was cut off, because
+    /// its runtime has ended or it panicked.
+    fn ended(self, output: Option<T>);
 }
 
-/// Runs an operation in place. Its output comes with the heir, who was not needed.
-pub(crate) struct Finish<O, T, H>
+/// Nothing is to be done for the operation.
+pub(crate) struct NoAction;
+
+impl<T> OnAbandon<T> for NoAction {
+    fn ended(self, _: Option<T>) {}
+}
+
+/// Runs an operation in place. Its output comes with the [`OnAbandon`], which was not needed.
+pub(crate) struct Finish<O, T, A>
 where
     O: Future<Output = T> + Send + 'static,
     T: Send + 'static,
-    H: Heir<T>,
+    A: OnAbandon<T>,
 {
-    /// `None` once done.
-    pending: Option<(Pin<Box<O>>, H)>,
-    /// Set by the first poll: before it nothing has been sent.
+    /// `None` after the end.
+    pending: Option<(Pin<Box<O>>, A)>,
+    /// Set by the first poll; before that, nothing was sent.
     spawner: Option<Spawner>,
-    /// Whether it is being polled now; dropped then, it has panicked.
+    /// Whether the operation is being polled. A drop in that state means that it has panicked.
     polling: bool,
 }
 
-impl<O, T, H> Finish<O, T, H>
+impl<O, T, A> Finish<O, T, A>
 where
     O: Future<Output = T> + Send + 'static,
     T: Send + 'static,
-    H: Heir<T>,
+    A: OnAbandon<T>,
 {
-    pub(crate) fn new(operation: O, heir: H) -> Self {
-        Self { pending: Some((Box::pin(operation), heir)), spawner: None, polling: false }
+    pub(crate) fn new(operation: O, on_abandon: A) -> Self {
+        Self { pending: Some((Box::pin(operation), on_abandon)), spawner: None, polling: false }
     }
 }
 
-/// The operation is pinned in its box; nothing else is ever pinned.
-impl<O, T, H> Unpin for Finish<O, T, H>
+/// The operation is pinned in its box, and no other field is pinned.
+impl<O, T, A> Unpin for Finish<O, T, A>
 where
     O: Future<Output = T> + Send + 'static,
     T: Send + 'static,
-    H: Heir<T>,
+    A: OnAbandon<T>,
 {
 }
 
-impl<O, T, H> Future for Finish<O, T, H>
+impl<O, T, A> Future for Finish<O, T, A>
 where
     O: Future<Output = T> + Send + 'static,
     T: Send + 'static,
-    H: Heir<T>,
+    A: OnAbandon<T>,
 {
-    type Output = (T, H);
+    type Output = (T, A);
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(T, H)> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(T, A)> {
         let this = &mut *self;
         this.spawner.get_or_insert_with(Spawner::current);
         let Some((operation, _)) = &mut this.pending else {
@@ -69,47 +77,47 @@ where
         this.polling = false;
         let output = ready!(polled);
         match this.pending.take() {
-            Some((_, heir)) => Poll::Ready((output, heir)),
+            Some((_, on_abandon)) => Poll::Ready((output, on_abandon)),
             None => Poll::Pending,
         }
     }
 }
 
-impl<O, T, H> Drop for Finish<O, T, H>
+impl<O, T, A> Drop for Finish<O, T, A>
 where
     O: Future<Output = T> + Send + 'static,
     T: Send + 'static,
-    H: Heir<T>,
+    A: OnAbandon<T>,
 {
     fn drop(&mut self) {
-        let (Some(spawner), Some((operation, mut heir))) =
+        let (Some(spawner), Some((operation, mut on_abandon))) =
             (self.spawner.take(), self.pending.take())
         else {
             return;
         };
-        heir.deserted();
-        let heir = Waiting { heir: Some(heir), output: None };
+        on_abandon.abandoned();
+        let guard = EndOnDrop { on_abandon: Some(on_abandon), output: None };
         if self.polling {
             return;
         }
-        // Where there is no runtime, or none any more, this is dropped, and the heir is told.
+        // Without a live runtime this future is dropped, and the drop of `guard` reports the end.
         spawner.spawn(async move {
-            let mut heir = heir;
-            heir.output = Some(operation.await);
+            let mut guard = guard;
+            guard.output = Some(operation.await);
         });
     }
 }
 
-/// Tells the heir when it is dropped.
-struct Waiting<T, H: Heir<T>> {
-    heir: Option<H>,
+/// Reports the end of an abandoned operation when it is dropped.
+struct EndOnDrop<T, A: OnAbandon<T>> {
+    on_abandon: Option<A>,
     output: Option<T>,
 }
 
-impl<T, H: Heir<T>> Drop for Waiting<T, H> {
+impl<T, A: OnAbandon<T>> Drop for EndOnDrop<T, A> {
     fn drop(&mut self) {
-        if let Some(heir) = self.heir.take() {
-            heir.inherit(self.output.take());
+        if let Some(on_abandon) = self.on_abandon.take() {
+            on_abandon.ended(self.output.take());
         }
     }
 }

@@ -1,54 +1,47 @@
-//! Operations that survive the loss of their caller.
+//! Operations that continue when their caller has gone.
 //!
-//! A request on the wire cannot be taken back. If the caller stops waiting, because its future is
-//! dropped or its token fires, somebody has to see the operation through, or an acquire leaves a
-//! lock that nobody holds and a pooled connection is left in the middle of a conversation. [`finish`]
-//! and [`finish_acquire`] do that: they run the operation in place, and hand what is left of it to the
-//! runtime when they are interrupted. In place it costs two allocations and no task.
+//! A request on the wire cannot be taken back. If the caller stops waiting, because its future is dropped
+//! or its token fires, the operation must still run to its end. Else an acquire leaves a lock without a
+//! holder, and a pooled connection stays in the middle of a conversation. [`finish`] and
+//! [`finish_acquire`] run the operation in place, and move the rest of it to the runtime when they are
+//! interrupted. An operation in place costs two allocations and no task.
 //!
 //! # Requests that arrive late
 //!
-//! A request may be carried out long after its sender has given it up: the server was stopped and goes
-//! on, a packet is sent once more. So a backend gives each write a deadline in the store's own time,
-//! and the store refuses it afterwards: [`StoreClock`](crate::authoring::StoreClock) has the deadline. Then an
-//! acquire whose outcome is unknown can be cleaned up for certain: once the store says, at a time past
-//! the deadline, that there is no such lock, there will be none. A backend says how in [`Settle`], and
-//! runs its acquires by [`finish_acquire_settled`].
+//! A store may carry out a request long after its sender has given up: a server was stopped and goes on, a
+//! packet is sent again. So a backend gives each write a deadline in the store's own time, and the store
+//! refuses the write afterwards: [`StoreClock`](crate::authoring::StoreClock) computes the deadline. This
+//! makes the clean-up of an acquire with an unknown outcome certain: if the store says after the deadline
+//! that there is no such lock, there will be none. A backend implements this check in [`Settle`], and runs
+//! its acquires by [`finish_acquire_settled`].
 
+mod abandoned_acquire;
 mod caller;
 mod finish;
-mod orphan;
+mod runtime;
 mod settle;
+mod token;
 
 use std::future::Future;
 
 use tokio_util::sync::CancellationToken;
 
+use self::abandoned_acquire::{AbandonedAcquire, MakeJob, ReleaseJob, SettleJob};
 pub use self::caller::Caller;
-pub(crate) use self::finish::{Finish, Heir};
-use self::orphan::{MakeJob, Orphan, Released, Settling};
+use self::caller::TellGone;
+pub(crate) use self::finish::{Finish, NoAction, OnAbandon};
+pub(crate) use self::runtime::check_runtime;
 pub use self::settle::{Settle, Settled, Unsettled};
+pub use self::token::check;
+use self::token::interruptible;
 use crate::contract::{AcquireRequest, AcquireResult};
-use crate::rt;
 use crate::{LockBackend, LockError};
 
-/// Answers `Aborted` if the token has fired already: for a backend's checks between two steps.
+/// Runs a read until the token fires. The read may stop at any point.
 ///
 /// # Errors
 ///
-/// `Aborted` if there is a token and it has fired.
-pub fn check(cancellation: Option<&CancellationToken>) -> Result<(), LockError> {
-    match cancellation {
-        Some(token) if token.is_cancelled() => Err(LockError::aborted()),
-        _ => Ok(()),
-    }
-}
-
-/// Runs a read until the token fires. Nothing of it has to be seen through to its end.
-///
-/// # Errors
-///
-/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// `Aborted` when the token fires; `InvalidArgument` outside a tokio runtime with timers; else
 /// the read's own error.
 ///
 /// # Cancel safety
@@ -59,16 +52,15 @@ where
     O: Future<Output = Result<T, LockError>>,
 {
     check(cancellation)?;
-    rt::check()?;
+    check_runtime()?;
     interruptible(cancellation, read).await.unwrap_or_else(|| Err(LockError::aborted()))
 }
 
-/// Runs a release or an extend, which takes effect whatever the caller does; once started it runs to
-/// its end.
+/// Runs a release or an extend. Once started, it runs to its end even if its caller goes.
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires, with the outcome unknown if the operation had started;
+/// `Aborted` when the token fires, with the outcome unknown if the operation had started;
 /// `InvalidArgument` outside a tokio runtime with timers; else the operation's own error.
 ///
 /// # Cancel safety
@@ -83,29 +75,29 @@ where
     T: Send + 'static,
     O: Future<Output = Result<T, LockError>> + Send + 'static,
 {
-    // Into its box before anything else, so that the future that is returned is a small one.
-    let operation = Finish::new(operation, Nobody);
+    // Boxed first, so that the returned future is small.
+    let operation = Finish::new(operation, NoAction);
     async move {
         check(cancellation)?;
-        rt::check()?;
+        check_runtime()?;
         match interruptible(cancellation, operation).await {
-            Some((result, Nobody)) => result,
+            Some((result, NoAction)) => result,
             None => Err(LockError::aborted().with_unknown_outcome()),
         }
     }
 }
 
-/// Runs a read that must not be interrupted in mid-conversation, and that is not wanted any more once
-/// its caller has gone: it asks the [`Caller`] before it sends anything.
+/// Runs a read that must not stop in mid-conversation. It asks its [`Caller`] before each send, so that it
+/// sends nothing after the caller has gone.
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// `Aborted` when the token fires; `InvalidArgument` outside a tokio runtime with timers; else
 /// the read's own error.
 ///
 /// # Cancel safety
 ///
-/// Safe: what was sent is read to its end in the background, if there is a tokio runtime.
+/// Safe: the answer to a request that was sent is read in the background, if there is a tokio runtime.
 pub fn finish_read<T, O>(
     cancellation: Option<&CancellationToken>,
     read: impl FnOnce(Caller) -> O,
@@ -115,32 +107,32 @@ where
     O: Future<Output = Result<T, LockError>> + Send + 'static,
 {
     let caller = Caller::new(cancellation);
-    let operation = Finish::new(read(caller.clone()), Leaving(caller));
+    let operation = Finish::new(read(caller.clone()), TellGone(caller));
     async move {
         check(cancellation)?;
-        rt::check()?;
+        check_runtime()?;
         let answered = interruptible(cancellation, operation).await;
         answered.map_or_else(|| Err(LockError::aborted()), |(result, _)| result)
     }
 }
 
-/// Runs an acquire that leaves no lock behind if its caller is gone when the answer comes.
+/// Runs an acquire that leaves no lock behind if its caller has gone when the answer comes.
 ///
-/// The same holds if the answer never comes: after an error with an unknown
-/// [outcome](LockError::is_outcome_unknown), the lock id is released in the background, again and
-/// again. Without a deadline in the store's time nobody can say when a request will not arrive any
-/// more; this goes on until the store has said for half a minute that there is no such lock. A backend
-/// with deadlines takes [`finish_acquire_settled`].
+/// It leaves no lock behind either if the answer never comes: after an error with an unknown
+/// [outcome](LockError::is_outcome_unknown), the lock id is released in the background, again and again.
+/// Without a deadline in the store's time, a request may arrive at any time, so the releases go on until
+/// the store has answered for half a minute that there is no such lock. A backend with deadlines uses
+/// [`finish_acquire_settled`].
 ///
 /// # Errors
 ///
-/// `Aborted` as soon as the token fires; `InvalidArgument` outside a tokio runtime with timers; else
+/// `Aborted` when the token fires; `InvalidArgument` outside a tokio runtime with timers; else
 /// the operation's own error.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future before its first poll starts nothing. Later, the acquire goes on in the
-/// background and what it was granted is released. Without a tokio runtime the TTL has to end it.
+/// Dropping the future before its first poll starts nothing. Later, the acquire goes on in the background,
+/// and a lock that it is granted is released. Without a tokio runtime, the lock ends with its TTL.
 pub fn finish_acquire<B, O>(
     backend: &B,
     request: AcquireRequest,
@@ -150,10 +142,10 @@ where
     B: LockBackend,
     O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
 {
-    start(backend, request, operation, Released::job)
+    start(backend, request, operation, ReleaseJob::make)
 }
 
-/// [`finish_acquire`] for a backend that can say for certain that nothing of an acquire is left.
+/// [`finish_acquire`] for a backend that can tell for certain that no lock can come of an acquire any more.
 ///
 /// # Errors
 ///
@@ -171,7 +163,7 @@ where
     B: Settle,
     O: Future<Output = Result<AcquireResult<B::Fence>, LockError>> + Send + 'static,
 {
-    start(backend, request, operation, Settling::job)
+    start(backend, request, operation, SettleJob::make)
 }
 
 fn start<B, O>(
@@ -186,15 +178,15 @@ where
 {
     let cancellation = request.cancellation.clone();
     let caller = Caller::new(cancellation.as_ref());
-    let orphan = Orphan::new(backend.clone(), &request, caller.clone(), make_job);
-    let operation = Finish::new(operation(request, caller), orphan);
+    let abandoned = AbandonedAcquire::new(backend.clone(), &request, caller.clone(), make_job);
+    let operation = Finish::new(operation(request, caller), abandoned);
     async move {
         check(cancellation.as_ref())?;
-        rt::check()?;
+        check_runtime()?;
         match interruptible(cancellation.as_ref(), operation).await {
             None => Err(LockError::aborted()),
-            Some((Err(error), orphan)) if error.is_outcome_unknown() => {
-                orphan.clean_up();
+            Some((Err(error), abandoned)) if error.is_outcome_unknown() => {
+                abandoned.clean_up();
                 Err(error)
             }
             Some((result, _)) => result,
@@ -202,44 +194,11 @@ where
     }
 }
 
-/// Gives back the lock of an acquire in the background: for a backend that has answered "released",
-/// while an earlier sending of the acquire may still arrive.
+/// Gives back the lock of an acquire in the background, for a backend that has answered "released" while an
+/// earlier send of the acquire may still arrive.
 ///
-/// It goes on until [`Settle::settle`] says that it is done.
+/// This goes on until [`Settle::settle`] answers [`Settled::Done`].
 pub fn settle_later<B: Settle>(backend: &B, acquire: Unsettled) {
-    let job = Settling::job(backend.clone(), acquire);
+    let job = SettleJob::make(backend.clone(), acquire);
     backend.client_state().clean_up().push(job);
-}
-
-/// Nobody inherits the answer.
-pub(crate) struct Nobody;
-
-impl<T> Heir<T> for Nobody {
-    fn inherit(self, _: Option<T>) {}
-}
-
-/// Says that the caller has gone.
-struct Leaving(Caller);
-
-impl<T> Heir<T> for Leaving {
-    fn deserted(&mut self) {
-        self.0.leaves();
-    }
-
-    fn inherit(self, _: Option<T>) {}
-}
-
-/// `None` if the token fired first; the operation is then dropped.
-async fn interruptible<F: Future>(
-    cancellation: Option<&CancellationToken>,
-    operation: F,
-) -> Option<F::Output> {
-    match cancellation {
-        None => Some(operation.await),
-        Some(token) => tokio::select! {
-            biased;
-            output = operation => Some(output),
-            () = token.cancelled() => None,
-        },
-    }
 }

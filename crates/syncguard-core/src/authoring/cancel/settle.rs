@@ -1,4 +1,4 @@
-//! What a backend says of an acquire that nobody wants.
+//! How a backend settles an acquire with an unknown outcome.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,48 +7,48 @@ use crate::contract::{AcquireRequest, ReleaseRequest};
 use crate::rt::{self, Instant};
 use crate::{Key, LockBackend, LockError, LockId, Timestamp, Ttl};
 
-/// How a backend ends an acquire that nobody wants and whose outcome is not known.
+/// How a backend cleans up an acquire whose outcome is unknown and whose lock is not wanted.
 pub trait Settle: LockBackend {
-    /// Releases the lock if it is there, and says whether it can still come.
+    /// Releases the lock if it exists, and returns whether it can still come.
     ///
-    /// One try, bounded in time. It is called again and again, with pauses, until it answers
-    /// [`Settled::Done`] or the lock is over anyway.
+    /// An implementation makes one try, bounded in time. The library calls it again, with pauses, until it
+    /// answers [`Settled::Done`] or the lock must have expired.
     ///
     /// # Errors
     ///
-    /// The store's failures; they are no proof of anything.
+    /// The store's failures, which prove nothing.
     ///
     /// # Cancel safety
     ///
-    /// If its runtime ends, it is dropped, and called again in another runtime.
+    /// If the runtime ends, the future is dropped, and the library calls again in another runtime.
     fn settle(
         &self,
         acquire: &Unsettled,
     ) -> impl Future<Output = Result<Settled, LockError>> + Send;
 }
 
-/// An acquire that nobody wants.
+/// An acquire whose outcome is unknown and whose lock is not wanted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unsettled {
-    /// What was to be locked.
+    /// The key to lock.
     pub key: Key,
     /// The id that the lock would have.
     pub lock_id: LockId,
     /// How long the lock would live.
     pub ttl: Ttl,
-    /// When the store refuses the last sending, by its own clock: the latest that was said to
-    /// [`Caller::sends`](super::Caller::sends), and `None` if nothing was said, so that nothing was sent.
+    /// From when on the store refuses every send of the acquire, by its own clock: the latest deadline that
+    /// [`Caller::sends`](super::Caller::sends) recorded. `None` if the acquire was not sent.
     pub deadline: Option<Timestamp>,
-    /// Whether it was sent once at the most, as far as [`Caller::sends`](super::Caller::sends) was told: when its
-    /// lock has been released, nothing of it can come any more.
+    /// Whether [`Caller::sends`](super::Caller::sends) recorded one send at the most. After the release of its
+    /// lock, such an acquire cannot lock again.
     pub is_sent_once: bool,
     pub(super) given_up: Instant,
 }
 
 impl Unsettled {
-    /// An acquire that was sent more than once, whose last sending the store refuses after `deadline`, and whose
-    /// answer was waited for `bound` at the most.
+    /// An acquire that was sent more than once. The store refuses the last send after `deadline`, and the
+    /// backend waited for the answer for `bound` at the most.
     #[must_use]
     pub fn new(request: &AcquireRequest, deadline: Timestamp, bound: Duration) -> Self {
         Self {
@@ -68,12 +68,12 @@ impl Unsettled {
     }
 }
 
-/// Whether anything of an acquire is left.
+/// Whether a lock can still come of an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settled {
     /// There is no lock, and there will be none.
     Done,
-    /// It may still come, for this long. It is asked again in between, and then.
+    /// The lock may still come for this long. The library asks again during this time and after it.
     NotYet(Duration),
 }

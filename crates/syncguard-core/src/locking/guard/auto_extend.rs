@@ -1,85 +1,88 @@
 //! Auto-extend: the task that renews a lock and, in the end, releases it.
 //!
-//! One task does both, one after the other. Whatever the guard wants, it asks the task; so no
-//! renewal can follow a release, and no second release can go out.
+//! One task does both, one after the other, and the guard sends it commands. So no renewal can follow
+//! a release, and no second release can go out.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::lease::{GivenBack, Lease, as_not_held};
-use super::link::{Command, Link};
+use super::lease::{Lease, as_not_held};
+use super::loss::LossReason;
+use super::release::ReleaseOutcome;
+use super::renewer_channel::{Command, RenewerChannel};
 use super::validity::Validity;
 use crate::contract::ReleaseSource;
 use crate::contract::episode::Episode;
 use crate::rt::{self, Instant, sleep_until};
-use crate::{ErrorCode, ExtendResult, Key, LockBackend, LockError, LossReason, ReleaseResult, Ttl};
+use crate::{ErrorCode, ExtendResult, Key, LockBackend, LockError, ReleaseResult, Ttl};
 
+/// The task that owns the lease of an auto-extended guard.
 pub(crate) struct Renewer<B: LockBackend> {
-    /// `None` once it was given up.
+    /// `None` after the release.
     lease: Option<Box<Lease<B>>>,
     key: Key,
     ttl: Ttl,
     validity: Arc<Validity>,
-    link: Arc<Link<B>>,
+    channel: Arc<RenewerChannel<B>>,
     next_renewal: Instant,
-    /// What the renewals of all locks of the backend go through.
+    /// Shared by the renewals of all locks of the backend, to log an outage once.
     episode: Episode,
     /// Whether the last renewal failed.
     has_failed: bool,
 }
 
 impl<B: LockBackend> Renewer<B> {
-    /// A renewer for a lock that was asked for at `sent`.
+    /// A renewer for a lock whose acquire was sent at `sent`.
     pub(crate) fn new(
         lease: Box<Lease<B>>,
         validity: Arc<Validity>,
-        link: Arc<Link<B>>,
+        channel: Arc<RenewerChannel<B>>,
         sent: Instant,
     ) -> Self {
         let (key, ttl) = (lease.key.clone(), lease.ttl);
         let next_renewal = sent + renewal_interval(ttl);
-        let episode = lease.disposal.renewals().clone();
+        let episode = lease.client_state.renewals().clone();
         Self {
             lease: Some(lease),
             key,
             ttl,
             validity,
-            link,
+            channel,
             next_renewal,
             episode,
             has_failed: false,
         }
     }
 
-    /// Renews until the guard asks for the end.
+    /// Renews until the guard asks for the release.
     ///
-    /// The task of every held lock waits here, so only the waiting is part of its future; the state
-    /// and what is done now and then are boxed.
+    /// Every auto-extended lock has a task that waits here, so its future holds only the wait. The state
+    /// and the rare steps are boxed.
     pub(crate) async fn run(mut self: Box<Self>) {
         loop {
             let command = match self.wake_at() {
                 Some(wake_at) => tokio::select! {
                     biased;
-                    command = self.link.receive() => Some(command),
+                    command = self.channel.receive() => Some(command),
                     () = sleep_until(wake_at) => None,
                 },
-                // The lock is over: no more renewals, but the release is still to come.
-                None => Some(Box::pin(self.link.receive()).await),
+                // The lock is over: there are no more renewals, but the guard still asks for the release.
+                None => Some(Box::pin(self.channel.receive()).await),
             };
             match command {
                 None => Box::pin(self.on_timer()).await,
                 Some(Command::Extend(ttl, answer)) => {
                     let result = Box::pin(self.extend_on_request(ttl)).await;
-                    // The guard may have stopped waiting; the lock is extended all the same.
+                    // The guard may have stopped waiting; the extend counts all the same.
                     let _ = answer.send(result);
                 }
                 Some(Command::Release(answer, _unfinished)) => {
                     return Box::pin(self.release(answer)).await;
                 }
                 Some(Command::Abandon(_unfinished)) => {
-                    // The lease goes to the queue before the command is counted off.
+                    // The dropped lease joins the clean-up before the command stops counting as unfinished.
                     drop(self.lease.take());
                     return;
                 }
@@ -99,13 +102,13 @@ impl<B: LockBackend> Renewer<B> {
         answer: oneshot::Sender<Result<ReleaseResult, LockError>>,
     ) {
         let Some(lease) = self.lease.take() else { return };
-        let GivenBack { result, failed, .. } = lease.release(ReleaseSource::Drop).await;
+        let ReleaseOutcome { result, failed, .. } = lease.release(ReleaseSource::Drop).await;
         if let (Err(Err(error)), Some(reporter)) = (answer.send(result), failed) {
             reporter.report(&error);
         }
     }
 
-    /// The next moment at which something must be done; `None` once the lock is over.
+    /// When the next step is due; `None` if the lock is over.
     fn wake_at(&self) -> Option<Instant> {
         let until = self.validity.until().ok()?;
         Some(until.min(self.next_renewal))
@@ -120,10 +123,10 @@ impl<B: LockBackend> Renewer<B> {
         }
     }
 
-    /// One attempt to renew. An error is not a loss: the next attempt follows until the TTL is over.
+    /// One attempt to renew. An error is no loss: further attempts follow until the TTL is over.
     async fn renew(&mut self, now: Instant) {
         let Ok(until) = self.validity.until() else { return };
-        // Half of what is left, so that an attempt that hangs leaves time for another.
+        // Half of the time that is left, so that an attempt that hangs leaves time for another.
         let give_up = now + until.saturating_duration_since(now) / 2;
         match self.attempt(self.ttl, now, give_up).await {
             Some(Err(error)) => self.say_failed(&error),
@@ -132,7 +135,7 @@ impl<B: LockBackend> Renewer<B> {
         }
     }
 
-    /// Once for all locks of the backend, or every one of them would say so several times a second.
+    /// Warns once for all locks of the backend; else each lock would warn several times a second.
     fn say_failed(&mut self, error: &LockError) {
         let is_news = self.episode.begins();
         if is_news && !self.has_failed {
@@ -166,12 +169,12 @@ impl<B: LockBackend> Renewer<B> {
         };
         let now = Instant::now();
         self.ttl = ttl;
-        // Past this point the lock is lost, and that must be said in time.
+        // After this time the lock is lost, and the caller must hear that in time.
         let give_up = until.min(now + ttl.as_duration());
         self.attempt(ttl, now, give_up).await.unwrap_or_else(|| Err(LockError::aborted()))
     }
 
-    /// Extends the lock and plans the next renewal; `None` if the guard wants its release instead.
+    /// Extends the lock and plans the next renewal; `None` if the guard asks for the release instead.
     async fn attempt(
         &mut self,
         ttl: Ttl,
@@ -182,9 +185,9 @@ impl<B: LockBackend> Renewer<B> {
         let lease = self.lease.as_mut()?;
         let result = tokio::select! {
             biased;
-            () = self.link.wants_release() => return None,
+            () = self.channel.release_requested() => return None,
             result = lease.extend(capped, &self.validity) => result,
-            // An extend that is on its way can bring the end nearer.
+            // An extend without an answer can shorten the lock.
             () = self.validity.time_is_over() => {
                 let reason = self.validity.check().err().unwrap_or(LossReason::Expired);
                 Ok(ExtendResult::NotHeld(as_not_held(reason)))
@@ -196,12 +199,12 @@ impl<B: LockBackend> Renewer<B> {
             .with_unknown_outcome()),
         };
         match result {
-            // A TTL that was cut lasts until the cap: there is nothing left to renew.
+            // A TTL that was cut lasts until the cap, so no renewal follows.
             Ok(ExtendResult::Extended { .. }) if capped < ttl => {
                 self.next_renewal = now + capped.as_duration();
             }
             Ok(ExtendResult::Extended { .. }) => self.next_renewal = now + renewal_interval(ttl),
-            // The lease has ended it, or it ended before the answer came.
+            // The lease has ended the lock, or its time was over before the answer came.
             Ok(ExtendResult::NotHeld(_)) => self.say_lost(),
             Ok(ExtendResult::Mismatch { .. }) | Err(_) => {
                 self.next_renewal = rt::after(retry_pause(ttl));
@@ -218,7 +221,7 @@ impl<B: LockBackend> Renewer<B> {
         }
     }
 
-    /// The TTL cut to what the cap leaves.
+    /// The TTL, cut to the time until the cap.
     fn capped(&self, ttl: Ttl, now: Instant) -> Ttl {
         let Some(cap) = self.validity.cap() else { return ttl };
         let left = Ttl::new(cap.saturating_duration_since(now)).unwrap_or(Ttl::MIN);
@@ -226,14 +229,14 @@ impl<B: LockBackend> Renewer<B> {
     }
 }
 
-/// A renewer that ends before its guard does, with its runtime or by a panic: the guard gets the lease back.
+/// A renewer that ends before its guard, with its runtime or by a panic, returns the lease to the guard.
 impl<B: LockBackend> Drop for Renewer<B> {
     fn drop(&mut self) {
         let lease = self.lease.take();
         if lease.is_some() {
-            self.validity.unkept();
+            self.validity.renewer_ended();
         }
-        self.link.close(lease);
+        self.channel.close(lease);
     }
 }
 

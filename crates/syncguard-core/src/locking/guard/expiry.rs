@@ -1,43 +1,44 @@
-//! The end of locks that no runtime watches: one thread for all of them.
+//! Expiry of locks that no runtime watches: one thread for all of them.
 //!
-//! A lock is over when its time is, also where the runtime that watched it has ended, or where nobody
-//! who asked was in a runtime. The thread starts when it is needed and ends when nothing is left.
+//! The loss of a lock must be announced in time even if the runtime of its watcher has ended, or if
+//! [`Held::lost`](super::Held::lost) was called outside a runtime. The thread starts with the first such
+//! lock and ends after the last.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
-use crate::rt::{Instant, LOOK_AGAIN, after};
+use crate::rt::{Instant, SUSPEND_CHECK, after};
 
-/// Something that ends when its time comes.
-pub(super) trait Ends: Send + Sync {
-    /// Ends it if its time has come; says when it will, if it has not ended.
-    fn ends_at(&self) -> Option<Instant>;
+/// A lock that ends when its time is over.
+pub(super) trait Expires: Send + Sync {
+    /// Expires the lock if its time is over. Returns when the lock ends, unless it has ended.
+    fn end_if_over(&self) -> Option<Instant>;
 }
 
-static WATCHED: Mutex<Watched> =
-    Mutex::new(Watched { locks: BTreeMap::new(), next: 0, has_thread: false });
+static WATCHED: Mutex<WatchList> =
+    Mutex::new(WatchList { locks: BTreeMap::new(), next: 0, has_thread: false });
 static CHANGED: Condvar = Condvar::new();
 
-struct Watched {
-    /// By the time of the next look; the number tells those apart that end together.
-    locks: BTreeMap<(Instant, u64), Weak<dyn Ends>>,
+struct WatchList {
+    /// Sorted by the time of the next check. The number distinguishes locks with the same time.
+    locks: BTreeMap<(Instant, u64), Weak<dyn Expires>>,
     next: u64,
     has_thread: bool,
 }
 
-impl Watched {
-    fn insert(&mut self, at: Instant, lock: &Arc<dyn Ends>) {
+impl WatchList {
+    fn insert(&mut self, at: Instant, lock: &Arc<dyn Expires>) {
         self.next += 1;
         self.locks.insert((at, self.next), Arc::downgrade(lock));
     }
 
-    /// A guard that was dropped need not stay here until its lock would have ended.
-    fn forget_the_dropped(&mut self) {
+    /// Removes the locks whose guards were dropped, long before their locks would have ended.
+    fn remove_dropped(&mut self) {
         self.locks.retain(|_, lock| lock.strong_count() > 0);
     }
 
-    fn due(&mut self) -> Vec<Weak<dyn Ends>> {
+    fn due(&mut self) -> Vec<Weak<dyn Expires>> {
         let now = Instant::now();
         let mut due = Vec::new();
         while let Some(first) = self.locks.first_entry().filter(|first| first.key().0 <= now) {
@@ -47,9 +48,9 @@ impl Watched {
     }
 }
 
-/// Makes sure that everyone hears of the end of this lock when its time comes.
-pub(super) fn watch(lock: &Arc<dyn Ends>) {
-    let Some(until) = lock.ends_at() else { return };
+/// Expires this lock when its time is over.
+pub(super) fn watch(lock: &Arc<dyn Expires>) {
+    let Some(until) = lock.end_if_over() else { return };
     let mut watched = watched_locks();
     watched.insert(until, lock);
     CHANGED.notify_one();
@@ -57,13 +58,13 @@ pub(super) fn watch(lock: &Arc<dyn Ends>) {
         let thread = thread::Builder::new().name("syncguard-expiry".to_owned()).spawn(run);
         watched.has_thread = thread.is_ok();
         if let Err(error) = thread {
-            tracing::error!(%error, "no thread can be had; the loss of a lock may not be heard of");
+            tracing::error!(%error, "the expiry thread cannot start; the loss of a lock may go unnoticed");
         }
     }
 }
 
-/// One of the locks may end sooner than it was to.
-pub(super) fn look_again() {
+/// Checks all locks again, because one of them may end sooner than before.
+pub(super) fn check_all() {
     let mut watched = watched_locks();
     let locks = std::mem::take(&mut watched.locks);
     let now = Instant::now();
@@ -73,11 +74,11 @@ pub(super) fn look_again() {
 
 fn run() {
     let mut watched = watched_locks();
-    let mut sweeps = after(LOOK_AGAIN);
+    let mut next_removal = after(SUSPEND_CHECK);
     loop {
-        if sweeps <= Instant::now() {
-            watched.forget_the_dropped();
-            sweeps = after(LOOK_AGAIN);
+        if next_removal <= Instant::now() {
+            watched.remove_dropped();
+            next_removal = after(SUSPEND_CHECK);
         }
         let due = watched.due();
         if due.is_empty() {
@@ -85,7 +86,7 @@ fn run() {
                 watched.has_thread = false;
                 return;
             };
-            let left = at.saturating_duration_since(Instant::now()).min(LOOK_AGAIN);
+            let left = at.saturating_duration_since(Instant::now()).min(SUSPEND_CHECK);
             watched = CHANGED.wait_timeout(watched, left).unwrap_or_else(PoisonError::into_inner).0;
             continue;
         }
@@ -98,13 +99,13 @@ fn run() {
     }
 }
 
-/// Ends the locks whose time has come, and gives back those that were renewed meanwhile.
-fn still_held(due: Vec<Weak<dyn Ends>>) -> Vec<(Instant, Arc<dyn Ends>)> {
+/// Expires the locks whose time is over. Returns the locks that were renewed meanwhile.
+fn still_held(due: Vec<Weak<dyn Expires>>) -> Vec<(Instant, Arc<dyn Expires>)> {
     let alive = due.into_iter().filter_map(|lock| lock.upgrade());
-    alive.filter_map(|lock| Some((lock.ends_at()?, lock))).collect()
+    alive.filter_map(|lock| Some((lock.end_if_over()?, lock))).collect()
 }
 
-fn watched_locks() -> MutexGuard<'static, Watched> {
+fn watched_locks() -> MutexGuard<'static, WatchList> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -114,24 +115,24 @@ mod tests {
 
     struct Never;
 
-    impl Ends for Never {
-        fn ends_at(&self) -> Option<Instant> {
+    impl Expires for Never {
+        fn end_if_over(&self) -> Option<Instant> {
             Some(Instant::now())
         }
     }
 
     #[test]
-    fn only_locks_that_somebody_holds_are_kept() {
-        let mut watched = Watched { locks: BTreeMap::new(), next: 0, has_thread: false };
-        let locks: Vec<Arc<dyn Ends>> = (0..10).map(|_| Arc::new(Never) as _).collect();
+    fn only_locks_with_a_guard_are_kept() {
+        let mut watched = WatchList { locks: BTreeMap::new(), next: 0, has_thread: false };
+        let locks: Vec<Arc<dyn Expires>> = (0..10).map(|_| Arc::new(Never) as _).collect();
         for lock in &locks {
-            watched.insert(after(LOOK_AGAIN), lock);
+            watched.insert(after(SUSPEND_CHECK), lock);
         }
         let kept = locks.into_iter().next();
-        watched.forget_the_dropped();
+        watched.remove_dropped();
         assert_eq!(watched.locks.len(), 1);
         drop(kept);
-        watched.forget_the_dropped();
+        watched.remove_dropped();
         assert!(watched.locks.is_empty());
     }
 }

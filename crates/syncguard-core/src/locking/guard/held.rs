@@ -1,4 +1,4 @@
-//! What the work under a lock knows of it.
+//! The view that the work has of its lock.
 
 use std::fmt;
 use std::future::Future;
@@ -13,9 +13,10 @@ use crate::contract::FenceToken;
 use crate::rt::Instant;
 use crate::{Fence, LockId};
 
-/// What the work under a lock knows of it: its fence, how long it is safe, and when it is lost.
+/// The view that the work has of its lock: the fence, how long the lock is safe, and when it is lost.
 ///
-/// Cheap to clone and to send to other tasks; it does not keep the lock. Dropping it does nothing.
+/// `Held` is cheap to clone and to send to other tasks. It does not keep the lock: dropping it does
+/// nothing.
 #[derive(Clone)]
 pub struct Held<F: FenceToken = Fence> {
     pub(crate) validity: Arc<Validity>,
@@ -28,8 +29,8 @@ impl<F: FenceToken> Held<F> {
         Self { validity, fence, lock_id }
     }
 
-    /// The fencing token of this acquisition: a [`Fence`] on a backend that fences. Send it along
-    /// with every write.
+    /// The fencing token of this acquisition: a [`Fence`] on a backend that fences. Send it along with
+    /// every write.
     #[must_use]
     pub fn fence(&self) -> F {
         self.fence
@@ -41,15 +42,15 @@ impl<F: FenceToken> Held<F> {
         self.lock_id
     }
 
-    /// How long the holder may still rely on the lock; zero once it is over.
+    /// How long the holder may still rely on the lock; zero after its end.
     ///
-    /// Counted on this process's monotonic clock from the moment *before* the acquire or the last
-    /// successful extend was sent, so that it never outlasts the store's view. No wall clock is involved.
+    /// The time counts on this process's monotonic clock, from *before* the acquire or the last successful
+    /// extend was sent, so that it never outlasts the store's view. No wall clock is involved.
     ///
     /// Time that the machine spends asleep counts on Linux, Apple's systems and Windows: a laptop that
     /// wakes up finds its locks over at once, and [`lost`](Self::lost) resolves within five seconds. A
-    /// virtual machine that is paused from outside, for a snapshot or a migration, does not know of
-    /// it: then only the fence keeps a late write out.
+    /// virtual machine does not notice that it is paused from outside, for a snapshot or a migration: then
+    /// only the fence keeps a late write out.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         match self.validity.until() {
@@ -64,11 +65,11 @@ impl<F: FenceToken> Held<F> {
         self.validity.check().is_err()
     }
 
-    /// Resolves as soon as the holder may no longer rely on the lock, and says why.
+    /// Resolves with the reason when the holder may no longer rely on the lock.
     ///
-    /// Without auto-extend that is at the latest when the TTL has run out locally. It also resolves
-    /// when the holder gives the lock up itself ([`LossReason::Released`]), so nothing that waits
-    /// for it is left behind. The future owns its state: it borrows nothing, and it needs no runtime.
+    /// Without auto-extend, that is when the TTL has run out locally, at the latest. The future also
+    /// resolves when the holder itself gives up the lock ([`LossReason::Released`]), so that no task waits
+    /// for ever. The future borrows nothing and needs no runtime.
     ///
     /// # Cancel safety
     ///
@@ -77,8 +78,8 @@ impl<F: FenceToken> Held<F> {
         Arc::clone(&self.validity).lost()
     }
 
-    /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token. It fires
-    /// wherever it was asked for, also after the runtime of whoever asked has ended.
+    /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token. The token fires
+    /// outside a runtime as well, and after the runtime of the caller has ended.
     ///
     /// Cancelling it has no effect on the lock.
     #[must_use]

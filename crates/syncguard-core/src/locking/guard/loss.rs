@@ -4,13 +4,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The TTL ran out, by the local clock, before the lock was extended.
+    /// The TTL ran out, by the local clock, before an extend succeeded.
     Expired,
-    /// The store said that the lock is gone.
+    /// The store has answered that the lock is gone.
     NotHeld,
     /// The cap on the total hold of an auto-extended lock was reached.
     MaxHold,
-    /// The backend panicked while it renewed an auto-extended lock; nobody renews it any more.
+    /// The backend panicked while it renewed an auto-extended lock, and no task renews the lock any more.
     RenewerPanicked,
     /// The holder itself released the lock or dropped its guard.
     Released,

@@ -1,13 +1,15 @@
-//! Holding a lock.
+//! Guards of held locks.
 
 mod auto_extend;
+mod detached_release;
 #[cfg(not(test))]
 mod expiry;
 mod held;
-mod keep;
 mod lease;
-mod link;
 mod loss;
+mod min_hold;
+mod release;
+mod renewer_channel;
 #[cfg(test)]
 mod shuttle_tests;
 mod validity;
@@ -21,47 +23,46 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use self::auto_extend::Renewer;
+use self::detached_release::{dispose, release, yield_to_waiter};
 pub use self::held::Held;
-pub(crate) use self::keep::Keep;
 pub(crate) use self::lease::Lease;
-use self::lease::{GivenBack, as_not_held};
-use self::link::{Command, Link};
+use self::lease::as_not_held;
 pub use self::loss::LossReason;
-
+pub(crate) use self::min_hold::MinHold;
+use self::renewer_channel::{Command, RenewerChannel};
 use self::validity::Validity;
-use crate::authoring::cancel::{Finish, Heir, Nobody};
-use crate::contract::{Acquired, ReleaseSource};
-use crate::locking::observed::Holding;
-use crate::rt::{self, Instant};
-use crate::{
-    AutoExtend, ExtendResult, IntoTtl, LockBackend, LockError, LockId, ReleaseResult, Timestamp,
-};
+use crate::contract::Acquired;
+use crate::locking::config::AutoExtend;
+use crate::locking::observed::ObservedHold;
+use crate::rt::Instant;
+use crate::{ExtendResult, IntoTtl, LockBackend, LockError, LockId, ReleaseResult, Timestamp};
 
-/// A held lock. Dropping it releases the lock in the background.
+/// A held lock. Dropping the guard releases the lock in the background.
 ///
-/// [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) and [`Locker`](crate::Locker) give guards out.
-/// [`release`](Self::release) reports what became of the lock; `Drop` never blocks and never
-/// panics, and sends errors to the [`ReleaseErrorHandler`](crate::contract::ReleaseErrorHandler). At most one release goes out.
+/// [`acquire`](crate::acquire()), [`try_acquire`](crate::try_acquire()) and [`Locker`](crate::Locker)
+/// return guards. [`release`](Self::release) reports the outcome. `Drop` never blocks and never panics,
+/// and sends errors to the [`ReleaseErrorHandler`](crate::contract::ReleaseErrorHandler). No release is
+/// sent after the store has answered one.
 ///
-/// A guard may be dropped or released in another runtime than the one it was made in, or outside of any.
-/// A drop needs one that is alive: here, or where the guard was made. Without one the lock is left to
-/// its TTL, and the log says so. `std::mem::forget` on an auto-extended guard keeps the lock until the process ends or
-/// the cap on its hold is reached.
+/// A guard may be dropped or released in another runtime than its own, or outside a runtime. The release
+/// of a dropped guard needs a live runtime: the current one, or the one in which the guard was made.
+/// Without either, the lock is left to its TTL, and the log says so. After `std::mem::forget`, an
+/// auto-extended guard keeps the lock until the process ends or the cap on its hold is reached.
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard<B: LockBackend> {
     held: Held<B::Fence>,
-    /// `None` once released.
-    custody: Option<Custody<B>>,
+    /// `None` after the release.
+    owner: Option<LeaseOwner<B>>,
 }
 
-/// Who owns the lease.
-enum Custody<B: LockBackend> {
+/// The owner of the lease.
+enum LeaseOwner<B: LockBackend> {
     Guard(Box<Lease<B>>),
-    Renewer(Arc<Link<B>>),
+    Renewer(Arc<RenewerChannel<B>>),
 }
 
 impl<B: LockBackend> LockGuard<B> {
-    /// A guard over a lock that was asked for at `sent`.
+    /// A guard of a lock whose acquire was sent at `sent`.
     pub(crate) fn new(
         lease: Box<Lease<B>>,
         acquired: Acquired<B::Fence>,
@@ -71,22 +72,26 @@ impl<B: LockBackend> LockGuard<B> {
     ) -> Self {
         let until = sent + lease.ttl.as_duration();
         let cap = auto_extend.and_then(|plan| plan.max_hold).map(|max_hold| sent + max_hold);
-        let holding =
-            Holding::start(lease.disposal.observer(), &lease.key, acquired.lock_id, recipe);
-        let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, holding));
+        let observed = ObservedHold::start(
+            lease.client_state.observer(),
+            &lease.key,
+            acquired.lock_id,
+            recipe,
+        );
+        let validity = Arc::new(Validity::new(until, acquired.expires_at, cap, observed));
         let held = Held::new(Arc::clone(&validity), acquired.fence, acquired.lock_id);
-        let custody = match auto_extend {
-            None => Custody::Guard(lease),
+        let owner = match auto_extend {
+            None => LeaseOwner::Guard(lease),
             Some(_) => {
-                validity.kept();
-                let link = Arc::new(Link::new(lease.disposal.clean_up().clone()));
+                validity.watched_by_renewer();
+                let channel = Arc::new(RenewerChannel::new(lease.client_state.clean_up().clone()));
                 let spawner = lease.spawner.clone();
-                let renewer = Renewer::new(lease, validity, Arc::clone(&link), sent);
+                let renewer = Renewer::new(lease, validity, Arc::clone(&channel), sent);
                 spawner.spawn(Box::new(renewer).run());
-                Custody::Renewer(link)
+                LeaseOwner::Renewer(channel)
             }
         };
-        Self { held, custody: Some(custody) }
+        Self { held, owner: Some(owner) }
     }
 
     /// The fencing token of this acquisition: a [`Fence`](crate::Fence) on a backend that fences.
@@ -95,14 +100,14 @@ impl<B: LockBackend> LockGuard<B> {
         self.held.fence()
     }
 
-    /// The id of the lock: what another process needs to release or extend it.
+    /// The id of the lock. Another process needs it to release or extend the lock.
     #[must_use]
     pub fn lock_id(&self) -> LockId {
         self.held.lock_id()
     }
 
-    /// When the lock expires by the store's time authority, as last heard. For display; to decide
-    /// whether to go on, use [`valid_for`](Self::valid_for).
+    /// When the lock expires by the store's time authority, as the store reported last. For display; to
+    /// decide whether to go on, use [`valid_for`](Self::valid_for).
     #[must_use]
     pub fn expires_at(&self) -> Timestamp {
         self.held.validity.expires_at()
@@ -135,62 +140,62 @@ impl<B: LockBackend> LockGuard<B> {
         self.held.lost_token()
     }
 
-    /// What the work needs to know of the lock, to pass on.
+    /// A view of the lock, to pass on to the work.
     #[must_use]
     pub fn held(&self) -> Held<B::Fence> {
         self.held.clone()
     }
 
-    /// Lets the lock live for `ttl` from now on; takes a [`Ttl`](crate::Ttl) or a [`Duration`].
+    /// Extends the lock to `ttl` from now on; takes a [`Ttl`](crate::Ttl) or a [`Duration`].
     ///
-    /// The TTL replaces what was left, also where that shortens it. On an auto-extended guard it
-    /// becomes the TTL of later renewals as well. A lock that is lost stays lost: nothing is sent,
-    /// and the answer is [`ExtendResult::NotHeld`].
+    /// The TTL replaces the time that is left, even if that shortens it. On an auto-extended guard, later
+    /// renewals use this TTL as well. A lost lock stays lost: nothing is sent, and the answer is
+    /// [`ExtendResult::NotHeld`].
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad TTL, and the store's failures. After an error only the shorter of
-    /// the old and the new TTL can be relied on, and [`valid_for`](Self::valid_for) says so.
+    /// `InvalidArgument` for a bad TTL, and the store's failures. After an error, the holder may rely only
+    /// on the shorter of the old and the new TTL, and [`valid_for`](Self::valid_for) counts that one.
     ///
     /// # Cancel safety
     ///
-    /// An extend that was sent takes effect in the store although the future is dropped;
-    /// [`valid_for`](Self::valid_for) then counts on as after an error.
+    /// An extend that was sent takes effect in the store even if the future is dropped;
+    /// [`valid_for`](Self::valid_for) then counts as after an error.
     pub async fn extend(&mut self, ttl: impl IntoTtl) -> Result<ExtendResult, LockError> {
         let ttl = ttl.into_ttl()?;
         let validity = &self.held.validity;
-        match &mut self.custody {
-            Some(Custody::Guard(lease)) => {
+        match &mut self.owner {
+            Some(LeaseOwner::Guard(lease)) => {
                 if let Err(reason) = validity.check() {
                     return Ok(ExtendResult::NotHeld(as_not_held(reason)));
                 }
                 lease.extend(ttl, validity).await
             }
-            Some(Custody::Renewer(link)) => {
+            Some(LeaseOwner::Renewer(channel)) => {
                 let (answer, result) = oneshot::channel();
-                link.send(Command::Extend(ttl, answer));
+                channel.send(Command::Extend(ttl, answer));
                 result.await.unwrap_or_else(|_| Err(renewer_gone()))
             }
             None => Err(renewer_gone()),
         }
     }
 
-    /// Releases the lock and says whether it was held until now.
+    /// Releases the lock and returns whether it was held until now.
     ///
-    /// A lock whose [minimum hold](crate::LockConfig::with_min_hold) is not over stays until then, and the
-    /// answer is [`ReleaseResult::Kept`].
+    /// A lock stays until the end of its [minimum hold](crate::LockConfig::with_min_hold), and the answer is
+    /// then [`ReleaseResult::Kept`].
     ///
-    /// The answer can be left aside: a lock that was gone although nothing had shown it is a warning in the
-    /// log. Whoever has written something under the lock asks the fence, not this.
+    /// The caller may ignore the answer: if the lock was gone before its TTL was over, the log has a
+    /// warning. The fence, and not this answer, protects writes.
     ///
     /// # Errors
     ///
-    /// The store's failures, and `NetworkTimeout` after the dispose timeout. The lock then ends by
-    /// its TTL at the latest.
+    /// The store's failures, and `NetworkTimeout` after the dispose timeout. The lock then ends with its
+    /// TTL at the latest.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a dropped release goes on in the background, and its error goes to the handler.
+    /// Safe: a dropped release continues in the background, and its error goes to the handler.
     pub async fn release(mut self) -> Result<ReleaseResult, LockError> {
         let was_valid = self.held.validity.check().is_ok();
         self.held.validity.end(LossReason::Released);
@@ -205,12 +210,12 @@ impl<B: LockBackend> LockGuard<B> {
     }
 
     async fn give_back(&mut self) -> Result<ReleaseResult, LockError> {
-        match self.custody.take() {
-            Some(Custody::Guard(lease)) => release(lease).await,
-            Some(Custody::Renewer(link)) => {
+        match self.owner.take() {
+            Some(LeaseOwner::Guard(lease)) => release(lease).await,
+            Some(LeaseOwner::Renewer(channel)) => {
                 let (answer, result) = oneshot::channel();
-                link.send(Command::Release(answer, link.unfinished()));
-                match (result.await, link.take_lease()) {
+                channel.send(Command::Release(answer, channel.unfinished()));
+                match (result.await, channel.take_lease()) {
                     (Ok(result), _) => result,
                     (Err(_), Some(lease)) => release(lease).await,
                     (Err(_), None) => Err(renewer_gone()),
@@ -228,18 +233,18 @@ impl<B: LockBackend> LockGuard<B> {
             tracing::warn!(?reason, "a lock was lost before its work had ended");
         }
         self.held.validity.end(LossReason::Released);
-        match self.custody.take() {
-            Some(Custody::Guard(lease)) => {
-                let has_woken = dispose(lease).await;
-                let_others_run(has_woken).await;
+        match self.owner.take() {
+            Some(LeaseOwner::Guard(lease)) => {
+                let woke_waiter = dispose(lease).await;
+                yield_to_waiter(woke_waiter).await;
             }
-            Some(Custody::Renewer(link)) => {
+            Some(LeaseOwner::Renewer(channel)) => {
                 let (done, disposed) = oneshot::channel();
-                link.send(Command::Dispose(done, link.unfinished()));
+                channel.send(Command::Dispose(done, channel.unfinished()));
                 if disposed.await.is_err()
-                    && let Some(lease) = link.take_lease()
+                    && let Some(lease) = channel.take_lease()
                 {
-                    // The renewer is gone, and has left it to us.
+                    // The renewer has ended and left the lease.
                     dispose(lease).await;
                 }
             }
@@ -251,56 +256,12 @@ impl<B: LockBackend> LockGuard<B> {
 impl<B: LockBackend> Drop for LockGuard<B> {
     fn drop(&mut self) {
         self.held.validity.end(LossReason::Released);
-        // A lease that is dropped is released; one that the renewer has is dropped by it.
-        if let Some(Custody::Renewer(link)) = self.custody.take() {
-            // Where the renewer has gone, the lease is dropped with the link.
-            let _unfinished = link.unfinished();
-            link.send(Command::Abandon(link.unfinished()));
-            drop(link);
-        }
-    }
-}
-
-/// Releases a lock, to the end whatever becomes of the caller.
-async fn release<B: LockBackend>(lease: Box<Lease<B>>) -> Result<ReleaseResult, LockError> {
-    let unfinished = lease.disposal.clean_up().unfinished();
-    let to_the_end = async move {
-        let _unfinished = unfinished;
-        let given = lease.release(ReleaseSource::Drop).await;
-        let_others_run(given.has_woken).await;
-        given
-    };
-    let (given, Unheard) = Finish::new(to_the_end, Unheard).await;
-    given.result
-}
-
-/// Releases a lock after the work of [`lock`](crate::lock()), to the end whatever becomes of the caller. Whether a
-/// waiter was woken.
-async fn dispose<B: LockBackend>(lease: Box<Lease<B>>) -> bool {
-    let unfinished = lease.disposal.clean_up().unfinished();
-    let to_the_end = async move {
-        let _unfinished = unfinished;
-        lease.dispose(ReleaseSource::Lock).await
-    };
-    let (has_woken, Nobody) = Finish::new(to_the_end, Nobody).await;
-    has_woken
-}
-
-/// The next one was woken, mostly in this runtime, and shall not have to wait for whatever the caller does
-/// until its next await: it is often next on the very thread.
-async fn let_others_run(has_woken: bool) {
-    if has_woken {
-        rt::yield_now().await;
-    }
-}
-
-/// Hears of a release that nobody waits for any more.
-struct Unheard;
-
-impl Heir<GivenBack> for Unheard {
-    fn inherit(self, given: Option<GivenBack>) {
-        if let Some(given) = given {
-            given.report();
+        // A dropped lease is released. The renewer drops a lease that it owns.
+        if let Some(LeaseOwner::Renewer(channel)) = self.owner.take() {
+            // If the renewer has ended, the lease is dropped with the channel.
+            let _unfinished = channel.unfinished();
+            channel.send(Command::Abandon(channel.unfinished()));
+            drop(channel);
         }
     }
 }
@@ -309,13 +270,13 @@ impl<B: LockBackend> fmt::Debug for LockGuard<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
             .field("held", &self.held)
-            .field("auto_extend", &matches!(self.custody, Some(Custody::Renewer(_))))
+            .field("auto_extend", &matches!(self.owner, Some(LeaseOwner::Renewer(_))))
             .finish()
     }
 }
 
 fn renewer_gone() -> LockError {
     LockError::internal(
-        "the task that keeps this lock has ended, with its runtime or by a panic; the lock is not renewed any more",
+        "the task that renews this lock has ended, with its runtime or by a panic; the lock is not renewed any more",
     )
 }

@@ -1,10 +1,10 @@
-//! The guard and its renewer in every order of events that shuttle comes up with.
+//! The guard and its renewer under the schedules that shuttle explores.
 //!
 //! The store below is hostile: it answers late, not at all, with errors, or that the lock is gone, and it
-//! carries requests out in any order, also long after whoever sent them has moved on. In every
-//! execution: no release is sent after one was answered, no renewal is sent after the first, the
-//! holder never believes in a lock that the store has given up, every loss is noticed, and an
-//! observer hears of the end exactly once.
+//! carries out requests in any order, even long after their sender has moved on. In every execution: no
+//! release is sent after one was answered, no renewal is sent after the first release, the holder never
+//! relies on a lock that the store has given up, every loss is noticed, and the observer hears of the end
+//! exactly once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -53,7 +53,8 @@ fn late_extends_do_not_overwrite_newer_ones() {
     model::explore(500, || overtaken(Store::new()));
 }
 
-/// The planted flaw: a store that extends whatever it finds, as an older request overwrites a newer one.
+/// The planted flaw: a store that ignores the expected expiry, so that an older extend overwrites a newer
+/// one.
 #[test]
 #[should_panic(expected = "relies on a lock for longer than the store keeps it")]
 fn late_extends_that_overwrite_newer_ones_are_found() {
@@ -64,7 +65,7 @@ fn late_extends_that_overwrite_newer_ones_are_found() {
     });
 }
 
-/// A renewal is cut to the cap before it is sent; where time passes in between, it reaches beyond.
+/// A renewal is cut to the cap before it is sent. If time passes in between, its TTL reaches beyond the cap.
 #[test]
 fn a_renewal_beyond_the_cap_counts_until_the_cap() {
     model::explore(1, || async {
@@ -83,23 +84,23 @@ async fn auto_extended() {
     for _ in 0..random(0..4) {
         yield_now().await;
         if random(0..4) == 0 {
-            // Its answer is checked by the watcher: what counts is what the guard believes after it.
+            // The watcher checks how long the guard relies on the lock after the answer.
             let _ = guard.extend(TTL * random(1..3)).await;
         }
     }
     if random(0..4) == 0 {
-        // Kept until the store has lost it one way or another; only the renewer can tell the token.
+        // Held until the lock is lost; only the renewer can fire the token.
         guard.lost_token().cancelled().await;
         assert!(guard.is_lost());
     }
     end(guard).await;
-    // Released or lost: either way the signal comes.
+    // The watcher ends after a release and after a loss.
     watcher.await.unwrap();
     store.settle().await;
     store.check();
 }
 
-/// Without a renewer the guard's own TTL ends it, and nothing renews.
+/// Without a renewer, the lock ends with its TTL.
 async fn plain() {
     let store = Store::new();
     let mut guard = store.guard(None);
@@ -112,7 +113,7 @@ async fn plain() {
         }
     }
     if random(0..3) == 0 {
-        // Kept until it runs out.
+        // Held until the TTL is over.
         assert_ne!(guard.lost().await, LossReason::Released);
         assert_eq!(guard.valid_for(), Duration::ZERO);
         assert!(!guard.extend(TTL).await.unwrap().is_extended());
@@ -124,7 +125,7 @@ async fn plain() {
     store.check();
 }
 
-/// A short extend that is given up at once, and a long one that is not: which of them arrives first?
+/// The guard gives up a short extend at once and then sends a long one. Either may arrive first.
 async fn overtaken(store: Store) {
     let mut guard = store.guard(None);
     let watcher = spawn(store.clone().watch(guard.held()));
@@ -137,7 +138,7 @@ async fn overtaken(store: Store) {
     store.check();
 }
 
-/// However late the renewer runs, the holder is never told to rely on the lock beyond the cap.
+/// The holder never relies on the lock beyond the cap, even if the renewer runs late.
 async fn capped() {
     let store = Store::new();
     let cap = Instant::now() + TTL * 3;
@@ -152,7 +153,7 @@ async fn capped() {
     store.check();
 }
 
-/// Waits for an answer, or not for long.
+/// Waits for the answer, but gives up after a few yields.
 async fn give_up_some_time(extend: impl Future<Output = Result<ExtendResult, LockError>>) {
     let mut extend = Box::pin(extend);
     for _ in 0..random(1..4) {
@@ -170,7 +171,7 @@ async fn end(guard: LockGuard<Store>) {
         1 => drop(guard.release().await),
         2 => guard.finish().await,
         _ => {
-            // The release is itself given up half-way.
+            // The release is given up half-way.
             let mut release = Box::pin(guard.release());
             for _ in 0..random(0..4) {
                 tokio::select! {
@@ -187,12 +188,12 @@ fn random(range: std::ops::Range<u32>) -> u32 {
     shuttle::rand::thread_rng().gen_range(range)
 }
 
-/// A store of one lock, and the record of what it was asked.
+/// A store of one lock, with a record of its requests.
 #[derive(Clone)]
 struct Store(Arc<Mutex<State>>, ClientState);
 
 struct State {
-    /// Extends whatever the request expects.
+    /// Extends the lock without a check of the expected expiry.
     overwrites: bool,
     expires_at: Instant,
     gone: bool,
@@ -240,11 +241,11 @@ impl Store {
         LockGuard::new(Box::new(lease), acquired, Instant::now(), plan.as_ref(), None)
     }
 
-    /// Holds the guard to its word until it says that the lock is over.
+    /// Checks until the lock is over that the guard does not rely on it for too long.
     async fn watch(self, held: crate::Held) {
         let mut lost = Box::pin(held.lost());
         loop {
-            // Other tasks may run between the looks, so the guard is asked on both sides.
+            // Other tasks may run between the two reads, so the guard is read before and after.
             let before = held.validity.until();
             let kept_until = self.0.lock().unwrap().expires_at;
             if let (Ok(before), Ok(after)) = (before, held.validity.until()) {
@@ -264,7 +265,7 @@ impl Store {
         assert!(held.lost_token().is_cancelled());
     }
 
-    /// Waits for the release, and then long enough for anything that must not follow it.
+    /// Waits for the release, and then long enough to see requests that must not follow it.
     async fn settle(&self) {
         while self.0.lock().unwrap().releases_sent == 0 {
             yield_now().await;
@@ -282,7 +283,7 @@ impl Store {
         assert_eq!(state.ends_observed, 1, "the end is told once");
     }
 
-    /// The way to the store or back.
+    /// The delay of a request or an answer.
     async fn travel(&self) {
         match random(0..8) {
             0..5 => yield_now().await,
@@ -292,7 +293,7 @@ impl Store {
         }
     }
 
-    /// Carries a request out, whether or not anybody waits for it.
+    /// Carries out a request, even if its sender has given up.
     async fn carry_out<T: Send + 'static>(
         &self,
         request: impl FnOnce(&Self) -> Result<T, LockError> + Send + 'static,

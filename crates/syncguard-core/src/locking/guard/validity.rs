@@ -1,4 +1,4 @@
-//! What a holder may rely on, and how it learns that it is over.
+//! How long a holder may rely on its lock, and how it learns of the end.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,25 +14,25 @@ use tokio_util::sync::CancellationToken;
 use super::expiry;
 use super::loss::LossReason;
 use crate::Timestamp;
-use crate::locking::observed::Holding;
+use crate::locking::observed::ObservedHold;
 use crate::rt::{self, Instant, Mutex, Spawner};
 
-/// The state that a guard, its renewer and every [`Held`] share.
+/// The state that a guard, its renewer and every [`Held`](super::Held) share.
 pub(crate) struct Validity {
     phase: Mutex<Phase>,
-    /// Fires when the lock is over. Made when somebody wants to hear of that; then see [`Self::over`].
+    /// Fires when the lock is over. Made on demand by [`Self::over`].
     over: OnceLock<CancellationToken>,
-    /// When the lock ends however often it is renewed.
+    /// When the lock ends even if it is renewed.
     cap: Option<Instant>,
-    /// Whether somebody already makes sure that `over` fires in time.
-    watched: AtomicBool,
+    /// Whether a task or a thread already makes sure that `over` fires in time.
+    is_watched: AtomicBool,
     /// Tells the task that watches the lock that it ends sooner than before.
     sooner: Notify,
-    /// Whether the thread watches it.
+    /// Whether the expiry thread watches the lock.
     #[cfg(not(test))]
     is_watched_by_thread: AtomicBool,
-    /// Who is to hear of the end, if anybody is.
-    holding: Option<Box<Holding>>,
+    /// Reports the end to the observer, if there is one.
+    observed: Option<Box<ObservedHold>>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,22 +46,22 @@ impl Validity {
         until: Instant,
         expires_at: Timestamp,
         cap: Option<Instant>,
-        holding: Option<Box<Holding>>,
+        observed: Option<Box<ObservedHold>>,
     ) -> Self {
         let until = earlier(until, cap);
         Self {
             phase: Mutex::new(Phase::Held { until, expires_at }),
             over: OnceLock::new(),
             cap,
-            watched: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
             sooner: Notify::new(),
             #[cfg(not(test))]
             is_watched_by_thread: AtomicBool::new(false),
-            holding,
+            observed,
         }
     }
 
-    /// When the holder must stop, or why it had to.
+    /// Until when the holder may rely on the lock, or why the lock is over.
     pub(crate) fn until(&self) -> Result<Instant, LossReason> {
         match *self.phase.lock() {
             Phase::Held { until, .. } => Ok(until),
@@ -75,16 +75,16 @@ impl Validity {
         }
     }
 
-    /// When the lock ends however often it is renewed.
+    /// When the lock ends even if it is renewed.
     pub(crate) fn cap(&self) -> Option<Instant> {
         self.cap
     }
 
-    /// The lock lives on, at most until the cap. Changes nothing once it is over, or its time is: a loss
-    /// is final, whether anybody noticed it or not.
+    /// The lock was extended, and lives at most until the cap. Changes nothing if the lock or its time is
+    /// over: a loss is final, even if it was not noticed yet.
     ///
-    /// The store may keep it for a little longer: what it was asked for was cut to the cap some time
-    /// before the request was sent.
+    /// The store may keep the lock a little longer than the cap, because the TTL was cut some time before
+    /// the request was sent.
     pub(crate) fn renewed(&self, until: Instant, expires_at: Timestamp) -> Result<(), LossReason> {
         self.check()?;
         let until = earlier(until, self.cap);
@@ -96,38 +96,38 @@ impl Validity {
         *phase = Phase::Held { until, expires_at };
         drop(phase);
         if until < before {
-            self.ends_sooner();
+            self.wake_watchers();
         }
         Ok(())
     }
 
-    /// The store said when the lock expires. What the holder may rely on stays as it is.
-    pub(crate) fn told(&self, told: Timestamp) {
+    /// The store has reported when the lock expires. The time that the holder may rely on stays the same.
+    pub(crate) fn set_expires_at(&self, reported: Timestamp) {
         if let Phase::Held { expires_at, .. } = &mut *self.phase.lock() {
-            *expires_at = told;
+            *expires_at = reported;
         }
     }
 
-    /// An extend is about to be sent that would end the lock at this time. Until the answer is
-    /// here, only the earlier of both ends can be relied on.
-    pub(crate) fn extending(&self, requested: Instant) {
+    /// An extend is about to be sent that would end the lock at this time. Until its answer comes, the
+    /// holder may rely only on the earlier of both ends.
+    pub(crate) fn extend_sent(&self, requested: Instant) {
         match &mut *self.phase.lock() {
             Phase::Held { until, .. } if requested < *until => *until = requested,
             _ => return,
         }
-        self.ends_sooner();
+        self.wake_watchers();
     }
 
-    /// For those who wait for the end that was known before.
-    fn ends_sooner(&self) {
+    /// Wakes the task and the thread that wait for the former end.
+    fn wake_watchers(&self) {
         self.sooner.notify_waiters();
         #[cfg(not(test))]
         if self.is_watched_by_thread.load(Ordering::Relaxed) {
-            expiry::look_again();
+            expiry::check_all();
         }
     }
 
-    /// The lock is over. The first reason stands.
+    /// Ends the lock. The first reason stands.
     pub(crate) fn end(&self, reason: LossReason) {
         let mut phase = self.phase.lock();
         if let Phase::Held { until, expires_at } = *phase {
@@ -140,31 +140,31 @@ impl Validity {
     /// The token that fires when the lock is over.
     fn over(&self) -> &CancellationToken {
         let over = self.over.get_or_init(CancellationToken::new);
-        // Whoever ended the lock before may not have seen it.
+        // The lock may have ended before this token was made.
         if self.until().is_err() {
             over.cancel();
         }
         over
     }
 
-    /// Tells everyone who waits for the end or wants to hear of it. Called once, when the lock is over.
+    /// Tells all waiting tasks and the observer. Called once, when the lock is over.
     fn announce(&self, reason: LossReason, until: Instant) {
         if let Some(over) = self.over.get() {
             over.cancel();
         }
-        if let Some(holding) = &self.holding {
-            holding.end(reason, until, || self.why_it_ends(until));
+        if let Some(observed) = &self.observed {
+            observed.end(reason, until, || self.reason_of_expiry(until));
         }
     }
 
-    /// Ends the lock if its time has come; says when it will, or why it did.
+    /// Ends the lock if its time is over. Returns until when it lives, or why it is over.
     pub(crate) fn check(&self) -> Result<Instant, LossReason> {
         let mut phase = self.phase.lock();
         match *phase {
             Phase::Over { reason, .. } => Err(reason),
             Phase::Held { until, .. } if Instant::now() < until => Ok(until),
             Phase::Held { until, expires_at } => {
-                let reason = self.why_it_ends(until);
+                let reason = self.reason_of_expiry(until);
                 *phase = Phase::Over { reason, expires_at };
                 drop(phase);
                 self.announce(reason, until);
@@ -173,13 +173,14 @@ impl Validity {
         }
     }
 
-    /// Whether whoever hears of a loss logs it.
+    /// Whether the observer logs a loss.
     pub(crate) fn logs_loss(&self) -> bool {
-        self.holding.as_ref().is_some_and(|holding| holding.is_logged())
+        self.observed.as_ref().is_some_and(|observed| observed.is_logged())
     }
 
-    /// Why a lock ends that ends at this time: the last TTL before the cap is cut to whole milliseconds.
-    fn why_it_ends(&self, until: Instant) -> LossReason {
+    /// The reason for an end at this time. A lock can reach its cap up to a millisecond early, because the
+    /// last TTL is cut to whole milliseconds.
+    fn reason_of_expiry(&self, until: Instant) -> LossReason {
         match self.cap {
             Some(cap) if cap.saturating_duration_since(until) < Duration::from_millis(1) => {
                 LossReason::MaxHold
@@ -188,9 +189,9 @@ impl Validity {
         }
     }
 
-    /// Makes sure that `over` fires in time, also outside of a runtime, and after a runtime has ended.
+    /// Makes sure that `over` fires in time, even outside a runtime or after a runtime has ended.
     pub(crate) fn watch(self: &Arc<Self>) {
-        if self.watched.swap(true, Ordering::Relaxed) {
+        if self.is_watched.swap(true, Ordering::Relaxed) {
             return;
         }
         if rt::is_usable() {
@@ -201,13 +202,13 @@ impl Validity {
         }
     }
 
-    /// The renewer makes sure that `over` fires in time.
-    pub(crate) fn kept(&self) {
-        self.watched.store(true, Ordering::Relaxed);
+    /// The renewer makes sure that `over` fires in time, so that no other watch is needed.
+    pub(crate) fn watched_by_renewer(&self) {
+        self.is_watched.store(true, Ordering::Relaxed);
     }
 
-    /// The renewer is gone, and nobody renews the lock any more.
-    pub(crate) fn unkept(self: &Arc<Self>) {
+    /// The renewer has ended early, and no task renews the lock any more.
+    pub(crate) fn renewer_ended(self: &Arc<Self>) {
         if std::thread::panicking() {
             self.end(LossReason::RenewerPanicked);
         } else {
@@ -218,11 +219,11 @@ impl Validity {
     #[cfg(not(test))]
     fn watch_without_runtime(self: &Arc<Self>) {
         self.is_watched_by_thread.store(true, Ordering::Relaxed);
-        let lock: Arc<dyn expiry::Ends> = Arc::clone(self) as _;
+        let lock: Arc<dyn expiry::Expires> = Arc::clone(self) as _;
         expiry::watch(&lock);
     }
 
-    /// The model has one runtime, and it never ends.
+    /// The model has one runtime, which never ends.
     #[cfg(test)]
     #[expect(clippy::unused_self, reason = "the real one needs it")]
     fn watch_without_runtime(self: &Arc<Self>) {}
@@ -233,16 +234,16 @@ impl Validity {
         self.over().child_token()
     }
 
-    /// Waits until the lock is over, in a runtime or outside of one.
+    /// Waits until the lock is over, in a runtime or outside.
     ///
-    /// It looks at the clock each time it is polled, and not only when it is woken: whoever waits for
-    /// several things, and wakes up for another one after a pause, hears of the loss first.
+    /// The future checks the clock on every poll, and not only when it is woken. So a task that selects over
+    /// several futures, and is woken late for another of them, sees the loss first.
     pub(crate) async fn lost(self: Arc<Self>) -> LossReason {
         self.watch();
         let mut over = pin!(self.over().cancelled());
         poll_fn(|context| match self.check() {
             Err(reason) => Poll::Ready(reason),
-            // It wakes us when it fires. Then the lock is over, and so it is found above.
+            // The token wakes this task when it fires. Then the lock is over, and `check` returns the reason.
             Ok(_) => match over.as_mut().poll(context) {
                 Poll::Ready(()) => self.until().map_or_else(Poll::Ready, |_| Poll::Pending),
                 Poll::Pending => Poll::Pending,
@@ -251,7 +252,7 @@ impl Validity {
         .await
     }
 
-    /// Waits until the lock is over, in a runtime, and lets everyone know.
+    /// Waits in a runtime until the lock is over, and ends it when its time is over.
     async fn ended(&self) {
         tokio::select! {
             biased;
@@ -260,7 +261,7 @@ impl Validity {
         }
     }
 
-    /// Waits until the holder's time is over, also where it becomes shorter meanwhile, and lets everyone know.
+    /// Waits until the time of the lock is over, even if that becomes shorter meanwhile, and ends the lock.
     pub(crate) async fn time_is_over(&self) {
         loop {
             let mut sooner = pin!(self.sooner.notified());
@@ -276,13 +277,13 @@ impl Validity {
 }
 
 #[cfg(not(test))]
-impl expiry::Ends for Validity {
-    fn ends_at(&self) -> Option<Instant> {
+impl expiry::Expires for Validity {
+    fn end_if_over(&self) -> Option<Instant> {
         self.check().ok()
     }
 }
 
-/// The task that watches a lock. Where its runtime ends first, the watch goes on without one.
+/// The task that watches a lock. If its runtime ends first, the expiry thread takes over.
 struct Watcher {
     validity: Arc<Validity>,
     is_done: bool,

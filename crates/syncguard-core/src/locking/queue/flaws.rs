@@ -1,24 +1,24 @@
-//! Flaws of a queue: planted by its tests, which have to find them.
+//! Flaws of a queue, which the tests plant and must find.
 
 use std::cell::Cell;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     None,
-    /// A head that leaves takes the turn along.
+    /// A head that leaves does not pass on its turn.
     TurnLostOnDrop,
     /// Each newcomer is a head.
     TwoContenders,
-    /// A head that leaves passes two turns on.
+    /// A head that leaves passes on two turns.
     TurnGivenTwice,
-    /// A ring while the head goes to sleep is not heard.
+    /// A wake-up is lost if it comes while the head goes to sleep.
     WakeUpLost,
     /// The newest waiter is the next head.
     LastFirst,
 }
 
 thread_local! {
-    // All tasks of one execution run on one thread.
+    // The tasks of one execution all run on one thread.
     static PLANTED: Cell<Flaw> = const { Cell::new(Flaw::None) };
 }
 

@@ -1,4 +1,4 @@
-//! The time in which a guard of this process has a lock.
+//! The place of a guard of this process in the queue of its key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use super::wait_queue::Number;
 use crate::Key;
 use crate::rt::Instant;
 
-/// A guard of this process has the lock. Dropped, it passes the turn on to the head of the queue.
+/// Stands for a guard of this process that has the lock. Its drop wakes the head of the queue.
 #[derive(Debug)]
 pub(crate) struct LocalHolder {
     queues: WaitQueues,
@@ -18,14 +18,14 @@ pub(crate) struct LocalHolder {
 }
 
 impl LocalHolder {
-    /// The holder that had this number in the queue.
+    /// The holder that had this number as a waiter.
     pub(super) fn new(queues: WaitQueues, queue: Arc<KeyQueue>, number: Number) -> Self {
         Self { queues, queue, number, is_over: AtomicBool::new(false) }
     }
 
-    /// A guard that has got the lock without standing in the queue. The store lets go of the lock at `until` unless
-    /// it is extended.
-    pub(in crate::locking) fn begin(
+    /// A guard that has got the lock without waiting in the queue. The store frees the lock at `until`, unless
+    /// the guard extends it.
+    pub(in crate::locking) fn unqueued(
         queues: &WaitQueues,
         key: &Key,
         until: Instant,
@@ -33,24 +33,24 @@ impl LocalHolder {
     ) -> Self {
         let (queue, number) = queues.enter(key, now, |queue| {
             let number = queue.next_number();
-            queue.granted(number, until, now);
+            queue.on_granted(number, until, now);
             number
         });
         Self::new(queues.clone(), queue, number)
     }
 
-    /// The lock is given back, or may be: the head of the queue asks for it. Whether there is one.
-    pub(in crate::locking) fn freed(&self) -> bool {
+    /// The lock is released, or may be: wakes the head of the queue. Returns whether there is a head.
+    pub(in crate::locking) fn release(&self) -> bool {
         self.is_over.store(true, Ordering::Relaxed);
         let now = Instant::now();
-        self.queues.with(&self.queue, |queue| queue.freed(self.number, now))
+        self.queues.with(&self.queue, |queue| queue.on_released(self.number, now))
     }
 }
 
 impl Drop for LocalHolder {
     fn drop(&mut self) {
         if !self.is_over.load(Ordering::Relaxed) {
-            self.freed();
+            self.release();
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The queues in which the waiters of this process stand, one for each key.
+//! The queues of this process: the waiters of a key stand in one queue.
 //!
-//! The head of a queue contends in the store; the waiters behind it cost nothing but their place. A [`Ticket`] is
-//! a place in a queue: dropped, in whatever way its waiter ends, it passes the turn on. A [`LocalHolder`] stands for
-//! a guard of this process: when its lock is given back, it wakes the head.
+//! The head of a queue contends in the store; the waiters behind it only cost memory. A [`Ticket`] is a place
+//! in a queue, and its drop passes on the turn, in whatever way the waiter ends. A [`LocalHolder`] stands for
+//! a guard of this process, and wakes the head when the lock is released.
 //!
-//! Nothing here is about safety. The store alone decides who gets a lock, and the head of a queue asks it from time
-//! to time whatever the queue says.
+//! Safety does not depend on the queues. The store alone decides which caller gets a lock, and the head polls
+//! the store even if the queue knows of a holder.
 
 mod fairness;
 #[cfg(test)]
@@ -21,4 +21,4 @@ pub(super) use self::fairness::{HoldBack, StepBack};
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
 pub(super) use self::ticket::Ticket;
-pub(super) use self::wait_queue::{LOOK_AGAIN, Turn};
+pub(super) use self::wait_queue::{CHECK_INTERVAL, Turn};

@@ -1,4 +1,4 @@
-//! All queues of a backend in this process.
+//! The queues of a backend in this process.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -21,31 +21,31 @@ pub(super) struct KeyQueue {
 #[derive(Default)]
 struct Registry {
     queues: HashMap<Key, Arc<KeyQueue>>,
-    /// Queues that nobody used when they were put here. The first ones are forgotten first.
+    /// Queues that were unused when they were listed here, oldest first. They are forgotten in this order.
     idle: VecDeque<Arc<KeyQueue>>,
-    /// How many of the queues nobody uses.
+    /// The number of unused queues.
     unused: usize,
-    /// Whether no other process can want these locks.
+    /// Whether no other process can reach these locks.
     is_single_process: bool,
 }
 
 struct State {
     queue: WaitQueue,
-    /// When the queue is forgotten. `None` while somebody uses it.
-    forgotten_at: Option<Instant>,
-    /// Whether it is among the idle ones of the registry.
+    /// When the queue is forgotten. `None` while it has a waiter or a holder.
+    forget_at: Option<Instant>,
+    /// Whether the queue is in `idle` of the registry.
     is_listed: bool,
 }
 
 impl WaitQueues {
-    /// Queues for locks that no other process can want: no waiter steps back.
+    /// Queues for locks that no other process can reach: no head steps back.
     pub(crate) fn of_single_process() -> Self {
         let queues = Self::default();
         queues.0.lock().is_single_process = true;
         queues
     }
 
-    /// Does something with the queue of a key, which is made if there is none.
+    /// Runs `work` on the queue of a key, which is made if there is none.
     pub(super) fn enter<T>(
         &self,
         key: &Key,
@@ -63,7 +63,7 @@ impl WaitQueues {
             }
         };
         let mut state = queue.state.lock();
-        if state.forgotten_at.take().is_some() {
+        if state.forget_at.take().is_some() {
             registry.unused -= 1;
         }
         let result = work(&mut state.queue);
@@ -73,7 +73,7 @@ impl WaitQueues {
         (queue, result)
     }
 
-    /// Does something with a queue, and retires it if nobody is left.
+    /// Runs `work` on a queue, and retires the queue if it has no waiter and no holder afterwards.
     pub(super) fn with<T>(
         &self,
         queue: &Arc<KeyQueue>,
@@ -89,16 +89,16 @@ impl WaitQueues {
         result
     }
 
-    /// Forgets a queue that nobody uses, at once or when what it knows of rivals is out of date.
+    /// Forgets an unused queue, at once or when its knowledge about rivals is out of date.
     fn retire(&self, queue: &Arc<KeyQueue>) {
         let mut registry = self.0.lock();
         let mut state = queue.state.lock();
         let is_used = !state.queue.is_empty();
-        if is_used || state.forgotten_at.is_some() || !registry.has(queue) {
+        if is_used || state.forget_at.is_some() || !registry.has(queue) {
             return;
         }
-        state.forgotten_at = state.queue.fairness.forgotten_at();
-        if state.forgotten_at.is_none() {
+        state.forget_at = state.queue.fairness.forget_at();
+        if state.forget_at.is_none() {
             registry.queues.remove(&queue.key);
             return;
         }
@@ -119,7 +119,7 @@ impl WaitQueues {
         })
     }
 
-    /// How many keys callers of this process wait for, or have.
+    /// The number of keys that callers of this process wait for or hold.
     pub(crate) fn len(&self) -> usize {
         let registry = self.0.lock();
         registry.queues.len() - registry.unused
@@ -131,24 +131,25 @@ impl KeyQueue {
         let queue = WaitQueue::new(is_single_process);
         Self {
             key: key.clone(),
-            state: Mutex::new(State { queue, forgotten_at: None, is_listed: false }),
+            state: Mutex::new(State { queue, forget_at: None, is_listed: false }),
         }
     }
 }
 
 impl Registry {
-    /// How many idle queues each newcomer looks at, so that they go faster than they come.
+    /// How many idle queues each newcomer checks. Each newcomer makes one queue at most, so idle queues go
+    /// faster than they come.
     const AT_ONCE: usize = 2;
 
-    /// Takes out idle queues whose time is over, to be dropped elsewhere.
+    /// Removes idle queues whose time is over. The caller drops them after it has unlocked the registry.
     fn forget(&mut self, now: Instant) -> [Option<Arc<KeyQueue>>; Self::AT_ONCE] {
         let mut forgotten = [const { None }; Self::AT_ONCE];
         for slot in &mut forgotten {
             let Some(first) = self.idle.front() else { break };
             let mut state = first.state.lock();
-            match state.forgotten_at {
+            match state.forget_at {
                 Some(at) if now < at => {
-                    // A queue in regular use must not keep those behind it from being forgotten.
+                    // A queue in regular use must not keep the queues behind it from being forgotten.
                     drop(state);
                     self.idle.rotate_left(1);
                     continue;
@@ -166,7 +167,7 @@ impl Registry {
         forgotten
     }
 
-    /// Whether this is the queue of its key, and not one that was forgotten.
+    /// Whether this is still the queue of its key, and was not forgotten.
     fn has(&self, queue: &Arc<KeyQueue>) -> bool {
         self.queues.get(&queue.key).is_some_and(|known| Arc::ptr_eq(known, queue))
     }
@@ -195,18 +196,18 @@ mod tests {
         Key::new(name).expect("a key")
     }
 
-    /// A guard that had the key for a moment.
+    /// Lets a guard have the key for a moment.
     fn used(queues: &WaitQueues, name: &str, now: Instant) {
         let (queue, number) = queues.enter(&key(name), now, |queue| {
             let number = queue.next_number();
-            queue.granted(number, now, now);
+            queue.on_granted(number, now, now);
             number
         });
-        queues.with(&queue, |queue| queue.freed(number, now));
+        queues.with(&queue, |queue| queue.on_released(number, now));
     }
 
     #[test]
-    fn queues_that_nobody_uses_are_forgotten_by_those_who_come_later() {
+    fn unused_queues_are_forgotten_by_newcomers() {
         model::explore_without_time(1, || async {
             let (queues, start) = (WaitQueues::default(), Instant::now());
             for number in 0..100 {
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_process_keeps_no_queue_that_nobody_uses() {
+    fn a_single_process_keeps_no_unused_queue() {
         model::explore_without_time(1, || async {
             let queues = WaitQueues::of_single_process();
             used(&queues, "a", Instant::now());

@@ -1,7 +1,7 @@
-//! The queues in every order of events that shuttle comes up with.
+//! The queues under the schedules that shuttle explores.
 //!
-//! Most of it runs with a clock that stands still: no poll and no second look hides a turn that was
-//! lost. What then waits for ever is a deadlock, which shuttle reports.
+//! Most tests run with a clock that stands still, so that no poll and no second check hides a lost turn. A
+//! waiter that then waits for ever is a deadlock, which shuttle reports.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +33,8 @@ fn turns_come_in_the_order_of_arrival() {
 }
 
 #[test]
-fn a_store_that_fails_and_other_processes_stop_nobody() {
-    model::explore(250, rough);
+fn failures_and_rivals_stop_no_waiter() {
+    model::explore(250, on_a_faulty_store);
 }
 
 #[test]
@@ -63,11 +63,11 @@ fn a_wake_up_between_the_check_and_the_sleep_is_found() {
 
 #[test]
 #[should_panic(expected = "overtaken")]
-fn a_line_that_serves_the_last_first_is_found() {
+fn a_queue_that_serves_the_last_first_is_found() {
     model::explore_without_time(2_000, || in_order(Flaw::LastFirst));
 }
 
-/// Callers who come and go in all ways.
+/// Callers that arrive and leave in all ways.
 async fn crowd(flaw: Flaw) {
     flaws::plant(flaw);
     let store = Store::new();
@@ -78,7 +78,7 @@ async fn crowd(flaw: Flaw) {
     for task in tasks {
         task.await.unwrap();
     }
-    store.is_left_clean().await;
+    store.is_unused().await;
 }
 
 async fn one_of_many(store: Store) {
@@ -95,8 +95,8 @@ async fn one_of_many(store: Store) {
             }
         }
         2 => {
-            let beside = LockConfig::new("key").with_ttl(BESIDE_THE_LINE);
-            if let Some(guard) = try_acquire(&store, beside).await.unwrap().acquired() {
+            let outside = LockConfig::new("key").with_ttl(OUTSIDE_THE_QUEUE);
+            if let Some(guard) = try_acquire(&store, outside).await.unwrap().acquired() {
                 end(guard).await;
             }
         }
@@ -113,7 +113,7 @@ async fn end(guard: crate::LockGuard<Store>) {
     }
 }
 
-/// Callers who come one after the other while the lock is held.
+/// Callers that arrive one after the other while the lock is held.
 async fn in_order(flaw: Flaw) {
     flaws::plant(flaw);
     let store = Store::new();
@@ -135,7 +135,7 @@ async fn in_order(flaw: Flaw) {
     for task in tasks {
         task.await.unwrap();
     }
-    store.is_left_clean().await;
+    store.is_unused().await;
 }
 
 /// A future that has been polled once.
@@ -147,11 +147,11 @@ async fn arrived<F: Future<Output = ()> + Unpin>(mut future: F) -> F {
     }
 }
 
-/// A store that fails now and then, and where others come in between.
-async fn rough() {
+/// A store that fails now and then, and in which rivals take the lock.
+async fn on_a_faulty_store() {
     flaws::plant(Flaw::None);
     let store = Store::new();
-    store.state().is_rough = true;
+    store.state().is_faulty = true;
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let store = store.clone();
@@ -169,7 +169,7 @@ async fn rough() {
     for task in tasks {
         task.await.unwrap();
     }
-    store.is_left_clean().await;
+    store.is_unused().await;
 }
 
 fn random(range: std::ops::Range<u32>) -> u32 {
@@ -184,13 +184,13 @@ struct Store(Arc<Mutex<State>>, ClientState);
 struct State {
     holder: Option<LockId>,
     fences: u64,
-    /// How many waiters of the queue ask at this moment.
+    /// The number of waiters of the queue that ask at this moment.
     contenders: u32,
-    is_rough: bool,
+    is_faulty: bool,
 }
 
-/// The TTL of requests that are made without standing in the queue.
-const BESIDE_THE_LINE: Duration = Duration::from_secs(7);
+/// The TTL that marks requests of callers outside the queue.
+const OUTSIDE_THE_QUEUE: Duration = Duration::from_secs(7);
 
 impl Store {
     fn new() -> Self {
@@ -201,12 +201,12 @@ impl Store {
         self.0.lock().unwrap()
     }
 
-    /// The way to the store.
+    /// The delay of a request, which may fail.
     async fn travel(&self) -> Result<(), LockError> {
         for _ in 0..random(0..3) {
             yield_now().await;
         }
-        if !self.state().is_rough {
+        if !self.state().is_faulty {
             return Ok(());
         }
         match random(0..8) {
@@ -219,26 +219,26 @@ impl Store {
         }
     }
 
-    /// Nobody waits, and nobody is remembered.
-    async fn is_left_clean(&self) {
+    /// Checks that no caller waits and no key is left in the registry.
+    async fn is_unused(&self) {
         while self.1.clean_up().waiting() > 0 {
             yield_now().await;
         }
         for _ in 0..20 {
             yield_now().await;
         }
-        assert_eq!(self.1.keys_in_use(), 0, "a line is left behind");
+        assert_eq!(self.1.keys_in_use(), 0, "a queue is left behind");
     }
 }
 
-/// Counts one that asks.
+/// Counts a waiter of the queue that asks the store.
 struct Contending(Store);
 
 impl Contending {
     fn begin(store: &Store) -> Self {
         let mut state = store.state();
         state.contenders += 1;
-        let is_alone = state.contenders == 1 || state.is_rough;
+        let is_alone = state.contenders == 1 || state.is_faulty;
         drop(state);
         let this = Self(store.clone());
         assert!(is_alone, "two contend for one key");
@@ -256,10 +256,10 @@ impl LockBackend for Store {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let is_in_line = request.ttl.as_duration() != BESIDE_THE_LINE;
-        let _contending = is_in_line.then(|| Contending::begin(self));
+        let is_queued = request.ttl.as_duration() != OUTSIDE_THE_QUEUE;
+        let _contending = is_queued.then(|| Contending::begin(self));
         self.travel().await?;
-        let stolen = self.state().is_rough && random(0..4) == 0;
+        let stolen = self.state().is_faulty && random(0..4) == 0;
         let mut state = self.state();
         if stolen || state.holder.is_some() {
             return Ok(AcquireResult::Locked(Contention::free_within(Duration::from_millis(300))));
@@ -297,7 +297,7 @@ impl LockBackend for Store {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("line", TimeAuthority::Server)
+        BackendCapabilities::new::<Fence>("queue", TimeAuthority::Server)
     }
 
     fn client_state(&self) -> &ClientState {

@@ -12,23 +12,23 @@ use crate::Key;
 use crate::contract::KeyWatch;
 use crate::rt::Instant;
 
-/// A place in the queue of a key. Dropped, it is given up, and the turn passes on.
+/// A place in the queue of a key. Its drop gives up the place and passes on the turn.
 pub(in crate::locking) struct Ticket {
     queues: WaitQueues,
     key: Key,
     queue: Arc<KeyQueue>,
     number: Number,
-    /// The watch of the head.
+    /// The open watch, if this is the head.
     pub(in crate::locking) watch: Option<KeyWatch>,
-    is_given_up: bool,
+    has_left: bool,
 }
 
 impl Ticket {
-    /// Stands in the queue, and says what is to be done now.
+    /// Enters the queue. Also returns the next step of this waiter.
     pub(in crate::locking) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, Turn) {
         let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
         let (queues, key) = (queues.clone(), key.clone());
-        (Self { queues, key, queue, number, watch: None, is_given_up: false }, turn)
+        (Self { queues, key, queue, number, watch: None, has_left: false }, turn)
     }
 
     fn join(queue: &mut WaitQueue, now: Instant) -> (Number, Turn) {
@@ -46,7 +46,7 @@ impl Ticket {
             Some((turn, watch))
         });
         let Some((turn, watch)) = found else {
-            // Passed over because nobody drove this future: at the end again.
+            // Passed over because this future was not polled: back to the end of the queue.
             let (queue, (number, turn)) =
                 self.queues.enter(&self.key, now, |queue| Self::join(queue, now));
             (self.queue, self.number) = (queue, number);
@@ -58,88 +58,89 @@ impl Ticket {
         turn
     }
 
-    /// The store is asked, whoever has the lock.
-    pub(in crate::locking) fn asks(&self, now: Instant) {
-        self.queues.with(&self.queue, |queue| queue.asks(self.number, now));
+    /// The head is about to ask the store.
+    pub(in crate::locking) fn on_attempt(&self, now: Instant) {
+        self.queues.with(&self.queue, |queue| queue.on_attempt(self.number, now));
     }
 
-    /// The store has answered that somebody else has the lock.
-    pub(in crate::locking) fn refused(&self, now: Instant, holder_polls: bool) {
-        self.queues.with(&self.queue, |queue| queue.refused(self.number, now, holder_polls));
+    /// The store has answered that a rival has the lock.
+    pub(in crate::locking) fn on_contended(&self, now: Instant, holder_polls: bool) {
+        self.queues.with(&self.queue, |queue| queue.on_contended(self.number, now, holder_polls));
     }
 
-    /// A rival has the lock, as a look has shown.
-    pub(in crate::locking) fn lost(&self, now: Instant, holder_polls: bool) {
-        self.queues.with(&self.queue, |queue| queue.lost(now, holder_polls));
+    /// A rival was seen with the lock.
+    pub(in crate::locking) fn on_rival_seen(&self, now: Instant, holder_polls: bool) {
+        self.queues.with(&self.queue, |queue| queue.on_rival_seen(now, holder_polls));
     }
 
     /// A rival has released the lock.
-    pub(in crate::locking) fn signalled(&self, now: Instant) {
-        self.queues.with(&self.queue, |queue| queue.fairness.signalled(now));
+    pub(in crate::locking) fn on_rival_released(&self, now: Instant) {
+        self.queues.with(&self.queue, |queue| queue.fairness.on_rival_released(now));
     }
 
-    /// The head waits until then, or for its bell. Also whether waiters stand behind it. `None` if it is not the head
-    /// any more.
-    pub(in crate::locking) fn waits(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
+    /// The head is about to wait, until this time or until it is woken. Returns the handle that wakes it, and
+    /// whether waiters stand behind it; `None` if this ticket is no longer that of the head.
+    pub(in crate::locking) fn start_waiting(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
         self.queues.with(&self.queue, |queue| {
             let has_queued = queue.has_queued();
-            queue.waits(self.number, until).map(|bell| (bell, has_queued))
+            queue.start_waiting(self.number, until).map(|notify| (notify, has_queued))
         })
     }
 
-    /// Whether this process steps back before it asks for the key, which was released a moment ago.
+    /// Returns the pause that this process makes before it asks for a key that was just released.
     pub(in crate::locking) fn step_back(&self, now: Instant) -> Option<StepBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.step_back(now))
     }
 
-    /// No rival has taken the key in a pause.
-    pub(in crate::locking) fn nobody_came(&self) {
-        self.queues.with(&self.queue, |queue| queue.fairness.nobody_came());
+    /// No rival has taken the key during a pause.
+    pub(in crate::locking) fn on_no_rival(&self) {
+        self.queues.with(&self.queue, |queue| queue.fairness.on_no_rival());
     }
 
-    /// The next step after a signal, which rivals have heard as well.
+    /// How to hold back after a signal, which rivals get as well.
     pub(in crate::locking) fn hold_back(&self) -> Option<HoldBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
     }
 
-    /// Whether the store has told the head how it will hear of releases.
-    pub(in crate::locking) fn hears(&self, hears: bool) {
-        self.queues.with(&self.queue, |queue| queue.hears_nothing = !hears);
+    /// Records whether the store gives signals.
+    pub(in crate::locking) fn set_has_signals(&self, has_signals: bool) {
+        self.queues.with(&self.queue, |queue| queue.without_signals = !has_signals);
     }
 
-    /// Whether the heads of this queue only poll, as far as is known.
-    pub(in crate::locking) fn polls(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.hears_nothing)
+    /// Whether the heads of this queue only poll, by the last try to open a watch.
+    pub(in crate::locking) fn only_polls(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.without_signals)
     }
 
-    /// Whether a rival was seen with the key, however long ago.
-    pub(in crate::locking) fn knows_rivals(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.fairness.knows_rivals())
+    /// Whether a rival was ever seen with the key.
+    pub(in crate::locking) fn ever_saw_rival(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.fairness.ever_saw_rival())
     }
 
     /// Whether a rival was seen with the key since this process had it.
-    pub(in crate::locking) fn has_rivals(&self) -> bool {
-        self.queues.with(&self.queue, |queue| queue.fairness.has_rivals())
+    pub(in crate::locking) fn lost_to_rival(&self) -> bool {
+        self.queues.with(&self.queue, |queue| queue.fairness.lost_to_rival())
     }
 
-    /// Whether it is known that somebody has the lock, rather than that the store does not answer.
+    /// Whether waiters wait because the lock is held, and not because the store does not answer.
     pub(in crate::locking) fn is_contended(&self, now: Instant) -> bool {
         self.queues.with(&self.queue, |queue| queue.is_contended(now))
     }
 
-    /// The lock is granted, and the store lets go of it at `until` unless it is extended. The place is given up.
-    pub(in crate::locking) fn granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
-        self.is_given_up = true;
+    /// The lock is granted, and gives up this place. The store frees the lock at `until`, unless the guard
+    /// extends it.
+    pub(in crate::locking) fn on_granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
+        self.has_left = true;
         let (watch, number) = (&mut self.watch, self.number);
         let unwanted = self.queues.with(&self.queue, |queue| {
-            queue.has(number).then(|| {
-                queue.granted(number, until, now);
+            queue.contains(number).then(|| {
+                queue.on_granted(number, until, now);
                 queue.leave_watch(watch.take())
             })
         });
         if unwanted.is_none() {
-            // Passed over. The queue may have been forgotten since.
-            return LocalHolder::begin(&self.queues, &self.key, until, now);
+            // This waiter was passed over, and its queue may have been forgotten since.
+            return LocalHolder::unqueued(&self.queues, &self.key, until, now);
         }
         LocalHolder::new(self.queues.clone(), Arc::clone(&self.queue), number)
     }
@@ -147,12 +148,12 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.is_given_up {
+        if self.has_left {
             return;
         }
         let watch = self.watch.take();
         let unwanted = self.queues.with(&self.queue, |queue| {
-            queue.leaves(self.number, Instant::now());
+            queue.leave(self.number, Instant::now());
             queue.leave_watch(watch)
         });
         drop(unwanted);

@@ -12,88 +12,93 @@ use super::flaws::{self, Flaw};
 use crate::contract::KeyWatch;
 use crate::rt::Instant;
 
-/// Of a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by theirs.
+/// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
 pub(super) type Number = u64;
 
-/// How often the waiter behind the head looks whether the head is still driven.
-pub(in crate::locking) const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How often the waiter behind the head checks that the future of the head is still polled. A head with
+/// waiters behind it does not sleep longer either.
+pub(in crate::locking) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The waiters for a key in this process, and the guard that has it. While anybody waits, there is a head.
+/// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
+/// head.
 pub(super) struct WaitQueue {
-    head: Option<Head>,
+    head: Option<HeadState>,
     waiting: VecDeque<(Number, Arc<Notify>)>,
-    /// The guard of this process that has the lock, and when the store lets go of it unless it is extended.
+    /// The guard of this process that has the lock, and when the store frees the lock without an extend.
     holder: Option<(Number, Instant)>,
     pub(super) fairness: Fairness,
-    /// Whether the last head that asked for signals has got none.
-    pub(super) hears_nothing: bool,
-    /// The watch that the last head has left to the next one.
+    /// Whether the store gave no signals when a head tried to open a watch last.
+    pub(super) without_signals: bool,
+    /// The watch that the last head has left for the next.
     watch: Option<KeyWatch>,
     last_number: Number,
-    /// The longest that an answer of the store took while somebody waited.
+    /// The longest time that the store took to answer a head.
     longest_answer: Duration,
-    /// Whether a head has left without an answer of the store, and none has come since.
-    is_silent: bool,
+    /// Whether a head has left without an answer, and the store has not answered since.
+    is_unanswered: bool,
 }
 
 /// The waiter that contends in the store.
-struct Head {
+struct HeadState {
     number: Number,
-    bell: Bell,
-    /// Since when the store is being asked.
+    notify: LazyNotify,
+    /// When the present request was sent; `None` if no answer is due.
     asked: Option<Instant>,
-    /// When it must have done something. If it has not, nobody drives it, and the next waiter becomes the head.
+    /// When the head must have taken its next step. A head that misses this time is not polled any more, so
+    /// the next waiter becomes the head.
     due: Instant,
 }
 
-/// The bell that wakes a head. A ring is kept until the head waits for it.
-enum Bell {
-    /// The head never had to wait.
-    None,
-    /// The head never had to wait, and would have been woken.
-    Rung,
-    Some(Arc<Notify>),
+/// Wakes a head. A wake-up is kept until the head waits for it.
+enum LazyNotify {
+    /// The head has not waited yet.
+    Unused,
+    /// The head has not waited yet, and a wake-up is kept for it.
+    Notified,
+    /// The head waits, or has waited.
+    Used(Arc<Notify>),
 }
 
-impl Bell {
-    fn ring(&mut self) {
+impl LazyNotify {
+    fn notify(&mut self) {
         match self {
-            Self::Some(bell) => bell.notify_one(),
-            Self::None | Self::Rung => *self = Self::Rung,
+            Self::Used(notify) => notify.notify_one(),
+            Self::Unused | Self::Notified => *self = Self::Notified,
         }
     }
 
-    fn get(&mut self) -> Arc<Notify> {
-        if let Self::Some(bell) = self {
-            return Arc::clone(bell);
+    fn handle(&mut self) -> Arc<Notify> {
+        if let Self::Used(notify) = self {
+            return Arc::clone(notify);
         }
-        let bell = Arc::new(Notify::new());
-        if matches!(self, Self::Rung) {
-            bell.notify_one();
+        let notify = Arc::new(Notify::new());
+        if matches!(self, Self::Notified) {
+            notify.notify_one();
         }
-        *self = Self::Some(Arc::clone(&bell));
-        bell
+        *self = Self::Used(Arc::clone(&notify));
+        notify
     }
 }
 
 /// The next step of a waiter.
 #[derive(Debug)]
 pub(in crate::locking) enum Turn {
-    /// Other waiters are before it: it waits for its bell. The waiter behind the head also looks again after
-    /// [`LOOK_AGAIN`], since nobody else would notice a head that is not driven.
-    Wait { bell: Arc<Notify>, is_behind_head: bool },
-    /// It is the head, and asks the store.
+    /// The waiter is not the head, and waits to be woken. The waiter right behind the head also checks after
+    /// [`CHECK_INTERVAL`] whether the head is still polled.
+    Wait { notify: Arc<Notify>, is_behind_head: bool },
+    /// The waiter is the head and asks the store.
     Ask,
-    /// It is the head, and a guard of this process has the lock, until then at the most unless it is extended.
+    /// The waiter is the head, and a guard of this process has the lock until this time, or longer if the
+    /// guard extends it.
     Held(Instant),
 }
 
 impl WaitQueue {
-    /// How late the head may be with what it does next.
+    /// How late the head may be with its next step.
     const GRACE: Duration = Duration::from_secs(1);
-    /// How long the head may wait for the store before the next waiter asks as well.
+    /// How long the head may wait for an answer before the next waiter asks as well.
     const PATIENCE: Duration = Duration::from_secs(10);
-    /// An answer of the store may take this long before the queue says that there is none.
+    /// No answer counts as missing before this time.
     const USUAL_ANSWER: Duration = Duration::from_millis(100);
 
     pub(super) fn new(is_single_process: bool) -> Self {
@@ -102,11 +107,11 @@ impl WaitQueue {
             waiting: VecDeque::new(),
             holder: None,
             fairness: Fairness::new(is_single_process),
-            hears_nothing: false,
+            without_signals: false,
             watch: None,
             last_number: 0,
             longest_answer: Duration::ZERO,
-            is_silent: false,
+            is_unanswered: false,
         }
     }
 
@@ -128,7 +133,7 @@ impl WaitQueue {
         !self.waiting.is_empty()
     }
 
-    /// One more waits: as the head, or with a bell.
+    /// Adds a waiter, as the head or behind the others.
     pub(super) fn join(&mut self, number: Number, now: Instant) -> Turn {
         self.skip_overdue(now);
         #[cfg(test)]
@@ -136,20 +141,21 @@ impl WaitQueue {
             return Turn::Ask;
         }
         if self.is_empty() {
-            self.fairness.arrived(now);
+            self.fairness.on_arrival(now);
         }
         if self.head.is_none() {
-            self.head = Some(Head { number, bell: Bell::None, asked: None, due: now });
+            self.head =
+                Some(HeadState { number, notify: LazyNotify::Unused, asked: None, due: now });
             return self.turn_of_head(now);
         }
-        let bell = Arc::new(Notify::new());
-        self.waiting.push_back((number, Arc::clone(&bell)));
-        Turn::Wait { bell, is_behind_head: self.waiting.len() == 1 }
+        let notify = Arc::new(Notify::new());
+        self.waiting.push_back((number, Arc::clone(&notify)));
+        Turn::Wait { notify, is_behind_head: self.waiting.len() == 1 }
     }
 
     /// The next step of this waiter; `None` if it was passed over.
     pub(super) fn turn(&mut self, number: Number, now: Instant) -> Option<Turn> {
-        // The head, however late, keeps its place while no other waiter wants it.
+        // Even a late head keeps its place while no other waiter stands behind it.
         if self.has_queued() {
             self.skip_overdue(now);
         }
@@ -157,8 +163,8 @@ impl WaitQueue {
             return Some(self.turn_of_head(now));
         }
         let position = self.position(number).ok()?;
-        let (_, bell) = self.waiting.get(position)?;
-        Some(Turn::Wait { bell: Arc::clone(bell), is_behind_head: position == 0 })
+        let (_, notify) = self.waiting.get(position)?;
+        Some(Turn::Wait { notify: Arc::clone(notify), is_behind_head: position == 0 })
     }
 
     fn turn_of_head(&mut self, now: Instant) -> Turn {
@@ -172,17 +178,17 @@ impl WaitQueue {
         Turn::Ask
     }
 
-    /// The head asks the store, whoever has the lock.
-    pub(super) fn asks(&mut self, number: Number, now: Instant) {
+    /// The head is about to ask the store.
+    pub(super) fn on_attempt(&mut self, number: Number, now: Instant) {
         if let Some(head) = self.head_if(number) {
             head.asked = Some(now);
             head.due = now + Self::PATIENCE;
         }
     }
 
-    /// The store has answered that somebody else has the lock.
-    pub(super) fn refused(&mut self, number: Number, now: Instant, holder_polls: bool) {
-        self.lost(now, holder_polls);
+    /// The store has answered that a rival has the lock.
+    pub(super) fn on_contended(&mut self, number: Number, now: Instant, holder_polls: bool) {
+        self.on_rival_seen(now, holder_polls);
         let asked = self.head_if(number).and_then(|head| head.asked.take());
         if let Some(asked) = asked {
             let took = now.saturating_duration_since(asked);
@@ -190,55 +196,55 @@ impl WaitQueue {
         }
     }
 
-    /// A rival has the lock, as an answer or a look has shown.
-    pub(super) fn lost(&mut self, now: Instant, holder_polls: bool) {
-        self.is_silent = false;
+    /// A rival was seen with the lock.
+    pub(super) fn on_rival_seen(&mut self, now: Instant, holder_polls: bool) {
+        self.is_unanswered = false;
         if self.holder.is_none() {
-            self.fairness.lost(now, holder_polls);
+            self.fairness.on_rival_seen(now, holder_polls);
         }
     }
 
-    /// The head waits, until then at the most, or until its bell rings.
-    pub(super) fn waits(&mut self, number: Number, until: Instant) -> Option<Arc<Notify>> {
+    /// The head is about to wait, until this time or until it is woken.
+    pub(super) fn start_waiting(&mut self, number: Number, until: Instant) -> Option<Arc<Notify>> {
         let head = self.head_if(number)?;
         head.asked = None;
         head.due = until + Self::GRACE;
         #[cfg(test)]
         if flaws::has(Flaw::WakeUpLost) {
-            head.bell = Bell::None;
+            head.notify = LazyNotify::Unused;
         }
-        Some(head.bell.get())
+        Some(head.notify.handle())
     }
 
-    /// This waiter has got the lock: the next one is the head. It is not woken, since there is nothing to do for it
-    /// before the lock is given back.
-    pub(super) fn granted(&mut self, number: Number, until: Instant, now: Instant) {
-        self.is_silent = false;
+    /// This waiter has got the lock, so the next waiter is the head. It is not woken, because it has nothing to
+    /// do before the release.
+    pub(super) fn on_granted(&mut self, number: Number, until: Instant, now: Instant) {
+        self.is_unanswered = false;
         self.holder = Some((number, until));
-        self.fairness.granted(now);
+        self.fairness.on_granted(now);
         if self.is_head(number) {
-            self.promote(now + LOOK_AGAIN + Self::GRACE);
+            self.promote(now + CHECK_INTERVAL + Self::GRACE);
         } else {
             self.remove(number);
         }
     }
 
-    /// The lock of this guard is given back, or may be: the head asks for it. Whether there is one.
-    pub(super) fn freed(&mut self, number: Number, now: Instant) -> bool {
+    /// The lock of this guard is released, or may be: wakes the head. Returns whether there is a head.
+    pub(super) fn on_released(&mut self, number: Number, now: Instant) -> bool {
         if self.holder.is_some_and(|(holder, _)| holder == number) {
             self.holder = None;
-            self.fairness.freed(now);
+            self.fairness.on_released(now);
         }
         self.wake_head();
         self.has_waiters()
     }
 
-    /// This waiter does not wait any more: if it was the head, the next one is, and is woken.
-    pub(super) fn leaves(&mut self, number: Number, now: Instant) {
+    /// Removes a waiter. If it was the head, the next waiter becomes the head and is woken.
+    pub(super) fn leave(&mut self, number: Number, now: Instant) {
         if !self.is_head(number) {
             return self.remove(number);
         }
-        self.is_silent |= self.waits_for_an_answer(now);
+        self.is_unanswered |= self.is_answer_overdue(now);
         #[cfg(test)]
         match () {
             () if flaws::has(Flaw::TurnLostOnDrop) => return self.head = None,
@@ -249,7 +255,7 @@ impl WaitQueue {
         self.wake_head();
     }
 
-    /// The head loses its place if nobody drives its future. The next waiter, if there is one, is the head then.
+    /// Removes the head if its future is not polled. The next waiter, if there is one, becomes the head.
     pub(super) fn skip_overdue(&mut self, now: Instant) {
         let is_overdue = self.head.as_ref().is_some_and(|head| head.due <= now);
         if is_overdue {
@@ -258,19 +264,20 @@ impl WaitQueue {
         }
     }
 
-    /// Whether it is known that somebody has the lock, rather than that the store does not answer.
+    /// Whether waiters wait because the lock is held, and not because the store does not answer.
     pub(super) fn is_contended(&self, now: Instant) -> bool {
-        self.holder.is_some() || !(self.is_silent || self.waits_for_an_answer(now))
+        self.holder.is_some() || !(self.is_unanswered || self.is_answer_overdue(now))
     }
 
     /// Whether the store should have answered the head by now.
-    fn waits_for_an_answer(&self, now: Instant) -> bool {
+    fn is_answer_overdue(&self, now: Instant) -> bool {
         let patience = (self.longest_answer * 3).max(Self::USUAL_ANSWER);
         let asked = self.head.as_ref().and_then(|head| head.asked);
         asked.is_some_and(|asked| now.saturating_duration_since(asked) > patience)
     }
 
-    /// Leaves a watch to the next head. Gives back what nobody needs, to be dropped elsewhere.
+    /// Leaves a watch for the next head. Returns the watches that are not needed: the caller drops them after it
+    /// has unlocked the queue.
     pub(super) fn leave_watch(&mut self, watch: Option<KeyWatch>) -> [Option<KeyWatch>; 2] {
         match (&self.head, watch) {
             (None, watch) => [watch, self.watch.take()],
@@ -287,14 +294,14 @@ impl WaitQueue {
         self.head.as_ref().is_some_and(|head| head.number == number)
     }
 
-    /// Whether this waiter stands in the queue, at whatever place.
-    pub(super) fn has(&self, number: Number) -> bool {
+    /// Whether this waiter stands in the queue, as the head or behind it.
+    pub(super) fn contains(&self, number: Number) -> bool {
         self.is_head(number) || self.position(number).is_ok()
     }
 
     fn wake_head(&mut self) {
         if let Some(head) = &mut self.head {
-            head.bell.ring();
+            head.notify.notify();
         }
     }
 
@@ -304,28 +311,32 @@ impl WaitQueue {
             self.waiting.rotate_right(usize::from(self.has_queued()));
         }
         let next = self.waiting.pop_front();
-        self.head =
-            next.map(|(number, bell)| Head { number, bell: Bell::Some(bell), asked: None, due });
-        self.tell_the_one_behind_the_head();
+        self.head = next.map(|(number, notify)| HeadState {
+            number,
+            notify: LazyNotify::Used(notify),
+            asked: None,
+            due,
+        });
+        self.notify_second();
     }
 
     fn remove(&mut self, number: Number) {
         if let Ok(position) = self.position(number) {
             self.waiting.remove(position);
             if position == 0 {
-                self.tell_the_one_behind_the_head();
+                self.notify_second();
             }
         }
     }
 
-    /// Another waiter has come to stand behind the head, and looks after it from now on.
-    fn tell_the_one_behind_the_head(&self) {
-        if let Some((_, bell)) = self.waiting.front() {
-            bell.notify_one();
+    /// Wakes the waiter right behind the head, so that it starts to check on the head.
+    fn notify_second(&self) {
+        if let Some((_, notify)) = self.waiting.front() {
+            notify.notify_one();
         }
     }
 
-    fn head_if(&mut self, number: Number) -> Option<&mut Head> {
+    fn head_if(&mut self, number: Number) -> Option<&mut HeadState> {
         self.head.as_mut().filter(|head| head.number == number)
     }
 

@@ -1,30 +1,32 @@
-//! An acquire that nobody waits for any more, and what becomes of its lock.
+//! An acquire whose caller has gone, and the clean-up of its lock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Caller, Heir, Settle, Settled, Unsettled};
+use super::caller::Caller;
+use super::finish::OnAbandon;
+use super::settle::{Settle, Settled, Unsettled};
 use crate::contract::clean_up::{Attempt, Job, Outcome, Unfinished};
 use crate::contract::{AcquireRequest, AcquireResult, TIME_TOLERANCE};
 use crate::rt::{Instant, Mutex, Spawner};
 use crate::{Key, LockBackend, LockError, LockId, ReleaseResult, Ttl};
 
-/// How the lock of an acquire is given back.
+/// Makes the job that gives back the lock of an acquire.
 pub(super) type MakeJob<B> = fn(B, Unsettled) -> Arc<dyn Job>;
 
-/// Inherits an acquire: what it was granted, or may have been, is given back.
-pub(super) struct Orphan<B> {
+/// Gives back the lock that an acquire was granted, or may have been, after its caller has gone.
+pub(super) struct AbandonedAcquire<B> {
     backend: B,
     key: Key,
     lock_id: LockId,
     ttl: Ttl,
     caller: Caller,
     make_job: MakeJob<B>,
-    /// Once its caller has gone.
+    /// Set after the caller has gone.
     unfinished: Option<Unfinished>,
 }
 
-impl<B: LockBackend> Orphan<B> {
+impl<B: LockBackend> AbandonedAcquire<B> {
     pub(super) fn new(
         backend: B,
         request: &AcquireRequest,
@@ -37,7 +39,7 @@ impl<B: LockBackend> Orphan<B> {
     }
 
     pub(super) fn clean_up(self) {
-        // Counted until its lock waits to be given back.
+        // Counted as unfinished until the job is in the clean-up.
         let Self { backend, key, lock_id, ttl, caller, make_job, unfinished: _unfinished } = self;
         let (now, sent) = (Instant::now(), caller.sent());
         let deadline = sent.map(|sent| sent.deadline);
@@ -49,13 +51,13 @@ impl<B: LockBackend> Orphan<B> {
     }
 }
 
-impl<B: LockBackend> Heir<Result<AcquireResult<B::Fence>, LockError>> for Orphan<B> {
-    fn deserted(&mut self) {
+impl<B: LockBackend> OnAbandon<Result<AcquireResult<B::Fence>, LockError>> for AbandonedAcquire<B> {
+    fn abandoned(&mut self) {
         self.unfinished = Some(self.backend.client_state().clean_up().unfinished());
-        self.caller.leaves();
+        self.caller.set_gone();
     }
 
-    fn inherit(self, output: Option<Result<AcquireResult<B::Fence>, LockError>>) {
+    fn ended(self, output: Option<Result<AcquireResult<B::Fence>, LockError>>) {
         let may_be_held = match &output {
             Some(Ok(result)) => result.is_acquired(),
             Some(Err(error)) => error.is_outcome_unknown(),
@@ -67,25 +69,25 @@ impl<B: LockBackend> Heir<Result<AcquireResult<B::Fence>, LockError>> for Orphan
     }
 }
 
-/// Asks a backend that knows for certain.
-pub(super) struct Settling<B> {
+/// Asks the backend until it is certain that no lock is left.
+pub(super) struct SettleJob<B> {
     backend: B,
     acquire: Unsettled,
     spawner: Spawner,
 }
 
-impl<B: Settle> Settling<B> {
-    pub(super) fn job(backend: B, acquire: Unsettled) -> Arc<dyn Job> {
+impl<B: Settle> SettleJob<B> {
+    pub(super) fn make(backend: B, acquire: Unsettled) -> Arc<dyn Job> {
         Arc::new(Self { backend, acquire, spawner: Spawner::current() })
     }
 }
 
-impl<B: Settle> Job for Settling<B> {
+impl<B: Settle> Job for SettleJob<B> {
     fn attempt(self: Arc<Self>) -> Attempt {
         Box::pin(async move {
             match self.backend.settle(&self.acquire).await {
                 Ok(Settled::Done) => Outcome::Done,
-                // Sooner as well: what comes meanwhile must not stay for all that time.
+                // Half of the time, so that a lock that comes meanwhile does not stay for all of it.
                 Ok(Settled::NotYet(left)) => Outcome::NotYet((left / 2).max(SHORTEST_PAUSE)),
                 Err(error) => Outcome::Failed(error),
             }
@@ -93,7 +95,7 @@ impl<B: Settle> Job for Settling<B> {
     }
 
     fn over(&self) -> Instant {
-        // A lock that was granted at the last moment ends then.
+        // The end of a lock that was granted at the last moment.
         self.acquire.given_up + self.acquire.ttl.as_duration() + TIME_TOLERANCE + CLOCKS
     }
 
@@ -102,12 +104,12 @@ impl<B: Settle> Job for Settling<B> {
     }
 }
 
-/// How wrong our idea of the store's clock may be.
+/// The error margin of the estimated store clock.
 const CLOCKS: Duration = Duration::from_secs(2);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Releases again and again, since the request may arrive at any time.
-pub(super) struct Released<B> {
+/// Releases again and again, because the acquire may arrive at any time.
+pub(super) struct ReleaseJob<B> {
     backend: B,
     acquire: Unsettled,
     spawner: Spawner,
@@ -120,15 +122,15 @@ struct Answers {
     count: u32,
 }
 
-impl<B: LockBackend> Released<B> {
-    /// "Not held" alone confirms nothing, since the acquire may still be on its way; half a minute
-    /// after the store's first answer it is not.
-    const ON_ITS_WAY: Duration = Duration::from_secs(30);
+impl<B: LockBackend> ReleaseJob<B> {
+    /// One answer "not held" proves nothing, because the acquire may still be in flight. Half a minute after
+    /// the store's first answer it is not.
+    const IN_FLIGHT: Duration = Duration::from_secs(30);
 
-    /// How long a store that does not answer at all is asked.
+    /// For how long to ask a store that does not answer at all.
     const PATIENCE: Duration = Duration::from_secs(600);
 
-    pub(super) fn job(backend: B, acquire: Unsettled) -> Arc<dyn Job> {
+    pub(super) fn make(backend: B, acquire: Unsettled) -> Arc<dyn Job> {
         let spawner = Spawner::current();
         Arc::new(Self { backend, acquire, spawner, answers: Mutex::new(Answers::default()) })
     }
@@ -138,7 +140,7 @@ impl<B: LockBackend> Released<B> {
         let mut answers = self.answers.lock();
         let first = *answers.first.get_or_insert_with(Instant::now);
         answers.count += 1;
-        if first + Self::ON_ITS_WAY <= Instant::now() {
+        if first + Self::IN_FLIGHT <= Instant::now() {
             return Outcome::Done;
         }
         let pause = Duration::from_millis(50).saturating_mul(1 << answers.count.min(8));
@@ -146,7 +148,7 @@ impl<B: LockBackend> Released<B> {
     }
 }
 
-impl<B: LockBackend> Job for Released<B> {
+impl<B: LockBackend> Job for ReleaseJob<B> {
     fn attempt(self: Arc<Self>) -> Attempt {
         Box::pin(async move {
             match self.backend.release(self.acquire.release()).await {
@@ -158,7 +160,7 @@ impl<B: LockBackend> Job for Released<B> {
     }
 
     fn over(&self) -> Instant {
-        let known = self.answers.lock().first.map(|first| first + Self::ON_ITS_WAY);
+        let known = self.answers.lock().first.map(|first| first + Self::IN_FLIGHT);
         let from = known.unwrap_or(self.acquire.given_up + Self::PATIENCE);
         from + self.acquire.ttl.as_duration() + TIME_TOLERANCE
     }

@@ -1,4 +1,4 @@
-//! A lock that stays for a while after its work has ended.
+//! The minimum hold: a lock that outlives its work.
 
 use std::time::Duration;
 
@@ -10,30 +10,32 @@ use crate::{
 
 /// The minimum hold of one lock.
 #[derive(Clone, Copy)]
-pub(crate) struct Keep {
+pub(crate) struct MinHold {
     /// The lock is not free before this time.
     until: Instant,
-    /// The expiry that was last heard of.
+    /// The expiry that the store reported last.
     expires_at: Timestamp,
 }
 
-impl Keep {
-    /// A lock that stays for this time from now on. Counted from the answer of the store, since the store
-    /// granted it before that.
+impl MinHold {
+    /// A hold of at least this long from now on. The time counts from the store's answer, because the store
+    /// granted the lock before that.
     pub(crate) fn new(min_hold: Duration, expires_at: Timestamp) -> Self {
         Self { until: rt::after(min_hold), expires_at }
     }
 
-    /// The store said when the lock expires.
-    pub(crate) fn told(&mut self, expires_at: Timestamp) {
+    /// The store has reported when the lock expires.
+    pub(crate) fn set_expires_at(&mut self, expires_at: Timestamp) {
         self.expires_at = expires_at;
     }
 
-    /// Lets the lock go when its time comes. `None` if that is now, and it is to be released.
+    /// Lets the lock expire at the end of its minimum hold. `None` if that time is over, so that the caller
+    /// releases the lock.
     ///
-    /// The expiry that is known goes along, so that a renewal that was given up and arrives later changes
-    /// nothing: every extend changes the expiry. Where it came first, the store says so, and its expiry is replaced.
-    pub(crate) async fn instead_of_release<B: LockBackend>(
+    /// The request names the known expiry, and every extend changes the expiry. So a renewal that was given
+    /// up and arrives later changes nothing. If it arrived before this request, the store reports the new
+    /// expiry, and the next request names that.
+    pub(crate) async fn defer_release<B: LockBackend>(
         &self,
         backend: &B,
         key: &Key,
@@ -61,19 +63,19 @@ impl Keep {
         }
         Err(LockError::new(
             ErrorCode::ServiceUnavailable,
-            "somebody else keeps extending the lock with this id",
+            "another client keeps extending the lock with this id",
         ))
     }
 
-    /// How long the lock lives from now on; `None` if its time is over.
+    /// The TTL of a lock that expires at the end of its minimum hold; `None` if that is over.
     ///
-    /// A store frees a lock some time after its expiry. That time is part of the hold.
+    /// A store frees a lock [`TIME_TOLERANCE`] after its expiry. That time is part of the hold.
     fn ttl(&self) -> Option<Ttl> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return None;
         }
-        // Rounded up: it is a minimum.
+        // Rounded up to whole milliseconds, because the hold is a minimum.
         let left = left.saturating_sub(TIME_TOLERANCE) + Duration::from_nanos(999_999);
         Some(Ttl::new(left).unwrap_or(Ttl::MIN))
     }

@@ -1,4 +1,4 @@
-//! The line between a guard and its renewer.
+//! The channel from a guard to its renewer.
 
 use std::mem;
 
@@ -10,9 +10,9 @@ use crate::contract::clean_up::Unfinished;
 use crate::rt::Mutex;
 use crate::{ExtendResult, LockBackend, LockError, ReleaseResult, Ttl};
 
-/// The guard's line to its renewer. It holds one command, because a guard waits for each answer or
-/// no longer wants it.
-pub(crate) struct Link<B: LockBackend> {
+/// The channel from a guard to its renewer. It holds one command, because a guard waits for each answer
+/// before the next command, or has given up waiting.
+pub(crate) struct RenewerChannel<B: LockBackend> {
     slot: Mutex<Slot<B>>,
     sent: Notify,
     clean_up: CleanUp,
@@ -21,25 +21,26 @@ pub(crate) struct Link<B: LockBackend> {
 enum Slot<B: LockBackend> {
     Empty,
     Command(Command),
-    /// The renewer is gone, and with it whoever would answer. It leaves the lease if it still had it.
+    /// The renewer has ended and answers no command. It leaves the lease, unless it had released it.
     Closed(Option<Box<Lease<B>>>),
 }
 
 pub(crate) enum Command {
     Extend(Ttl, oneshot::Sender<Result<ExtendResult, LockError>>),
     Release(oneshot::Sender<Result<ReleaseResult, LockError>>, Unfinished),
-    /// After the work of [`lock`](crate::lock()): nobody wants the answer, and the sender only says when it is done.
+    /// After the work of [`lock`](crate::lock()): the caller wants no result, and the sender only says when
+    /// the release is done.
     Dispose(oneshot::Sender<()>, Unfinished),
-    /// The guard was dropped: the queue of the backend gives the lock back.
+    /// The guard was dropped: the clean-up of the backend releases the lock.
     Abandon(Unfinished),
 }
 
-impl<B: LockBackend> Link<B> {
+impl<B: LockBackend> RenewerChannel<B> {
     pub(crate) fn new(clean_up: CleanUp) -> Self {
         Self { slot: Mutex::new(Slot::Empty), sent: Notify::new(), clean_up }
     }
 
-    /// For a command that gives the lock back, whether its sender waits for that or not.
+    /// Counts a command that releases the lock as unfinished.
     pub(super) fn unfinished(&self) -> Unfinished {
         self.clean_up.unfinished()
     }
@@ -57,7 +58,7 @@ impl<B: LockBackend> Link<B> {
         loop {
             {
                 let mut slot = self.slot.lock();
-                // Nobody else takes commands, and only the receiver closes the link.
+                // Only the renewer takes commands, and only the renewer closes the channel.
                 if matches!(*slot, Slot::Command(_))
                     && let Slot::Command(command) = mem::replace(&mut *slot, Slot::Empty)
                 {
@@ -68,8 +69,8 @@ impl<B: LockBackend> Link<B> {
         }
     }
 
-    /// Waits for the command that ends the renewer, without taking it.
-    pub(super) async fn wants_release(&self) {
+    /// Waits for a command that ends the renewer, without taking it.
+    pub(super) async fn release_requested(&self) {
         loop {
             if matches!(
                 *self.slot.lock(),
@@ -81,14 +82,14 @@ impl<B: LockBackend> Link<B> {
         }
     }
 
-    /// The renewer is gone: a guard must not wait for it.
+    /// The renewer has ended: a guard must not wait for it.
     pub(super) fn close(&self, lease: Option<Box<Lease<B>>>) {
         let before = mem::replace(&mut *self.slot.lock(), Slot::Closed(lease));
-        // Not under the lock: whoever waits for the answer hears that there is none.
+        // Dropped after the mutex is free: the drop wakes a guard that waits for the answer.
         drop(before);
     }
 
-    /// What a renewer that is gone has left.
+    /// The lease that an ended renewer has left.
     pub(super) fn take_lease(&self) -> Option<Box<Lease<B>>> {
         match &mut *self.slot.lock() {
             Slot::Closed(lease) => lease.take(),

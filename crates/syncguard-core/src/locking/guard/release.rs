@@ -1,0 +1,152 @@
+//! The release of a lock: one try, and a job that repeats it in the background.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::min_hold::MinHold;
+use crate::authoring::cancel::check_runtime;
+use crate::contract::clean_up::{Attempt, Job, Outcome};
+use crate::contract::{ClientState, ReleaseErrorContext, ReleaseRequest};
+use crate::locking::queue::LocalHolder;
+use crate::rt::{self, Instant, Spawner};
+use crate::{ErrorCode, Key, LockBackend, LockError, LockId, ReleaseResult};
+
+/// The outcome of a release.
+pub(crate) struct ReleaseOutcome {
+    pub(crate) result: Result<ReleaseResult, LockError>,
+    /// Whether a waiter of this process was woken.
+    pub(crate) woke_waiter: bool,
+    /// Set if the release has failed: reports the error if no caller waits for the result.
+    pub(super) failed: Option<Reporter>,
+}
+
+impl ReleaseOutcome {
+    /// Reports the error to the handler if the release has failed.
+    pub(crate) fn report(&self) {
+        if let (Err(error), Some(reporter)) = (&self.result, &self.failed) {
+            reporter.report(error);
+        }
+    }
+}
+
+/// Reports the error of a release to the handler.
+pub(super) struct Reporter {
+    pub(super) client_state: ClientState,
+    pub(super) context: ReleaseErrorContext,
+}
+
+impl Reporter {
+    pub(super) fn report(&self, error: &LockError) {
+        let handler = self.client_state.on_release_error();
+        handler.report(error, &self.context, self.client_state.releases());
+    }
+}
+
+/// A release that is repeated in the background until it succeeds.
+pub(super) struct ReleaseJob<B> {
+    pub(super) backend: B,
+    pub(super) reporter: Reporter,
+    pub(super) spawner: Spawner,
+    /// When the lock has expired in any case.
+    pub(super) over: Instant,
+    pub(super) local_holder: Option<LocalHolder>,
+    pub(super) min_hold: Option<Box<MinHold>>,
+    /// Whether a failure was reported, or needs no report.
+    pub(super) is_reported: AtomicBool,
+    /// Whether the last try failed.
+    pub(super) has_failed: AtomicBool,
+}
+
+impl<B: LockBackend> ReleaseJob<B> {
+    /// The pause before the second try.
+    pub(super) const PAUSE: Duration = Duration::from_millis(50);
+
+    fn release_try(&self) -> ReleaseTry<'_, B> {
+        let Reporter { client_state, context } = &self.reporter;
+        ReleaseTry {
+            backend: &self.backend,
+            client_state,
+            key: &context.key,
+            lock_id: context.lock_id,
+            local_holder: self.local_holder.as_ref(),
+            min_hold: self.min_hold.as_deref(),
+        }
+    }
+}
+
+/// One try to release a lock.
+pub(super) struct ReleaseTry<'a, B> {
+    pub(super) backend: &'a B,
+    pub(super) client_state: &'a ClientState,
+    pub(super) key: &'a Key,
+    pub(super) lock_id: LockId,
+    pub(super) local_holder: Option<&'a LocalHolder>,
+    pub(super) min_hold: Option<&'a MinHold>,
+}
+
+impl<B: LockBackend> ReleaseTry<'_, B> {
+    /// Sends one release and waits for the dispose timeout at most. Also returns whether a waiter was woken.
+    pub(super) async fn send(&self) -> (Result<ReleaseResult, LockError>, bool) {
+        if let Err(error) = check_runtime() {
+            return (Err(error), false);
+        }
+        let result = self.answer().await;
+        (result, self.local_holder.is_some_and(LocalHolder::release))
+    }
+
+    async fn answer(&self) -> Result<ReleaseResult, LockError> {
+        let timeout = self.client_state.dispose_timeout();
+        rt::within(timeout, self.give_back()).await.unwrap_or_else(|| {
+            Err(LockError::new(
+                ErrorCode::NetworkTimeout,
+                format!("no answer to the release within {timeout:?}"),
+            )
+            .with_unknown_outcome()
+            .with_key(self.key)
+            .with_lock_id(self.lock_id))
+        })
+    }
+
+    async fn give_back(&self) -> Result<ReleaseResult, LockError> {
+        if let Some(min_hold) = self.min_hold
+            && let Some(kept) = min_hold.defer_release(self.backend, self.key, self.lock_id).await?
+        {
+            return Ok(kept);
+        }
+        let request = ReleaseRequest::new(self.lock_id).with_key_hint(self.key.clone());
+        self.backend.release(request).await
+    }
+}
+
+impl<B: LockBackend> Job for ReleaseJob<B> {
+    fn attempt(self: Arc<Self>) -> Attempt {
+        Box::pin(async move {
+            match self.release_try().send().await.0 {
+                Ok(_) => {
+                    if self.has_failed.swap(false, Ordering::Relaxed)
+                        && self.reporter.client_state.releases().ends()
+                    {
+                        tracing::info!("locks are released again");
+                    }
+                    Outcome::Done
+                }
+                Err(error) => {
+                    self.has_failed.store(true, Ordering::Relaxed);
+                    if !self.is_reported.swap(true, Ordering::Relaxed) {
+                        self.reporter.report(&error);
+                    }
+                    Outcome::Failed(error)
+                }
+            }
+        })
+    }
+
+    fn over(&self) -> Instant {
+        self.over
+    }
+
+    fn spawner(&self) -> &Spawner {
+        &self.spawner
+    }
+}

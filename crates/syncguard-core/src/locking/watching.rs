@@ -1,0 +1,135 @@
+//! How a head watches for the release of a lock, and when it opens a watch.
+
+use std::time::Duration;
+
+use crate::contract::{KeyWatch, WatchRequest};
+use crate::rt::{self, Instant};
+use crate::{Key, LockBackend};
+
+/// The knowledge of a head about the signals of the store.
+#[derive(Default)]
+pub(super) struct Watching {
+    /// Whether the last try to open a watch has found no signals.
+    without_signals: bool,
+    /// How many watches in a row were over when they began.
+    short_watches: u32,
+}
+
+/// The outcome of opening a watch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WatchStart {
+    /// The lock may be free.
+    MayBeFree,
+    /// The lock is held, and a signal will follow its release.
+    Held,
+    /// The store has no signals at the moment.
+    NoSignals,
+}
+
+impl Watching {
+    /// The shortest time limit for opening a watch.
+    pub(super) const MIN_LIMIT: Duration = Duration::from_millis(200);
+
+    /// Whether the head should open a watch.
+    pub(super) fn is_wanted(&self, watch: Option<&KeyWatch>) -> bool {
+        !self.without_signals && watch.is_none_or(KeyWatch::is_over)
+    }
+
+    /// Opens a watch, and gives up at `limit`. Returns the watch unless it is over already.
+    pub(super) async fn open<B: LockBackend>(
+        &mut self,
+        backend: &B,
+        key: &Key,
+        limit: Instant,
+    ) -> (WatchStart, Option<KeyWatch>) {
+        let watch = backend.watch(WatchRequest::new(key.clone()));
+        let watch = rt::until(limit, watch).await.flatten();
+        let Some(watch) = watch else {
+            *self = Self { without_signals: true, short_watches: 0 };
+            return (WatchStart::NoSignals, None);
+        };
+        if !watch.is_over() {
+            *self = Self::default();
+            let start = if watch.is_locked() { WatchStart::Held } else { WatchStart::MayBeFree };
+            return (start, Some(watch));
+        }
+        (self.on_short_watch(watch.is_locked()), None)
+    }
+
+    /// After a watch that is over at once, the head asks the store. Twice in a row it means that there are no
+    /// signals, or that rivals hand the key on faster than a watch can begin. From the third time on, the
+    /// head asks only if the watch found the lock free.
+    fn on_short_watch(&mut self, is_locked: bool) -> WatchStart {
+        self.short_watches = self.short_watches.saturating_add(1);
+        self.without_signals = self.short_watches > 1;
+        match self.short_watches {
+            1 => WatchStart::MayBeFree,
+            2 => WatchStart::NoSignals,
+            _ if is_locked => WatchStart::NoSignals,
+            _ => WatchStart::MayBeFree,
+        }
+    }
+
+    /// Whether the last try has opened a watch, even a short one.
+    pub(super) fn has_signals(&self) -> bool {
+        !self.without_signals || self.short_watches > 0
+    }
+
+    /// When a head without signals tries to open a watch again: after a second if the store had no signals,
+    /// and soon at first if watches were over at once. A lost connection may be back long before the next
+    /// poll.
+    pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
+        const SHORTEST: Duration = Duration::from_millis(2);
+        const LONGEST: Duration = Duration::from_secs(1);
+        let pause = match self.short_watches {
+            0 | 1 => LONGEST,
+            times => LONGEST.min(SHORTEST * (1 << (times - 2).min(9))),
+        };
+        self.without_signals.then(|| now + pause)
+    }
+
+    /// Lets the head open a watch at the next occasion.
+    pub(super) fn allow_retry(&mut self) {
+        self.without_signals = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pause(watching: &Watching) -> Option<u128> {
+        let now = Instant::now();
+        let at = watching.retry_at(now)?;
+        Some(at.saturating_duration_since(now).as_millis())
+    }
+
+    #[test]
+    fn watches_that_are_over_at_once_are_begun_again_after_pauses_that_grow() {
+        let mut watching = Watching::default();
+        assert!(watching.is_wanted(None));
+        assert!(watching.on_short_watch(true) == WatchStart::MayBeFree);
+        assert!(watching.is_wanted(None), "one signal is as good as any other");
+        assert!(watching.on_short_watch(false) == WatchStart::NoSignals);
+        assert!(!watching.is_wanted(None));
+        let mut pauses = vec![pause(&watching)];
+        for _ in 0..10 {
+            watching.allow_retry();
+            assert!(watching.on_short_watch(true) == WatchStart::NoSignals);
+            pauses.push(pause(&watching));
+        }
+        let pauses: Vec<_> = pauses.into_iter().flatten().collect();
+        assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000, 1_000]);
+        assert!(watching.on_short_watch(false) == WatchStart::MayBeFree, "no signal follows");
+    }
+
+    #[test]
+    fn a_watch_that_goes_on_is_enough() {
+        let watching = Watching::default();
+        let (signal, watch) = KeyWatch::new();
+        assert!(!watching.is_wanted(Some(&watch)));
+        drop(signal);
+        assert!(watching.is_wanted(Some(&watch)));
+        assert_eq!(pause(&watching), None);
+    }
+}
