@@ -5,36 +5,36 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Changes, LockSeen};
-use crate::contract::KeySignal;
+use super::terms::{Changes, LockSeen};
+use crate::contract::key_watch::KeySignal;
 
 /// The number of a watch.
 pub(super) type WatchId = u64;
 
 pub(super) struct Board {
     records: HashMap<String, Record>,
-    /// Records with watches that the store has not been asked for. Some of these watches may be gone.
+    /// Records with watches that the store was not asked for yet. Some of these watches may be gone.
     unasked: Vec<String>,
     /// Records that the store was asked for, and that nobody watches any more.
     unwatched: Vec<String>,
     last: WatchId,
-    /// Since when nobody watches anything, where that is so.
+    /// If there is no watch: since when.
     idle_since: Instant,
 }
 
 #[derive(Default)]
 struct Record {
     watches: Vec<Watch>,
-    /// Whether the store was ever asked for it.
+    /// Whether the store was ever asked for this record.
     was_asked: bool,
 }
 
-/// Over when it is dropped.
+/// One watch of a record. Dropping it ends the watch.
 pub(super) struct Watch {
     id: WatchId,
     signal: KeySignal,
     is_asked_for: bool,
-    /// Until the store has confirmed.
+    /// The receiver waits until the store has confirmed the watch.
     waiting: Option<oneshot::Sender<LockSeen>>,
 }
 
@@ -49,8 +49,8 @@ impl Board {
         }
     }
 
-    /// Adds a watch. The receiver hears of the confirmation and of the lock, and of nothing if
-    /// there will be no confirmation.
+    /// Adds a watch. The receiver gets the confirmation and the state of the lock; it is closed if there will be no
+    /// confirmation.
     pub(super) fn join(
         &mut self,
         name: &str,
@@ -75,10 +75,10 @@ impl Board {
         self.forget_if_unwatched(name, now);
     }
 
-    /// The changes that the store is to be asked for next.
+    /// Takes the changes that the session must ask the store for next.
     pub(super) fn take_changes(&mut self) -> Changes {
         let mut subscribe = std::mem::take(&mut self.unasked);
-        subscribe.retain(|name| self.records.get_mut(name).is_some_and(Record::is_asked_for));
+        subscribe.retain(|name| self.records.get_mut(name).is_some_and(Record::mark_as_asked_for));
         Changes { subscribe, unsubscribe: std::mem::take(&mut self.unwatched) }
     }
 
@@ -108,7 +108,7 @@ impl Board {
         confirmed.for_each(|watch| watch.signal.signal());
     }
 
-    /// Since when nobody watches anything; `None` if somebody does.
+    /// Since when there is no watch; `None` if there is one.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         self.records.is_empty().then_some(self.idle_since)
     }
@@ -129,8 +129,8 @@ impl Board {
 }
 
 impl Record {
-    /// The store is asked for the new watches. Whether there are any.
-    fn is_asked_for(&mut self) -> bool {
+    /// Marks the new watches as asked for. Returns whether there were any.
+    fn mark_as_asked_for(&mut self) -> bool {
         let mut any = false;
         for watch in &mut self.watches {
             any |= !std::mem::replace(&mut watch.is_asked_for, true);
@@ -147,7 +147,7 @@ mod tests {
     use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
-    use crate::contract::KeyWatch;
+    use crate::contract::key_watch::KeyWatch;
 
     type Joined = (WatchId, oneshot::Receiver<LockSeen>, KeyWatch);
 

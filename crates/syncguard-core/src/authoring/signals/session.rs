@@ -1,4 +1,4 @@
-//! The state that the watches of a session, its task and the hub share.
+//! The state that the hub, the task of a session and its watches share.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::board::{Board, WatchId};
-use super::{Changes, LockSeen, SignalLimits};
-use crate::contract::KeyWatch;
+use super::terms::{Changes, LockSeen, SignalLimits};
+use crate::contract::key_watch::KeyWatch;
 
-/// One connection for signals, from before it is opened until it is over.
+/// One connection for signals, from before it opens until it is over.
 pub(super) struct Session {
     state: Mutex<State>,
-    /// Rings for the task when there is something to do.
+    /// Wakes the task for new changes.
     bell: Notify,
-    /// Rings when the task must come back earlier than it had to.
+    /// Wakes the check for a stuck task when the due time has changed.
     pub(super) hurry: Notify,
     /// The longest that a step of the task may take.
     step: Duration,
@@ -29,9 +29,9 @@ struct State {
     opened_at: Option<Instant>,
     has_confirmed: bool,
     is_good: bool,
-    /// When the store was heard last.
+    /// When the store last sent anything.
     heard_at: Instant,
-    /// When the task must have come back for more. A task that has not is stuck.
+    /// When the task must have called `next` again. A task that has not is stuck.
     due: Instant,
     has_hub: bool,
 }
@@ -42,19 +42,19 @@ pub(super) enum Stage {
         since: Instant,
     },
     Open,
-    /// The runtime of the task stands still.
+    /// The runtime of the task is not driven.
     Stuck,
     Over,
 }
 
 impl Session {
-    /// A store that has said nothing for so long is asked for a sign of life.
+    /// After this time without a message, the store is asked for a sign of life.
     const QUIET: Duration = Duration::from_secs(5);
-    /// A session is closed when nobody has watched anything for so long.
+    /// After this time without a watch, a session is closed.
     const IDLE: Duration = Duration::from_secs(10);
-    /// A session that has been open for so long has proved good.
+    /// A session has proved good after it has been open for this time.
     const GOOD: Duration = Duration::from_secs(5);
-    /// How late a task may be because its machine is busy.
+    /// How late a task may be on a busy machine.
     const GRACE: Duration = Duration::from_secs(5);
 
     pub(super) fn new(limits: SignalLimits) -> Arc<Self> {
@@ -92,19 +92,19 @@ impl Session {
         self.state().has_confirmed
     }
 
-    /// Whether it has now been open, and of use, for long enough. Said once.
+    /// Whether the session has now been open, with a confirmed watch, for long enough. True only once.
     pub(super) fn proves_good(&self, now: Instant) -> bool {
         let mut state = self.state();
         let is_long = state.opened_at.is_some_and(|at| at + Self::GOOD <= now);
         state.has_confirmed && is_long && !std::mem::replace(&mut state.is_good, true)
     }
 
-    /// Whether it has proved good.
+    /// Whether the session has proved good.
     pub(super) fn is_good(&self) -> bool {
         self.state().is_good
     }
 
-    /// When the task must have come back for more.
+    /// When the task must have called `next` again.
     pub(super) fn due(&self) -> Instant {
         self.state().due
     }
@@ -117,8 +117,8 @@ impl Session {
         let (signal, watch) = KeyWatch::new();
         let (id, confirmed) = self.state().board.as_mut()?.join(name, signal);
         self.bell.notify_one();
-        let place = Place { session: Arc::clone(self), name: name.to_owned(), id };
-        Some((watch.keeping(place), confirmed))
+        let leaving = LeaveOnDrop { session: Arc::clone(self), name: name.to_owned(), id };
+        Some((watch.keeping(leaving), confirmed))
     }
 
     /// The hub is gone: the session ends with its last watch.
@@ -134,11 +134,12 @@ impl Session {
         state.due = Instant::now();
         drop(state);
         self.hurry.notify_one();
-        // Not under the lock: waiters hear of it.
+        // Drop the board outside the lock: it wakes waiters.
         drop(board);
     }
 
-    /// The next step of the task: changes, or the end. If there is nothing to do, the error is until when.
+    /// The next step of the task: changes, or `None` for the end. If there is nothing to do, the error is the time until
+    /// which the task waits.
     fn next_step(&self, now: Instant) -> Result<Option<Changes>, Instant> {
         let mut state = self.state();
         state.opened_at.get_or_insert(now);
@@ -154,8 +155,8 @@ impl Session {
         step
     }
 
-    /// The store has said something of a record.
-    fn hears<T>(&self, what: impl FnOnce(&mut Board, Instant) -> T) -> Option<T> {
+    /// Passes a message of the store about a record to the board.
+    fn on_message<T>(&self, what: impl FnOnce(&mut Board, Instant) -> T) -> Option<T> {
         let mut state = self.state();
         let now = Instant::now();
         state.heard_at = now;
@@ -192,13 +193,13 @@ impl State {
 }
 
 /// Ends a watch when it is dropped.
-struct Place {
+struct LeaveOnDrop {
     session: Arc<Session>,
     name: String,
     id: WatchId,
 }
 
-impl Drop for Place {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         let mut state = self.session.state();
         if let Some(board) = &mut state.board {
@@ -211,16 +212,16 @@ impl Drop for Place {
 
 /// The subscriptions of a session: the hub's end of a connection.
 ///
-/// A session calls [`next`](Self::next) again and again, does what it says, and tells what the store says
-/// meanwhile. Names without a watch are ignored everywhere.
+/// A session calls [`next`](Self::next) again and again, carries out the changes, and passes on the messages of the
+/// store meanwhile. All methods ignore names without a watch.
 pub struct Subscriptions(pub(super) Arc<Session>);
 
 impl Subscriptions {
-    /// Waits for the next changes; `None` when the session is to end, because nobody has watched anything for ten
+    /// Waits for the next changes. `None` tells the session to end: there has been no watch for ten
     /// seconds, or the hub is gone.
     ///
-    /// [Empty](Changes::is_empty) changes ask for a sign of life: the store has said nothing for five seconds.
-    /// The first call says that the connection is open.
+    /// [Empty](Changes::is_empty) changes ask for a sign of life: the store has sent no message for five seconds.
+    /// The first call tells the hub that the connection is open.
     ///
     /// # Cancel safety
     ///
@@ -236,27 +237,29 @@ impl Subscriptions {
         }
     }
 
-    /// The store will tell of this record from now on, and has said this of its lock since the session subscribed.
+    /// Confirms a subscription: the store sends signals for this record from now on, and has reported this state of
+    /// its lock since the session subscribed.
     pub fn confirm(&self, name: &str, lock: LockSeen) {
-        // Before the waiter hears of it.
+        // Before the waiter wakes.
         self.0.state().has_confirmed = true;
-        self.0.hears(|board, _| board.confirm(name, lock));
+        self.0.on_message(|board, _| board.confirm(name, lock));
     }
 
-    /// The store will not tell of this record: waiters that have asked since the last confirmation poll.
+    /// Refuses a subscription: the store sends no signals for this record, and waiters that have asked since the last
+    /// confirmation poll.
     pub fn refuse(&self, name: &str) {
-        // Dropped outside of the lock.
-        drop(self.0.hears(|board, now| board.refuse(name, now)));
+        // Drop the watches outside the lock: that wakes waiters.
+        drop(self.0.on_message(|board, now| board.refuse(name, now)));
     }
 
-    /// The lock of this record may be free. Its watches go on.
+    /// Signals that the lock of this record may be free. Its watches go on.
     pub fn signal(&self, name: &str) {
-        self.0.hears(|board, _| board.signal(name));
+        self.0.on_message(|board, _| board.signal(name));
     }
 
-    /// The lock of this record may be free, or the store will tell no more of it. Its watches end.
+    /// Ends the watches of this record: its lock may be free, or the store sends no more signals for it.
     pub fn end(&self, name: &str) {
-        drop(self.0.hears(|board, now| board.end(name, now)));
+        drop(self.0.on_message(|board, now| board.end(name, now)));
     }
 }
 
