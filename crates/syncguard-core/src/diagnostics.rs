@@ -86,7 +86,7 @@ where
     Ok(get_by_id(backend, lock_id).await?.map(LockInfo::expose))
 }
 
-/// Whether the lock with this id is live. TypeScript: `owns`.
+/// True if the lock with this id is live. TypeScript: `owns`.
 ///
 /// # Errors
 ///

@@ -140,13 +140,13 @@ impl LockObserver {
         Self { listener: None, logs: false }
     }
 
-    /// Whether there is no observer.
+    /// True if there is no observer.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.listener.is_none()
     }
 
-    /// Whether this observer logs every loss: see [`that_logs`](Self::that_logs).
+    /// True if this observer logs every loss: see [`that_logs`](Self::that_logs).
     #[must_use]
     pub const fn logs(&self) -> bool {
         self.logs

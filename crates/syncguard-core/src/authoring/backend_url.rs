@@ -137,7 +137,7 @@ impl<'a> BackendUrl<'a> {
         })
     }
 
-    /// Whether the URL has a parameter with this name.
+    /// True if the URL has a parameter with this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.raw(name).next().is_some()
@@ -152,7 +152,7 @@ impl<'a> BackendUrl<'a> {
         self.raw(name).next().map(|raw| decoded(name, raw)).transpose()
     }
 
-    /// All texts of a parameter that may be given several times.
+    /// The texts of a parameter that may be given several times.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::value::Timestamp;
 /// tells a holder more than "not found".
 pub const CLEAN_UP_GUARD: Duration = Duration::from_secs(2);
 
-/// Whether a record may be deleted: its lock has not been live for the time of the [guard](CLEAN_UP_GUARD).
+/// True if a record may be deleted: its lock has not been live for the time of the [guard](CLEAN_UP_GUARD).
 #[must_use]
 pub const fn is_clearable(expires_at: Timestamp, now: Timestamp) -> bool {
     let kept = TIME_TOLERANCE.as_millis() + CLEAN_UP_GUARD.as_millis();

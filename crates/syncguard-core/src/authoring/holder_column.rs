@@ -20,7 +20,7 @@ pub fn bound_holder(holder: &Holder, fence: Fence) -> String {
     format!("{fence} {}", holder_text(holder))
 }
 
-/// Whether the column has the holder of the lock with this fence, not of an earlier lock, and that holder hears
+/// True if the column has the holder of the lock with this fence, not of an earlier lock, and that holder hears
 /// signals.
 #[must_use]
 pub fn has_holder(column: Option<&str>, fence: Fence) -> bool {

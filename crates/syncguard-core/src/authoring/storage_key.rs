@@ -43,7 +43,7 @@ impl StorageLimits {
         self.reserve
     }
 
-    /// Whether a name of this length leaves the reserve free.
+    /// True if a name of this length leaves the reserve free.
     const fn fit(self, length: usize) -> bool {
         length <= self.room()
     }

@@ -103,7 +103,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
         request: ExtendRequest,
     ) -> impl Future<Output = Result<ExtendResult, LockError>> + Send;
 
-    /// Whether a key's lock is live. It changes nothing that a caller can see, and says nothing about the holder.
+    /// True if a key's lock is live. It changes nothing that a caller can see, and says nothing about the holder.
     ///
     /// # Errors
     ///

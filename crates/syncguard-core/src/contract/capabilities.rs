@@ -14,13 +14,13 @@ pub enum TimeAuthority {
 
 /// The capabilities of a backend, known at run time.
 ///
-/// Whether the backend fences is known at compile time too: see [`LockBackend::Fence`](crate::LockBackend::Fence).
+/// The type [`LockBackend::Fence`](crate::LockBackend::Fence) says at compile time too whether the backend fences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackendCapabilities {
     /// The backend's short name: `"redis"`, `"postgres"`, `"firestore"`, `"sqlite"`, `"memory"` or an author's own.
     pub backend: &'static str,
-    /// Whether every acquisition carries a fence.
+    /// True if every acquisition carries a fence.
     pub supports_fencing: bool,
     /// The clock that decides when a lock expires.
     pub time_authority: TimeAuthority,

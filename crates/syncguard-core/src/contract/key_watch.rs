@@ -52,20 +52,20 @@ impl KeyWatch {
         self
     }
 
-    /// Whether the store said that the lock was live when the watch began.
+    /// True if the store said that the lock was live when the watch began.
     #[must_use]
     pub const fn is_locked(&self) -> bool {
         self.is_locked
     }
 
-    /// Whether the holder at that time was a client that only polled: see
+    /// True if the holder at that time was a client that only polled: see
     /// [`Contention::holder_polls`](crate::Contention::holder_polls).
     #[must_use]
     pub const fn is_locked_by_a_poller(&self) -> bool {
         self.is_locked_by_a_poller
     }
 
-    /// Whether the watch will get no more signals: it has had its last signal, or the connection is lost. Begin
+    /// True if the watch will get no more signals: it has had its last signal, or the connection is lost. Begin
     /// a new watch to hear more.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -105,7 +105,7 @@ impl KeySignal {
         self.0.send_replace(());
     }
 
-    /// Whether the watch is gone.
+    /// True if the watch is gone.
     #[must_use]
     pub fn is_unheard(&self) -> bool {
         self.0.is_closed()

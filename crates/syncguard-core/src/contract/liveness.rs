@@ -10,7 +10,7 @@ use crate::value::Timestamp;
 /// the expiry itself. It is not configurable, because a fleet whose members disagree on it is unsafe.
 pub const TIME_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Whether a lock is live: `expires_at > now - tolerance`. TypeScript: `isLive`.
+/// True if a lock is live: `expires_at > now - tolerance`. TypeScript: `isLive`.
 ///
 /// Acquire, release, extend, `is_locked` and lookup all decide by this predicate. It never fails.
 ///

@@ -24,13 +24,13 @@ impl<F> AcquireResult<F> {
         }
     }
 
-    /// Whether someone else holds the lock.
+    /// True if someone else holds the lock.
     #[must_use]
     pub const fn is_locked(&self) -> bool {
         matches!(self, Self::Locked(_))
     }
 
-    /// Whether the lock was granted.
+    /// True if the lock was granted.
     #[must_use]
     pub const fn is_acquired(&self) -> bool {
         matches!(self, Self::Acquired(_))
@@ -64,7 +64,7 @@ pub struct Contention {
     /// The longest time until the lock is free, unless its holder extends it: the rest of its TTL, and
     /// [`TIME_TOLERANCE`]. `None` if the store does not say.
     pub free_within: Option<Duration>,
-    /// Whether the holder is a client that only polls. On a store that keeps [holders](crate::contract::Holder), that
+    /// True if the holder is a client that only polls. On a store that keeps [holders](crate::contract::Holder), that
     /// is a lock without a holder, from the TypeScript library or an older version of this library, or a lock of a
     /// process that hears no signals and says so. `false` if the store cannot tell.
     pub holder_polls: bool,
@@ -115,7 +115,7 @@ pub enum ReleaseResult {
 }
 
 impl ReleaseResult {
-    /// Whether the lock was held until now. It is free now, or at the end of its minimum hold.
+    /// True if the lock was held until now. It is free now, or at the end of its minimum hold.
     #[must_use]
     pub const fn is_released(self) -> bool {
         matches!(self, Self::Released | Self::Kept { .. })
@@ -144,7 +144,7 @@ pub enum ExtendResult {
 }
 
 impl ExtendResult {
-    /// Whether the lock is held and lives on.
+    /// True if the lock is held and lives on.
     #[must_use]
     pub const fn is_extended(self) -> bool {
         matches!(self, Self::Extended { .. })

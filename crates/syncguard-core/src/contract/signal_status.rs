@@ -1,8 +1,8 @@
-//! Whether waiters hear of releases by other processes.
+//! The status of signals of releases by other processes.
 
 use std::fmt;
 
-/// Whether waiters hear of releases by other processes: see [`LockBackend::watch`](crate::LockBackend::watch).
+/// The status of signals of releases by other processes: see [`LockBackend::watch`](crate::LockBackend::watch).
 ///
 /// Without signals, waiters poll: only latency is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

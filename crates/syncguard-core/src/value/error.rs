@@ -53,7 +53,7 @@ impl ErrorCode {
         }
     }
 
-    /// Whether the same call may succeed later without a change to the program or the store's setup.
+    /// True if the same call may succeed later without a change to the program or the store's setup.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         match self {
@@ -183,13 +183,13 @@ impl LockError {
         &self.message
     }
 
-    /// Whether the same call may succeed later: see [`ErrorCode::is_retryable`].
+    /// True if the same call may succeed later: see [`ErrorCode::is_retryable`].
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.code.is_retryable()
     }
 
-    /// Whether the store may have carried out the operation although it failed for the caller.
+    /// True if the store may have carried out the operation although it failed for the caller.
     ///
     /// An acquire with an unknown outcome leaves no lock behind: if the store has granted the lock, the
     /// backend releases it in the background. So never send its lock id again: a lock granted under
@@ -241,7 +241,7 @@ impl fmt::Debug for LockError {
     }
 }
 
-/// One error of a captured chain of causes.
+/// An error of a captured chain of causes.
 #[derive(Clone, thiserror::Error)]
 #[error("{text}")]
 struct Cause {

@@ -91,7 +91,7 @@ impl Fence {
         )
     }
 
-    /// Whether the counter is high enough that an operator should know.
+    /// True if the counter is high enough that an operator should know.
     #[must_use]
     pub fn is_near_limit(self) -> bool {
         self > Self::WARN
@@ -172,7 +172,7 @@ impl From<Fence> for u64 {
 pub trait FenceToken:
     Copy + Eq + Hash + fmt::Debug + Send + Sync + Unpin + sealed::Sealed + 'static
 {
-    /// Whether acquisitions carry a fence.
+    /// True if acquisitions carry a fence.
     const SUPPORTED: bool;
 
     /// The fence, if the backend fences. TypeScript: `hasFence`.

@@ -32,7 +32,7 @@ struct Texts {
     label: Option<Box<str>>,
     /// Empty for no note; `None` in a configuration that sets no note, which then may take the backend's.
     note: Option<Box<str>>,
-    /// Whether the process hears no signals, and so gets a lock only if it polls while the lock is free.
+    /// True if the process hears no signals, and so gets a lock only if it polls while the lock is free.
     polls: bool,
 }
 

@@ -18,18 +18,18 @@ pub(super) struct Board {
     /// Records that the store was asked for, and that nobody watches any more.
     unwatched: Vec<String>,
     last: WatchId,
-    /// If there is no watch: since when.
+    /// While there is no watch: since when.
     idle_since: Instant,
 }
 
 #[derive(Default)]
 struct Record {
     watches: Vec<Watch>,
-    /// Whether the store was ever asked for this record.
+    /// True if the store was ever asked for this record.
     was_asked: bool,
 }
 
-/// One watch of a record. Dropping it ends the watch.
+/// A watch of a record. Dropping it ends the watch.
 pub(super) struct Watch {
     id: WatchId,
     signal: KeySignal,
@@ -108,7 +108,7 @@ impl Board {
         confirmed.for_each(|watch| watch.signal.signal());
     }
 
-    /// Since when there is no watch; `None` if there is one.
+    /// The time since which there is no watch; `None` if there is a watch.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         self.records.is_empty().then_some(self.idle_since)
     }

@@ -84,7 +84,7 @@ impl SignalHub {
         None
     }
 
-    /// Whether waiters hear of releases by other processes.
+    /// The status of the signals.
     #[must_use]
     pub fn status(&self) -> SignalStatus {
         let state = self.0.state();

@@ -11,7 +11,7 @@ use super::board::{Board, WatchId};
 use super::terms::{Changes, LockSeen, SignalLimits};
 use crate::contract::key_watch::KeyWatch;
 
-/// One connection for signals, from before it opens until it is over.
+/// A connection for signals, from before it opens until it is over.
 pub(super) struct Session {
     state: Mutex<State>,
     /// Wakes the task for new changes.
@@ -87,19 +87,19 @@ impl Session {
         }
     }
 
-    /// Whether the store has confirmed a watch of this session.
+    /// True if the store has confirmed a watch of this session.
     pub(super) fn has_confirmed(&self) -> bool {
         self.state().has_confirmed
     }
 
-    /// Whether the session has now been open, with a confirmed watch, for long enough. True only once.
+    /// True if the session has now been open, with a confirmed watch, for long enough. True only once.
     pub(super) fn proves_good(&self, now: Instant) -> bool {
         let mut state = self.state();
         let is_long = state.opened_at.is_some_and(|at| at + Self::GOOD <= now);
         state.has_confirmed && is_long && !std::mem::replace(&mut state.is_good, true)
     }
 
-    /// Whether the session has proved good.
+    /// True if the session has proved good.
     pub(super) fn is_good(&self) -> bool {
         self.state().is_good
     }

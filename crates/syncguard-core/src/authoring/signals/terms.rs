@@ -70,7 +70,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether there are no changes: the session must ask the store for a sign of life.
+    /// True if there are no changes: the session must ask the store for a sign of life.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.subscribe.is_empty() && self.unsubscribe.is_empty()

@@ -48,9 +48,9 @@ pub(super) struct Backlog {
     trying: usize,
     outage: Option<Outage>,
     left_to_ttl: u64,
-    /// Whether it was logged that locks are left to their TTL.
+    /// True if it was logged that locks are left to their TTL.
     has_logged_loss: bool,
-    /// Whether it was logged that there is no runtime.
+    /// True if it was logged that there is no runtime.
     has_logged_no_runtime: bool,
 }
 
@@ -103,7 +103,7 @@ impl Backlog {
         self.left_to_ttl
     }
 
-    /// Whether one more job can be added. If not, its lock is counted as left to its TTL.
+    /// True if one more job can be added. If not, its lock is counted as left to its TTL.
     pub(super) fn has_room(&mut self) -> bool {
         let has_room = self.undone() < Self::LIMIT;
         if !has_room {

@@ -172,7 +172,7 @@ struct Lane {
     /// The runtimes in which this lane was started before, and the present one.
     tried: Vec<RuntimeId>,
     current: Option<Entry>,
-    /// Whether a try is being polled right now. If the lane is dropped then, the try has panicked.
+    /// True if a try is being polled right now. If the lane is dropped then, the try has panicked.
     is_polled: bool,
     has_left: bool,
 }
