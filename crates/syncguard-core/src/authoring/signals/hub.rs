@@ -231,7 +231,7 @@ impl Running {
         loop {
             tokio::select! {
                 () = sleep_until(self.session.due()) => {}
-                () = self.session.hurry.notified() => {}
+                () = self.session.due_changed.notified() => {}
             }
             let now = Instant::now();
             if self.session.due() <= now {

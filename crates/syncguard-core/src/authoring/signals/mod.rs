@@ -10,8 +10,8 @@
 //!
 //! A signal is a hint: it may be lost, late or doubled, which costs only time.
 
-mod board;
 mod hub;
+mod registry;
 mod session;
 mod terms;
 

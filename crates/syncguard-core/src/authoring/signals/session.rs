@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::board::{Board, WatchId};
+use super::registry::{Registry, WatchId};
 use super::terms::{Changes, LockSeen, SignalLimits};
 use crate::contract::key_watch::KeyWatch;
 
@@ -15,16 +15,16 @@ use crate::contract::key_watch::KeyWatch;
 pub(super) struct Session {
     state: Mutex<State>,
     /// Wakes the task for new changes.
-    bell: Notify,
+    task_wake: Notify,
     /// Wakes the check for a stuck task when the due time has changed.
-    pub(super) hurry: Notify,
+    pub(super) due_changed: Notify,
     /// The longest that a step of the task may take.
     step: Duration,
 }
 
 struct State {
     /// `None` once the session is over.
-    board: Option<Board>,
+    registry: Option<Registry>,
     began_at: Instant,
     opened_at: Option<Instant>,
     has_confirmed: bool,
@@ -60,7 +60,7 @@ impl Session {
     pub(super) fn new(limits: SignalLimits) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
-            board: Some(Board::new(now)),
+            registry: Some(Registry::new(now)),
             began_at: now,
             opened_at: None,
             has_confirmed: false,
@@ -71,8 +71,8 @@ impl Session {
         };
         Arc::new(Self {
             state: Mutex::new(state),
-            bell: Notify::new(),
-            hurry: Notify::new(),
+            task_wake: Notify::new(),
+            due_changed: Notify::new(),
             step: limits.step,
         })
     }
@@ -80,7 +80,7 @@ impl Session {
     pub(super) fn stage(&self, now: Instant) -> Stage {
         let state = self.state();
         match state.opened_at {
-            _ if state.board.is_none() => Stage::Over,
+            _ if state.registry.is_none() => Stage::Over,
             _ if state.due + Self::GRACE < now => Stage::Stuck,
             None => Stage::Opening { since: state.began_at },
             Some(_) => Stage::Open,
@@ -115,8 +115,8 @@ impl Session {
         name: &str,
     ) -> Option<(KeyWatch, oneshot::Receiver<LockSeen>)> {
         let (signal, watch) = KeyWatch::new();
-        let (id, confirmed) = self.state().board.as_mut()?.join(name, signal);
-        self.bell.notify_one();
+        let (id, confirmed) = self.state().registry.as_mut()?.join(name, signal);
+        self.task_wake.notify_one();
         let leaving = LeaveOnDrop { session: Arc::clone(self), name: name.to_owned(), id };
         Some((watch.keeping(leaving), confirmed))
     }
@@ -124,18 +124,18 @@ impl Session {
     /// The hub is gone: the session ends with its last watch.
     pub(super) fn hub_is_gone(&self) {
         self.state().has_hub = false;
-        self.bell.notify_one();
+        self.task_wake.notify_one();
     }
 
     /// Ends all watches and the task.
     pub(super) fn close(&self) {
         let mut state = self.state();
-        let board = state.board.take();
+        let registry = state.registry.take();
         state.due = Instant::now();
         drop(state);
-        self.hurry.notify_one();
-        // Drop the board outside the lock: it wakes waiters.
-        drop(board);
+        self.due_changed.notify_one();
+        // Drop the registry outside the lock: it wakes waiters.
+        drop(registry);
     }
 
     /// The next step of the task: changes, or `None` for the end. If there is nothing to do, the error is the time until
@@ -150,17 +150,17 @@ impl Session {
         };
         drop(state);
         if step.is_ok() {
-            self.hurry.notify_one();
+            self.due_changed.notify_one();
         }
         step
     }
 
-    /// Passes a message of the store about a record to the board.
-    fn on_message<T>(&self, what: impl FnOnce(&mut Board, Instant) -> T) -> Option<T> {
+    /// Passes a message of the store about a record to the registry.
+    fn on_message<T>(&self, what: impl FnOnce(&mut Registry, Instant) -> T) -> Option<T> {
         let mut state = self.state();
         let now = Instant::now();
         state.heard_at = now;
-        state.board.as_mut().map(|board| what(board, now))
+        state.registry.as_mut().map(|registry| what(registry, now))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -170,17 +170,17 @@ impl Session {
 
 impl State {
     fn next_step(&mut self, now: Instant) -> Result<Option<Changes>, Instant> {
-        let Some(board) = &mut self.board else { return Ok(None) };
-        let changes = board.take_changes();
+        let Some(registry) = &mut self.registry else { return Ok(None) };
+        let changes = registry.take_changes();
         if !changes.is_empty() {
             return Ok(Some(changes));
         }
-        if let Some(since) = board.idle_since() {
+        if let Some(since) = registry.idle_since() {
             let until = since + Session::IDLE;
             if now < until && self.has_hub {
                 return Err(until);
             }
-            self.board = None;
+            self.registry = None;
             return Ok(None);
         }
         let until = self.heard_at + Session::QUIET;
@@ -202,11 +202,11 @@ struct LeaveOnDrop {
 impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         let mut state = self.session.state();
-        if let Some(board) = &mut state.board {
-            board.leave(&self.name, self.id, Instant::now());
+        if let Some(registry) = &mut state.registry {
+            registry.leave(&self.name, self.id, Instant::now());
         }
         drop(state);
-        self.session.bell.notify_one();
+        self.session.task_wake.notify_one();
     }
 }
 
@@ -231,7 +231,7 @@ impl Subscriptions {
             match self.0.next_step(Instant::now()) {
                 Ok(changes) => return changes,
                 Err(until) => {
-                    let _ = timeout_at(until, self.0.bell.notified()).await;
+                    let _ = timeout_at(until, self.0.task_wake.notified()).await;
                 }
             }
         }
@@ -242,24 +242,24 @@ impl Subscriptions {
     pub fn confirm(&self, name: &str, lock: LockSeen) {
         // Before the waiter wakes.
         self.0.state().has_confirmed = true;
-        self.0.on_message(|board, _| board.confirm(name, lock));
+        self.0.on_message(|registry, _| registry.confirm(name, lock));
     }
 
     /// Refuses a subscription: the store sends no signals for this record, and waiters that have asked since the last
     /// confirmation poll.
     pub fn refuse(&self, name: &str) {
         // Drop the watches outside the lock: that wakes waiters.
-        drop(self.0.on_message(|board, now| board.refuse(name, now)));
+        drop(self.0.on_message(|registry, now| registry.refuse(name, now)));
     }
 
     /// Signals that the lock of this record may be free. Its watches go on.
     pub fn signal(&self, name: &str) {
-        self.0.on_message(|board, _| board.signal(name));
+        self.0.on_message(|registry, _| registry.signal(name));
     }
 
     /// Ends the watches of this record: its lock may be free, or the store sends no more signals for it.
     pub fn end(&self, name: &str) {
-        drop(self.0.on_message(|board, now| board.end(name, now)));
+        drop(self.0.on_message(|registry, now| registry.end(name, now)));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::contract::key_watch::KeySignal;
 /// The number of a watch.
 pub(super) type WatchId = u64;
 
-pub(super) struct Board {
+pub(super) struct Registry {
     records: HashMap<String, Record>,
     /// Records with watches that the store was not asked for yet. Some of these watches may be gone.
     unasked: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) struct Watch {
     waiting: Option<oneshot::Sender<LockSeen>>,
 }
 
-impl Board {
+impl Registry {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             records: HashMap::new(),
@@ -151,21 +151,21 @@ mod tests {
 
     type Joined = (WatchId, oneshot::Receiver<LockSeen>, KeyWatch);
 
-    fn join(board: &mut Board, name: &str) -> Joined {
+    fn join(registry: &mut Registry, name: &str) -> Joined {
         let (signal, watch) = KeyWatch::new();
-        let (id, confirmed) = board.join(name, signal);
+        let (id, confirmed) = registry.join(name, signal);
         (id, confirmed, watch)
     }
 
-    fn confirmed(board: &mut Board, name: &str) -> Joined {
-        let joined = join(board, name);
-        board.take_changes();
-        board.confirm(name, LockSeen::MayBeFree);
+    fn confirmed(registry: &mut Registry, name: &str) -> Joined {
+        let joined = join(registry, name);
+        registry.take_changes();
+        registry.confirm(name, LockSeen::MayBeFree);
         joined
     }
 
-    fn changes(board: &mut Board) -> (Vec<String>, Vec<String>) {
-        let changes = board.take_changes();
+    fn changes(registry: &mut Registry) -> (Vec<String>, Vec<String>) {
+        let changes = registry.take_changes();
         (changes.subscribe, changes.unsubscribe)
     }
 
@@ -176,84 +176,84 @@ mod tests {
     #[tokio::test]
     async fn each_watch_is_asked_for_and_the_last_one_unsubscribes() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (first, mut answer, mut watch) = join(&mut board, "k");
-        board.confirm("k", LockSeen::Held);
+        let mut registry = Registry::new(now);
+        let (first, mut answer, mut watch) = join(&mut registry, "k");
+        registry.confirm("k", LockSeen::Held);
         assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "nobody has asked");
-        assert_eq!(changes(&mut board), (names(&["k"]), names(&[])));
-        assert!(board.take_changes().is_empty(), "asked already");
-        let (second, mut later, mut other) = join(&mut board, "k");
-        board.confirm("k", LockSeen::Held);
+        assert_eq!(changes(&mut registry), (names(&["k"]), names(&[])));
+        assert!(registry.take_changes().is_empty(), "asked already");
+        let (second, mut later, mut other) = join(&mut registry, "k");
+        registry.confirm("k", LockSeen::Held);
         assert_eq!(answer.try_recv(), Ok(LockSeen::Held));
         assert_eq!(later.try_recv(), Err(TryRecvError::Empty), "the store was asked before");
-        board.signal("k");
+        registry.signal("k");
         watch.changed().await;
-        assert_eq!(changes(&mut board), (names(&["k"]), names(&[])));
-        board.confirm("k", LockSeen::MayBeFree);
+        assert_eq!(changes(&mut registry), (names(&["k"]), names(&[])));
+        registry.confirm("k", LockSeen::MayBeFree);
         assert_eq!(later.try_recv(), Ok(LockSeen::MayBeFree));
-        board.signal("other");
-        board.signal("k");
+        registry.signal("other");
+        registry.signal("k");
         watch.changed().await;
         other.changed().await;
 
-        board.leave("k", first, now);
-        assert!(watch.is_over() && !other.is_over() && board.take_changes().is_empty());
+        registry.leave("k", first, now);
+        assert!(watch.is_over() && !other.is_over() && registry.take_changes().is_empty());
         let later = now + Duration::from_secs(1);
-        assert_eq!(board.idle_since(), None);
-        board.leave("k", second, later);
-        board.leave("k", second, later + Duration::from_secs(1));
-        assert_eq!(changes(&mut board), (names(&[]), names(&["k"])));
-        assert_eq!(board.idle_since(), Some(later));
+        assert_eq!(registry.idle_since(), None);
+        registry.leave("k", second, later);
+        registry.leave("k", second, later + Duration::from_secs(1));
+        assert_eq!(changes(&mut registry), (names(&[]), names(&["k"])));
+        assert_eq!(registry.idle_since(), Some(later));
     }
 
     #[test]
     fn a_watch_that_leaves_before_the_store_is_asked_is_no_change() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (id, ..) = join(&mut board, "k");
-        board.leave("k", id, now);
-        assert!(board.take_changes().is_empty() && board.records.is_empty());
+        let mut registry = Registry::new(now);
+        let (id, ..) = join(&mut registry, "k");
+        registry.leave("k", id, now);
+        assert!(registry.take_changes().is_empty() && registry.records.is_empty());
     }
 
     #[test]
     fn a_record_that_comes_back_while_the_store_is_asked_is_asked_for_again() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (id, ..) = join(&mut board, "k");
-        board.take_changes();
-        board.leave("k", id, now);
-        let (_, mut answer, watch) = join(&mut board, "k");
-        board.confirm("k", LockSeen::Held);
+        let mut registry = Registry::new(now);
+        let (id, ..) = join(&mut registry, "k");
+        registry.take_changes();
+        registry.leave("k", id, now);
+        let (_, mut answer, watch) = join(&mut registry, "k");
+        registry.confirm("k", LockSeen::Held);
         assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "that was for the first");
-        assert_eq!(changes(&mut board), (names(&["k"]), names(&["k"])));
-        board.confirm("k", LockSeen::Held);
+        assert_eq!(changes(&mut registry), (names(&["k"]), names(&["k"])));
+        registry.confirm("k", LockSeen::Held);
         assert!(!watch.is_over() && answer.try_recv() == Ok(LockSeen::Held));
     }
 
     #[test]
     fn an_end_is_for_confirmed_watches_and_a_refusal_for_the_others() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (_, _, old) = confirmed(&mut board, "k");
-        let (_, mut answer, new) = join(&mut board, "k");
-        board.take_changes();
-        drop(board.end("k", now));
+        let mut registry = Registry::new(now);
+        let (_, _, old) = confirmed(&mut registry, "k");
+        let (_, mut answer, new) = join(&mut registry, "k");
+        registry.take_changes();
+        drop(registry.end("k", now));
         assert!(old.is_over() && !new.is_over());
-        drop(board.refuse("k", now));
+        drop(registry.refuse("k", now));
         assert_eq!(answer.try_recv(), Err(TryRecvError::Closed));
-        assert!(new.is_over() && board.records.is_empty());
-        let (_, _, old) = confirmed(&mut board, "k");
-        drop(board.refuse("k", now));
+        assert!(new.is_over() && registry.records.is_empty());
+        let (_, _, old) = confirmed(&mut registry, "k");
+        drop(registry.refuse("k", now));
         assert!(!old.is_over());
-        assert!(board.take_changes().is_empty());
+        assert!(registry.take_changes().is_empty());
     }
 
     #[test]
-    fn a_board_that_is_gone_ends_all_watches() {
-        let mut board = Board::new(Instant::now());
-        let (_, _, old) = confirmed(&mut board, "a");
-        let (_, mut answer, new) = join(&mut board, "b");
-        drop(board);
+    fn a_registry_that_is_gone_ends_all_watches() {
+        let mut registry = Registry::new(Instant::now());
+        let (_, _, old) = confirmed(&mut registry, "a");
+        let (_, mut answer, new) = join(&mut registry, "b");
+        drop(registry);
         assert!(old.is_over() && new.is_over() && answer.try_recv() == Err(TryRecvError::Closed));
     }
 }
