@@ -7,7 +7,7 @@ use syncguard_core::authoring::ClientOptions;
 use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, Holder,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
     IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
     WatchRequest,
 };
