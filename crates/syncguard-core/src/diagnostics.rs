@@ -1,12 +1,14 @@
-//! Looking at locks: for people, dashboards and tests.
+//! Look-ups of locks, for people, dashboards and tests.
 //!
-//! None of this is a guard. What it says may be outdated when it arrives, so never ask here whether
+//! An answer may be outdated when it arrives, so a program must not decide by it whether
 //! to write: release and extend check ownership themselves, and the fence protects the data.
-//! To give a look-up up through a token, use [`LockBackend::lookup`] with
+//! To cancel a look-up by a token, use [`LockBackend::lookup`] with
 //! [`LookupRequest::with_cancellation`].
 
-use crate::contract::{LockInfoDebug, LookupRequest};
-use crate::{IntoKey, LockBackend, LockError, LockId, LockInfo};
+use crate::backend::LockBackend;
+use crate::contract::info::{LockInfo, LockInfoDebug};
+use crate::contract::request::LookupRequest;
+use crate::value::{IntoKey, LockError, LockId};
 
 /// The live lock of a key, with key and lock id as hashes. TypeScript: `getByKey`.
 ///
@@ -84,7 +86,7 @@ where
     Ok(get_by_id(backend, lock_id).await?.map(LockInfo::expose))
 }
 
-/// Whether the lock with this id is live. TypeScript: `owns`.
+/// True if the lock with this id is live. TypeScript: `owns`.
 ///
 /// # Errors
 ///

@@ -1,22 +1,23 @@
-//! What happens around a lock that its backend cannot see.
+//! Observations of waiting, holding and losing, which a backend cannot make.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::authoring::contain;
-use crate::{ErrorCode, Key, LockId, LossReason};
+use crate::LossReason;
+use crate::util::catch_callback_panic;
+use crate::value::{ErrorCode, Key, LockId};
 
-/// Hears how long locks were waited for, how long they were held, and which were lost: for
-/// decorators such as telemetry, which supply one through
+/// Learns how long callers waited for locks, how long they held them, and which locks were lost. It is for
+/// decorators such as telemetry, which supply an observer through
 /// [`LockBackend::client_state`](crate::LockBackend::client_state).
 ///
-/// A backend sees single operations. That ten of them were one [`acquire`](crate::acquire()), and when a
-/// guard's lock ended, is known to this crate alone, and said here. Without an observer nothing of
-/// it is computed: no clock is read and nothing is allocated.
+/// A backend sees single operations. Only this crate knows that ten of them were one
+/// [`acquire`](crate::acquire()), and when a guard's lock ended, and it tells the observer. Without an observer
+/// it computes none of this: it reads no clock and allocates nothing.
 ///
-/// It is called in the midst of locking: it must be quick and must not block. A panic in it is
-/// contained.
+/// The observer is called in the midst of locking: it must be quick and must not block. A panic in it goes
+/// no further.
 ///
 /// ```
 /// use syncguard_core::contract::ClientState;
@@ -37,17 +38,17 @@ pub struct LockObserver {
 
 type Observe = dyn Fn(&Observation) + Send + Sync;
 
-/// What a [`LockObserver`] hears of.
+/// An event that a [`LockObserver`] gets.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Observation {
-    /// Somebody began to try for a lock. An [`Acquisition`](Self::Acquisition) follows.
+    /// A call began to try for a lock. An [`Acquisition`](Self::Acquisition) follows.
     AcquisitionBegan(Began),
     /// A guard was made. A [`Hold`](Self::Hold) follows, unless the guard is forgotten.
     HoldBegan(Began),
-    /// Somebody stopped trying for a lock, with or without success.
+    /// A call stopped trying for a lock, with or without success.
     Acquisition(AcquisitionObserved),
-    /// A lock that a guard held is over.
+    /// The hold of a guard is over.
     Hold(HoldObserved),
 }
 
@@ -55,11 +56,11 @@ pub enum Observation {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Began {
-    /// What is to be locked, or is locked.
+    /// The key that is to be locked, or is locked.
     pub key: Key,
     /// The lock id of the first attempt, or of the lock.
     pub lock_id: LockId,
-    /// What the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
+    /// The recipe that the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
     pub recipe: Option<&'static str>,
 }
 
@@ -68,25 +69,25 @@ pub struct Began {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AcquisitionObserved {
-    /// What was to be locked.
+    /// The key that was to be locked.
     pub key: Key,
-    /// The lock id that the last attempt of this call carried; the others too, unless a lock was granted
+    /// The lock id of the last attempt of this call. All attempts have the same id, unless a lock was granted
     /// too late to be of use.
     pub lock_id: LockId,
-    /// What the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
+    /// The recipe that the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
     pub recipe: Option<&'static str>,
-    /// From the call to its end.
+    /// The time from the call to its end.
     pub waited: Duration,
-    /// The part of it in which others of this process were before this one, so that the store was not
-    /// asked.
+    /// The part of `waited` in which other waiters of this process were before this one in the queue, so that the store
+    /// was not asked.
     pub queued: Duration,
-    /// How many acquires were sent to the backend.
+    /// How many acquires the backend got.
     pub attempts: u32,
-    /// How it ended.
+    /// How the call ended.
     pub end: AcquisitionEnd,
 }
 
-/// How a call that wanted a lock ended.
+/// How a call for a lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AcquisitionEnd {
@@ -94,30 +95,29 @@ pub enum AcquisitionEnd {
     Acquired,
     /// With `None`: [`try_acquire`](crate::try_acquire()) found the lock held by someone else.
     Locked,
-    /// With an error; for a lock that stayed held, `AcquisitionTimeout`.
+    /// With an error; `AcquisitionTimeout` if the lock stayed held.
     Failed(ErrorCode),
-    /// Its future was dropped.
+    /// The future of the call was dropped.
     Dropped,
 }
 
 /// The end of the time for which a guard held its lock.
 ///
-/// For an auto-extended guard, and wherever somebody waits for [`lost`](crate::Held::lost) or has
-/// a [`lost_token`](crate::Held::lost_token), a loss is observed when it happens; for other guards
-/// when it is next asked about, at the guard's end at the latest.
+/// A loss is observed when it happens if the guard is auto-extended, or if a task waits for
+/// [`lost`](crate::Held::lost) or has a [`lost_token`](crate::Held::lost_token). For other guards a loss is
+/// observed at the next question about the lock, and at the end of the guard at the latest.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HoldObserved {
-    /// What was locked.
+    /// The key that was locked.
     pub key: Key,
     /// The id of the lock.
     pub lock_id: LockId,
-    /// What the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
+    /// The recipe that the lock is part of: see [`with_recipe`](crate::LockConfig::with_recipe).
     pub recipe: Option<&'static str>,
-    /// From the moment the lock was granted until it was given back, or could not be relied on any
-    /// more.
+    /// The time from the grant of the lock until it was given back or could no longer be relied on.
     pub held: Duration,
-    /// [`LossReason::Released`] if the holder gave the lock back in time; anything else is a loss.
+    /// [`LossReason::Released`] if the holder gave the lock back in time; every other reason is a loss.
     pub reason: LossReason,
 }
 
@@ -127,7 +127,7 @@ impl LockObserver {
         Self { listener: Some(Arc::new(observe)), logs: false }
     }
 
-    /// Says that this observer logs every loss it hears of. The guards then do not log it a second time.
+    /// Says that this observer logs every loss. The guards then do not log the loss a second time.
     #[must_use]
     pub fn that_logs(mut self) -> Self {
         self.logs = self.listener.is_some();
@@ -140,25 +140,25 @@ impl LockObserver {
         Self { listener: None, logs: false }
     }
 
-    /// Whether nobody listens.
+    /// True if there is no observer.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.listener.is_none()
     }
 
-    /// Whether this observer logs every loss: see [`that_logs`](Self::that_logs).
+    /// True if this observer logs every loss: see [`that_logs`](Self::that_logs).
     #[must_use]
     pub const fn logs(&self) -> bool {
         self.logs
     }
 
-    /// Both observers, this one first. Together they log every loss if one of them does.
+    /// Calls both observers, this one first. Together they log every loss if one of them does.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let logs = self.logs || other.logs;
         let listener: Option<Arc<Observe>> = match (self.listener, other.listener) {
             (Some(first), Some(second)) => Some(Arc::new(move |observation: &Observation| {
-                // The second one is told even if the first one panics.
+                // The second observer is called even if the first one panics.
                 observe(&*first, observation);
                 second(observation);
             })),
@@ -175,7 +175,7 @@ impl LockObserver {
 }
 
 fn observe(listener: &Observe, observation: &Observation) {
-    if contain(|| listener(observation)).is_none() {
+    if catch_callback_panic(|| listener(observation)).is_none() {
         tracing::error!("a lock observer panicked");
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::checked_timeout;
-use syncguard_core::contract::{ClientState, Holder, ReleaseErrorHandler};
+use syncguard_core::authoring::{ClientOptions, checked_timeout};
 
 use crate::clock::Clock;
 use crate::names::{DEFAULT_DATABASE, Layout};
@@ -33,10 +32,7 @@ pub struct FirestoreOptions {
     pub(crate) collection: String,
     pub(crate) fence_collection: String,
     pub(crate) cleanup_in_is_locked: bool,
-    pub(crate) on_release_error: ReleaseErrorHandler,
-    pub(crate) dispose_timeout: Duration,
-    pub(crate) holder: Option<String>,
-    pub(crate) note: Option<String>,
+    pub(crate) client: ClientOptions,
     pub(crate) request_timeout: Duration,
     pub(crate) operation_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -81,10 +77,7 @@ impl FirestoreOptions {
             collection: Self::DEFAULT_COLLECTION.to_owned(),
             fence_collection: Self::DEFAULT_FENCE_COLLECTION.to_owned(),
             cleanup_in_is_locked: false,
-            on_release_error: ReleaseErrorHandler::default(),
-            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
-            holder: None,
-            note: None,
+            client: ClientOptions::default(),
             request_timeout: Self::DEFAULT_REQUEST_TIMEOUT,
             operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
@@ -130,32 +123,7 @@ impl FirestoreOptions {
         self
     }
 
-    /// Hears of releases that failed unheard. Default: a warning in the log.
-    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
-        self.on_release_error = handler;
-        self
-    }
-
-    /// The longest a guard's release may take before it is reported as failed, 1 ms to 100 years.
-    /// Default: 5 s.
-    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
-        self.dispose_timeout = timeout;
-        self
-    }
-
-    /// Names the holder of the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
-    /// control characters; empty is none. Default: host name and process id. A
-    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
-    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
-        self.holder = Some(label.into());
-        self
-    }
-
-    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
-    pub fn with_note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
-        self
-    }
+    syncguard_core::client_options!(client);
 
     /// The longest to wait for the answer to one call, an access token included, 1 ms to 100 years.
     /// Default: 5 s.
@@ -239,15 +207,6 @@ impl FirestoreOptions {
         })?;
         Layout::new(project, &self.database, &self.collection, &self.fence_collection)
     }
-
-    pub(crate) fn client_state(&self) -> Result<ClientState, LockError> {
-        let timeout = checked_timeout("dispose timeout", self.dispose_timeout)?;
-        let holder = Holder::from_options(self.holder.as_deref(), self.note.as_deref())?;
-        Ok(ClientState::default()
-            .with_on_release_error(self.on_release_error.clone())
-            .with_dispose_timeout(timeout)
-            .with_holder(holder))
-    }
 }
 
 impl Default for FirestoreOptions {
@@ -264,9 +223,7 @@ impl fmt::Debug for FirestoreOptions {
             .field("collection", &self.collection)
             .field("fence_collection", &self.fence_collection)
             .field("cleanup_in_is_locked", &self.cleanup_in_is_locked)
-            .field("dispose_timeout", &self.dispose_timeout)
-            .field("holder", &self.holder)
-            .field("note", &self.note)
+            .field("client", &self.client)
             .field("request_timeout", &self.request_timeout)
             .field("operation_timeout", &self.operation_timeout)
             .field("connect_timeout", &self.connect_timeout)
@@ -301,6 +258,6 @@ mod tests {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
         assert!(options().check().is_ok());
-        assert!(options().with_dispose_timeout(Duration::ZERO).client_state().is_err());
+        assert!(options().with_dispose_timeout(Duration::ZERO).client.client_state().is_err());
     }
 }

@@ -41,7 +41,7 @@ impl Inner {
         layout: Layout,
         options: FirestoreOptions,
     ) -> Result<Self, LockError> {
-        let client_state = options.client_state()?;
+        let client_state = options.client.client_state()?;
         let database = layout.database().to_owned();
         let clock = Arc::clone(&options.clock);
         let signals = listen::hub(client.clone(), database, clock, options.request_timeout);

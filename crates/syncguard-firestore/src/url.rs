@@ -68,15 +68,7 @@ fn with_parameters(
     if let Some(timeout) = url.millis("connect_timeout_ms")? {
         options = options.with_connect_timeout(timeout);
     }
-    if let Some(timeout) = url.millis("dispose_timeout_ms")? {
-        options = options.with_dispose_timeout(timeout);
-    }
-    if let Some(label) = url.text("holder")? {
-        options = options.with_holder(label);
-    }
-    if let Some(note) = url.text("note")? {
-        options = options.with_note(note);
-    }
+    options.client.read_url(url)?;
     if let Some(retries) = url.number("conflict_retries", 0..=u32::MAX)? {
         options = options.with_conflict_retries(retries);
     }

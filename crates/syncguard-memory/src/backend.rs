@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use syncguard_core::authoring::ClientOptions;
 use syncguard_core::authoring::backend_url::BackendUrl;
 use syncguard_core::authoring::cancel;
-use syncguard_core::authoring::checked_timeout;
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, Holder,
+    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
     IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
     WatchRequest,
 };
@@ -76,13 +76,9 @@ impl MemoryBackend {
             ));
         }
         url.expect_only(&[&["dispose_timeout_ms", "holder", "note"]])?;
-        let mut guards = ClientState::default();
-        if let Some(timeout) = url.millis("dispose_timeout_ms")? {
-            guards = guards.with_dispose_timeout(checked_timeout("dispose timeout", timeout)?);
-        }
-        let (label, note) = (url.text("holder")?, url.text("note")?);
-        let holder = Holder::from_options(label.as_deref(), note.as_deref())?;
-        Ok(Self::with_client_state(guards.with_holder(holder)))
+        let mut options = ClientOptions::default();
+        options.read_url(&url)?;
+        Ok(Self::with_client_state(options.client_state()?))
     }
 
     /// Sets what the last acquisition of a key was given, for tests of what happens near the limit

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{ClientState, ReleaseErrorHandler};
+use syncguard_core::authoring::ClientOptions;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
@@ -27,10 +27,7 @@ pub struct PostgresOptions {
     pub(crate) lock_table: String,
     pub(crate) fence_table: String,
     pub(crate) cleanup_in_is_locked: bool,
-    pub(crate) on_release_error: ReleaseErrorHandler,
-    pub(crate) dispose_timeout: Duration,
-    pub(crate) holder: Option<String>,
-    pub(crate) note: Option<String>,
+    pub(crate) client: ClientOptions,
     pub(crate) pool_size: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) pool_wait_timeout: Duration,
@@ -69,10 +66,7 @@ impl PostgresOptions {
             lock_table: Self::DEFAULT_LOCK_TABLE.to_owned(),
             fence_table: Self::DEFAULT_FENCE_TABLE.to_owned(),
             cleanup_in_is_locked: false,
-            on_release_error: ReleaseErrorHandler::default(),
-            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
-            holder: None,
-            note: None,
+            client: ClientOptions::default(),
             pool_size: Self::DEFAULT_POOL_SIZE,
             connect_timeout: Self::DEFAULT_CONNECT_TIMEOUT,
             pool_wait_timeout: Self::DEFAULT_POOL_WAIT_TIMEOUT,
@@ -105,31 +99,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Where errors of releases go that nobody waits for. Default: a warning in the log.
-    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
-        self.on_release_error = handler;
-        self
-    }
-
-    /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
-    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
-        self.dispose_timeout = timeout;
-        self
-    }
-
-    /// Names the holder of the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
-    /// control characters; empty is none. Default: host name and process id. A
-    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
-    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
-        self.holder = Some(label.into());
-        self
-    }
-
-    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
-    pub fn with_note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
-        self
-    }
+    syncguard_core::client_options!(client);
 
     /// How many connections the pool of [`connect`](crate::PostgresBackend::connect) has at most, 1 to 10000.
     /// Default: 10. With one, contenders and holders share it.

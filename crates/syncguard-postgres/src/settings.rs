@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
-use syncguard_core::contract::{ClientState, Holder};
+use syncguard_core::contract::ClientState;
 
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
@@ -53,13 +53,7 @@ impl Settings {
         let unprepared = options.unprepared_statements;
         Ok(Self {
             tables: Tables::new(&options.lock_table, &options.fence_table)?,
-            client_state: ClientState::default()
-                .with_on_release_error(options.on_release_error)
-                .with_dispose_timeout(checked_timeout("dispose timeout", options.dispose_timeout)?)
-                .with_holder(Holder::from_options(
-                    options.holder.as_deref(),
-                    options.note.as_deref(),
-                )?),
+            client_state: options.client.client_state()?,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
             pool_wait: checked_timeout("pool wait timeout", options.pool_wait_timeout)?,
             statement: checked_timeout("statement timeout", options.statement_timeout)?,

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::LockError;
-use syncguard_core::authoring::checked_timeout;
-use syncguard_core::contract::{ClientState, Holder, ReleaseErrorHandler};
+use syncguard_core::authoring::{ClientOptions, checked_timeout};
 
 /// Options of a [`RedisBackend`](crate::RedisBackend). TypeScript: `RedisBackendOptions`.
 ///
@@ -28,10 +27,7 @@ pub struct RedisOptions {
     pub(crate) wait_replicas: Option<WaitReplicas>,
     pub(crate) strict_durability: bool,
     pub(crate) cleanup_in_is_locked: bool,
-    pub(crate) on_release_error: ReleaseErrorHandler,
-    pub(crate) dispose_timeout: Duration,
-    pub(crate) holder: Option<String>,
-    pub(crate) note: Option<String>,
+    pub(crate) client: ClientOptions,
     /// In DER; the system's if there are none.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
@@ -57,10 +53,7 @@ impl RedisOptions {
             wait_replicas: None,
             strict_durability: false,
             cleanup_in_is_locked: false,
-            on_release_error: ReleaseErrorHandler::default(),
-            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
-            holder: None,
-            note: None,
+            client: ClientOptions::default(),
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
@@ -132,31 +125,7 @@ impl RedisOptions {
         self
     }
 
-    /// Where errors of releases go that nobody waits for. Default: a warning in the log.
-    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
-        self.on_release_error = handler;
-        self
-    }
-
-    /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
-    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
-        self.dispose_timeout = timeout;
-        self
-    }
-
-    /// Names the holder of the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
-    /// control characters; empty is none. Default: host name and process id. A
-    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
-    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
-        self.holder = Some(label.into());
-        self
-    }
-
-    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
-    pub fn with_note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
-        self
-    }
+    syncguard_core::client_options!(client);
 
     /// Trusts this authority's certificate (X.509 in DER), and others given the same way, instead of
     /// the system's. For `rediss://` URLs; a client of the program's own has its own TLS.
@@ -179,15 +148,6 @@ impl RedisOptions {
             )));
         }
         self.wait_replicas.map_or(Ok(()), |wait| wait.check(self.command_timeout))
-    }
-
-    pub(crate) fn client_state(self) -> Result<ClientState, LockError> {
-        let timeout = checked_timeout("dispose timeout", self.dispose_timeout)?;
-        let holder = Holder::from_options(self.holder.as_deref(), self.note.as_deref())?;
-        Ok(ClientState::default()
-            .with_on_release_error(self.on_release_error)
-            .with_dispose_timeout(timeout)
-            .with_holder(holder))
     }
 }
 

@@ -70,7 +70,7 @@ impl Inner {
             strict_durability: options.strict_durability,
             checked: OnceCell::new(),
             is_alone: OnceCell::new(),
-            client_state: options.client_state()?,
+            client_state: options.client.client_state()?,
         })
     }
 

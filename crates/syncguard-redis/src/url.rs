@@ -197,15 +197,7 @@ fn with_parameters(
     if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
         options = options.with_cleanup_in_is_locked(cleanup);
     }
-    if let Some(timeout) = url.millis("dispose_timeout_ms")? {
-        options = options.with_dispose_timeout(timeout);
-    }
-    if let Some(label) = url.text("holder")? {
-        options = options.with_holder(label);
-    }
-    if let Some(note) = url.text("note")? {
-        options = options.with_note(note);
-    }
+    options.client.read_url(url)?;
     Ok(options)
 }
 

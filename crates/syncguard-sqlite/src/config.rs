@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{ClientState, ReleaseErrorHandler};
+use syncguard_core::authoring::ClientOptions;
 
 /// Options of a [`SqliteBackend`](crate::SqliteBackend).
 ///
@@ -23,10 +23,7 @@ pub struct SqliteOptions {
     pub(crate) synchronous: Synchronous,
     pub(crate) strict_durability: bool,
     pub(crate) cleanup_in_is_locked: bool,
-    pub(crate) on_release_error: ReleaseErrorHandler,
-    pub(crate) dispose_timeout: Duration,
-    pub(crate) holder: Option<String>,
-    pub(crate) note: Option<String>,
+    pub(crate) client: ClientOptions,
     #[cfg(feature = "test-util")]
     pub(crate) gate: crate::Gate,
 }
@@ -65,10 +62,7 @@ impl SqliteOptions {
             synchronous: Synchronous::Full,
             strict_durability: false,
             cleanup_in_is_locked: false,
-            on_release_error: ReleaseErrorHandler::default(),
-            dispose_timeout: ClientState::DISPOSE_TIMEOUT,
-            holder: None,
-            note: None,
+            client: ClientOptions::default(),
             #[cfg(feature = "test-util")]
             gate: crate::Gate::default(),
         }
@@ -103,31 +97,7 @@ impl SqliteOptions {
         self
     }
 
-    /// Where errors of releases go that nobody waits for. Default: a warning in the log.
-    pub fn with_on_release_error(mut self, handler: ReleaseErrorHandler) -> Self {
-        self.on_release_error = handler;
-        self
-    }
-
-    /// The longest a release at the end of a guard may take, 1 ms to 100 years. Default: 5 s.
-    pub fn with_dispose_timeout(mut self, timeout: Duration) -> Self {
-        self.dispose_timeout = timeout;
-        self
-    }
-
-    /// Names the holder of the locks, for people: the store keeps this label with each of them. Up to 128 bytes, and no
-    /// control characters; empty is none. Default: host name and process id. A
-    /// [`Locker`](crate::Locker) or a [`LockConfig`](crate::LockConfig::with_holder) can say otherwise.
-    pub fn with_holder(mut self, label: impl Into<String>) -> Self {
-        self.holder = Some(label.into());
-        self
-    }
-
-    /// A note beside the [label](Self::with_holder), of the same form. Default: none.
-    pub fn with_note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
-        self
-    }
+    syncguard_core::client_options!(client);
 
     /// For tests: what holds operations back before they reach the file.
     #[cfg(feature = "test-util")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
-use syncguard_core::contract::{ClientState, Holder};
+use syncguard_core::contract::ClientState;
 
 use crate::config::{SqliteOptions, Synchronous};
 
@@ -26,13 +26,7 @@ impl Settings {
     /// `InvalidArgument` for what is out of range.
     pub(crate) fn new(options: SqliteOptions) -> Result<Self, LockError> {
         Ok(Self {
-            client_state: ClientState::default()
-                .with_on_release_error(options.on_release_error)
-                .with_dispose_timeout(checked_timeout("dispose timeout", options.dispose_timeout)?)
-                .with_holder(Holder::from_options(
-                    options.holder.as_deref(),
-                    options.note.as_deref(),
-                )?),
+            client_state: options.client.client_state()?,
             operation_timeout: checked_timeout("operation timeout", options.operation_timeout)?,
             synchronous: options.synchronous,
             strict: options.strict_durability,

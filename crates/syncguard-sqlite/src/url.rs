@@ -57,15 +57,7 @@ fn with_parameters(
     if let Some(cleanup) = url.flag("cleanup_in_is_locked")? {
         options = options.with_cleanup_in_is_locked(cleanup);
     }
-    if let Some(timeout) = url.millis("dispose_timeout_ms")? {
-        options = options.with_dispose_timeout(timeout);
-    }
-    if let Some(label) = url.text("holder")? {
-        options = options.with_holder(label);
-    }
-    if let Some(note) = url.text("note")? {
-        options = options.with_note(note);
-    }
+    options.client.read_url(url)?;
     if let Some(timeout) = url.millis("operation_timeout_ms")? {
         options = options.with_operation_timeout(timeout);
     }
@@ -123,10 +115,13 @@ mod tests {
                    &strict_durability=true&synchronous=normal&holder=a%20b&note=c";
         let (_, options) = parse(url).unwrap();
         assert!(options.cleanup_in_is_locked && options.strict_durability);
-        assert_eq!(options.dispose_timeout, Duration::from_millis(70));
+        assert_eq!(options.client.dispose_timeout, Duration::from_millis(70));
         assert_eq!(options.operation_timeout, Duration::from_millis(80));
         assert_eq!(options.synchronous, Synchronous::Normal);
-        assert_eq!((options.holder.as_deref(), options.note.as_deref()), (Some("a b"), Some("c")));
+        assert_eq!(
+            (options.client.holder.as_deref(), options.client.note.as_deref()),
+            (Some("a b"), Some("c"))
+        );
     }
 
     #[test]

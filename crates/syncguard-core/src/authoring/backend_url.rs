@@ -1,17 +1,16 @@
 //! For authors of backends: the parameters of a backend's URL.
 //!
-//! `scheme:…?name=value&…`. What stands before the question mark is the driver's business; the
-//! parameters are the backend's options, and those that its driver reads itself. All backends read
-//! them by the same rules:
+//! `scheme:…?name=value&…`. The driver reads the part before the question mark. The
+//! parameters are the options of the backend, and options that its driver reads. All backends read
+//! the parameters by the same rules:
 //!
-//! - An option is called as the method that sets it in code; a duration is a whole number of
+//! - An option has the name of the method that sets it in code; a duration is a whole number of
 //!   milliseconds and its name ends in `_ms`; a switch is `true` or `false`.
 //! - Values are percent-decoded; a `+` is a plus sign.
-//! - A parameter that is not known, and one that is given twice, is an error.
-//! - What the URL says wins over what the code says, so that a deployment can be tuned without a
-//!   build.
+//! - An unknown parameter is an error, and so is a parameter that is given twice.
+//! - The URL overrides the code, so that a deployment can be tuned without a build.
 //!
-//! No message quotes from the URL: whatever is in the wrong place may be a password.
+//! No message quotes the URL, because a text in the wrong place may be a password.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,7 +20,7 @@
 //! url.expect_only(&[&["lease_timeout_ms", "key_prefix"], &["tls"]])?;
 //! assert_eq!(url.millis("lease_timeout_ms")?, Some(Duration::from_millis(1500)));
 //! assert_eq!(url.text("key_prefix")?, None);
-//! // What the driver understands is passed on as it is.
+//! // The driver's own parameters are passed on unchanged.
 //! assert_eq!(url.with_only(&["tls"]), "etcd://host:2379?tls=require");
 //! # Ok::<(), syncguard_core::LockError>(())
 //! ```
@@ -30,23 +29,23 @@ use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::{LockError, Ttl};
+use crate::value::{LockError, Ttl};
 
-/// A URL with its parameters taken apart. `Debug` shows nothing of it.
+/// A URL, split into its parameters. `Debug` shows no part of the URL.
 pub struct BackendUrl<'a> {
     base: &'a str,
-    /// Names and values as they are written.
+    /// Names and values, not decoded.
     parameters: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> BackendUrl<'a> {
-    /// Takes a URL apart. Which parameters there may be is up to [`expect_only`](Self::expect_only).
+    /// Splits a URL. [`expect_only`](Self::expect_only) checks the names of the parameters.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for white space and control characters, for a parameter without a value,
-    /// and for an `@` or a `#` after the question mark: where it is not encoded, a password with a
-    /// question mark would be taken for parameters.
+    /// and for an `@` or a `#` after the question mark: a password with a question mark that is not encoded
+    /// would be taken for parameters.
     pub fn parse(url: &'a str) -> Result<Self, LockError> {
         if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(LockError::invalid_argument(
@@ -73,16 +72,16 @@ impl<'a> BackendUrl<'a> {
         Ok(Self { base, parameters })
     }
 
-    /// Refuses parameters that are in none of these lists, and those that come twice.
+    /// Refuses parameters that are in none of these lists, and parameters that are given twice.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, with the names that are allowed.
+    /// `InvalidArgument`, with the allowed names.
     pub fn expect_only(&self, allowed: &[&[&str]]) -> Result<(), LockError> {
         self.expect_only_with_lists(allowed, &[])
     }
 
-    /// As [`expect_only`](Self::expect_only), where those in `lists` may come several times.
+    /// As [`expect_only`](Self::expect_only); the parameters in `lists` may be given several times.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ impl<'a> BackendUrl<'a> {
     ) -> Result<(), LockError> {
         let names = || allowed.iter().copied().flatten().chain(lists).copied();
         for (index, (name, _)) in self.parameters.iter().enumerate() {
-            // The name in our own list, which may be printed; the one in the URL may not.
+            // The name from our own list may be printed; the name in the URL may not.
             let Some(known) = names().find(|known| known == name) else {
                 let number = index + 1;
                 let mut names: Vec<&str> = names().collect();
@@ -114,23 +113,23 @@ impl<'a> BackendUrl<'a> {
         Ok(())
     }
 
-    /// What stands before the first colon; empty without one.
+    /// The text before the first colon; empty without a colon.
     #[must_use]
     pub fn scheme(&self) -> &'a str {
         self.base.split_once(':').map_or("", |(scheme, _)| scheme)
     }
 
-    /// What stands before the question mark.
+    /// The text before the question mark.
     #[must_use]
     pub fn base(&self) -> &'a str {
         self.base
     }
 
-    /// What stands between the first colon and the question mark, percent-decoded: for a path.
+    /// The text between the first colon and the question mark, percent-decoded: for a path.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a percent sign that encodes nothing, or something that is not UTF-8.
+    /// `InvalidArgument` for a percent sign without two hexadecimal digits, or a result that is not UTF-8.
     pub fn after_scheme(&self) -> Result<String, LockError> {
         let raw = self.base.split_once(':').map_or("", |(_, after)| after);
         decode(raw).map_err(|allowed| {
@@ -138,7 +137,7 @@ impl<'a> BackendUrl<'a> {
         })
     }
 
-    /// Whether there is a parameter of this name.
+    /// True if the URL has a parameter with this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.raw(name).next().is_some()
@@ -148,12 +147,12 @@ impl<'a> BackendUrl<'a> {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a percent sign that encodes nothing, or something that is not UTF-8.
+    /// `InvalidArgument` for a percent sign without two hexadecimal digits, or a result that is not UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<String>, LockError> {
         self.raw(name).next().map(|raw| decoded(name, raw)).transpose()
     }
 
-    /// All texts of a parameter that may come several times.
+    /// The texts of a parameter that may be given several times.
     ///
     /// # Errors
     ///
@@ -199,7 +198,7 @@ impl<'a> BackendUrl<'a> {
         self.raw(name).next().map(number).transpose()
     }
 
-    /// A duration in whole milliseconds, from one to 100 years.
+    /// A duration in whole milliseconds, from 1 ms to 100 years.
     ///
     /// # Errors
     ///
@@ -209,7 +208,7 @@ impl<'a> BackendUrl<'a> {
         Ok(millis.map(Duration::from_millis))
     }
 
-    /// The URL with these parameters alone, as they are written: for the driver. It may hold a
+    /// The URL with only these parameters, not decoded: for the driver. It may contain a
     /// password.
     #[must_use]
     pub fn with_only(&self, names: &[&str]) -> String {
@@ -242,7 +241,8 @@ fn decoded(name: &str, raw: &str) -> Result<String, LockError> {
     decode(raw).map_err(|allowed| wrong(name, allowed))
 }
 
-/// By hand: the crates that do it are in the drivers' trees, not in core's. The error says what is allowed.
+/// Percent-decodes a text. The crates for this are dependencies of the drivers, not of core. The error says what is
+/// allowed.
 fn decode(raw: &str) -> Result<String, &'static str> {
     let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
     let mut decoded = Vec::with_capacity(raw.len());

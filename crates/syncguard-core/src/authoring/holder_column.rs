@@ -1,12 +1,11 @@
-//! A holder in a column beside the lock, where other clients write rows and leave columns as they are that they do
-//! not know.
+//! A holder in a column beside the lock, for tables that other clients write too. Those clients leave columns that
+//! they do not know unchanged, so the column may have the holder of an earlier lock.
 
 use std::borrow::Cow;
 
-use crate::Fence;
-use crate::contract::Holder;
+use crate::value::{Fence, Holder};
 
-/// A holder as one text: the label, and behind a line break the note.
+/// A holder as one text: the label, then a line break and the note if there is one.
 #[must_use]
 pub fn holder_text(holder: &Holder) -> Cow<'_, str> {
     match holder.note() {
@@ -21,7 +20,8 @@ pub fn bound_holder(holder: &Holder, fence: Fence) -> String {
     format!("{fence} {}", holder_text(holder))
 }
 
-/// Whether the column has a holder of the lock with this fence, and not that of an earlier lock, who hears signals.
+/// True if the column has the holder of the lock with this fence, not of an earlier lock, and that holder hears
+/// signals.
 #[must_use]
 pub fn has_holder(column: Option<&str>, fence: Fence) -> bool {
     let written = column.and_then(|text| text.split_once(' '));

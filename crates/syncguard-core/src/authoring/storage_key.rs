@@ -1,4 +1,4 @@
-//! How keys become the names of records, the same way in both libraries.
+//! How keys become the names of records, in the same way as in the TypeScript library.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,16 +6,14 @@ use std::fmt;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use sha2::{Digest, Sha256};
 
-use crate::authoring::hash_key;
-use crate::value::nfc;
-use crate::{Key, LockError};
+use crate::value::{Key, LockError, hash_key, nfc};
 
-/// How long the names of a store's records may be, in bytes of UTF-8.
+/// The longest names of a store's records, in bytes of UTF-8.
 ///
 /// ```
 /// use syncguard_core::authoring::StorageLimits;
 ///
-/// // An index entry, `…:id:<lock id>`, is 26 bytes longer than what it stands beside.
+/// // The name of an index entry, `…:id:<lock id>`, is 26 bytes longer than the name of its record.
 /// const LIMITS: StorageLimits = StorageLimits::new(1000, 26);
 /// assert_eq!((LIMITS.limit(), LIMITS.reserve()), (1000, 26));
 /// ```
@@ -26,7 +24,7 @@ pub struct StorageLimits {
 }
 
 impl StorageLimits {
-    /// The longest name that the store takes, and what of it is kept free for names derived from this one.
+    /// The longest name that the store takes, and the bytes of it that are reserved for names derived from this one.
     /// TypeScript: `BACKEND_LIMITS` and `RESERVE_BYTES`.
     #[must_use]
     pub const fn new(limit: usize, reserve: usize) -> Self {
@@ -39,13 +37,13 @@ impl StorageLimits {
         self.limit
     }
 
-    /// What is kept free for names derived from this one.
+    /// The bytes that are reserved for names derived from this one.
     #[must_use]
     pub const fn reserve(self) -> usize {
         self.reserve
     }
 
-    /// Whether a name of this length leaves the reserve free.
+    /// True if a name of this length leaves the reserve free.
     const fn fit(self, length: usize) -> bool {
         length <= self.room()
     }
@@ -60,19 +58,19 @@ impl StorageLimits {
 pub struct StorageKey(String);
 
 impl StorageKey {
-    /// A name that the store's own rules have made, where [`make_storage_key`] does not do.
+    /// A name made by the store's own rules, for stores that cannot use [`make_storage_key`].
     #[must_use]
     pub fn new(name: String) -> Self {
         Self(name)
     }
 
-    /// The name, as the store has it. Keep it out of logs.
+    /// The name in the store. Keep it out of logs.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The name, as the store has it. Keep it out of logs.
+    /// The name in the store. Keep it out of logs.
     #[must_use]
     pub fn into_exposed(self) -> String {
         self.0
@@ -85,16 +83,16 @@ impl fmt::Debug for StorageKey {
     }
 }
 
-/// The name a key's record is stored under: `prefix:key`, or `prefix:hash` where that is too long.
+/// The name of a key's record: `prefix:key`, or `prefix:hash` if that is too long.
 /// TypeScript: `makeStorageKey`.
 ///
 /// Trailing colons of the prefix are dropped, and an empty prefix leaves the key alone. The hash is
 /// the first 16 bytes of the SHA-256 of the whole `prefix:key`, as 22 base64url characters.
-/// Allocates nothing but the result when the key fits.
+/// Allocates only the result if the key fits.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` if the prefix leaves no room for the key and not even for a hash.
+/// `InvalidArgument` if the prefix leaves no room for the key or a hash.
 ///
 /// ```
 /// use syncguard_core::Key;
@@ -114,11 +112,11 @@ pub fn make_storage_key(
     Name::new(prefix, Cow::Borrowed(key.expose())).stored(limits)
 }
 
-/// The hashed form of [`make_storage_key`] whatever the length, for a store that cannot take this
+/// The hashed form of [`make_storage_key`] for a key of any length, for a store that cannot use this
 /// key's text as a name.
 ///
-/// Any 22 base64url characters are also a key of their own. A store that hashes some keys and stores
-/// others as they are has to keep the two apart, for example by making the first longer than
+/// A hash of 22 base64url characters could also be a key. A store that hashes some keys and stores
+/// other keys unchanged must keep the two apart, for example by making the hashed names longer than
 /// [any key](crate::Key::MAX_LENGTH_BYTES).
 ///
 /// # Errors
@@ -132,8 +130,8 @@ pub fn make_hashed_storage_key(
     Name::new(prefix, Cow::Borrowed(key.expose())).hashed(limits)
 }
 
-/// The name of the fence counter that belongs to a lock's storage key, so that each key has exactly one
-/// counter, also where long keys are hashed.
+/// The name of the fence counter for a lock's storage key. Each key has exactly one counter, even if long
+/// keys are hashed.
 ///
 /// It is derived from the storage key, not from the user's key, so that a truncated key and its
 /// counter hash the same text.
@@ -156,12 +154,12 @@ pub fn make_fence_key(
     storage_key: &StorageKey,
     limits: StorageLimits,
 ) -> Result<StorageKey, LockError> {
-    // The prefix within the storage key is as the user wrote it.
+    // The storage key is not always in NFC: its prefix is as the user wrote it.
     let counted = ["fence:", storage_key.expose()].concat();
     Name::new(prefix, nfc(&counted)).stored(limits)
 }
 
-/// `prefix:key` in its parts, without regard to its length.
+/// The parts of `prefix:key`, of any length.
 struct Name<'a> {
     prefix: &'a str,
     separator: &'static str,

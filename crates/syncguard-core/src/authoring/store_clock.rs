@@ -1,17 +1,17 @@
-//! What a process knows of its store's clock.
+//! An estimate of the store's clock.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Timestamp, Ttl};
+use crate::value::{Timestamp, Ttl};
 
 /// For authors of backends: the bounds of the store's clock, learned from its answers.
 ///
-/// A write that its sender may give up on needs a deadline in the store's own time, after which the
-/// store refuses it: a request on the wire cannot be taken back, and may be carried out long after
-/// its sender has moved on. This gives that deadline.
+/// A write that its sender may give up needs a deadline in the store's own time, after which the
+/// store refuses it: a request on the wire cannot be taken back, and the store may carry it out long after
+/// its sender has given it up. This clock gives that deadline.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,20 +38,20 @@ pub struct StoreClock {
 struct Bounds {
     earliest: i64,
     latest: i64,
-    /// When this was learned, in milliseconds since `base`.
+    /// When the bounds were learned, in milliseconds since `base`.
     at: i64,
 }
 
 impl Bounds {
-    /// For this long, narrower bounds are better than newer ones.
+    /// For this time, narrower bounds are better than newer bounds.
     const FRESH: i64 = 10_000;
 
     fn width(self) -> i64 {
         self.latest - self.earliest
     }
 
-    /// The newest narrow bounds win. Bounds that cannot both be true say that the clock was set, or
-    /// that it runs at another speed: then the newer ones are true.
+    /// The newest narrow bounds win. If two bounds cannot both be true, the clock was set or
+    /// runs at another speed: then the newer bounds are true.
     fn gives_way_to(self, newer: Self) -> bool {
         newer.width() <= self.width()
             || newer.at - self.at > Self::FRESH
@@ -61,14 +61,14 @@ impl Bounds {
 }
 
 impl StoreClock {
-    /// Knows nothing yet.
+    /// A clock that has learned nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self { base: Instant::now(), bounds: Mutex::default() }
     }
 
-    /// Learns from an answer that came just now to a request sent at `sent`: in between, the store's
-    /// clock showed `shown`, cut to whole milliseconds.
+    /// Learns from an answer that came just now to a request sent at `sent`. The store's clock showed
+    /// `shown`, cut to whole milliseconds, at some point in between.
     pub fn learn(&self, sent: Instant, shown: Timestamp) {
         let shown = signed(shown.as_millis());
         let sent = millis(sent.saturating_duration_since(self.base));
@@ -80,8 +80,8 @@ impl StoreClock {
         }
     }
 
-    /// The deadline of a request that is sent now and given up after `bound`: the store's clock may
-    /// show this time when the bound is over, and nothing later. `None` while nothing was learned.
+    /// The deadline of a request that is sent now and given up after `bound`: the latest time that the store's
+    /// clock may show when the bound is over. `None` if nothing was learned yet.
     #[must_use]
     pub fn deadline(&self, bound: Duration) -> Option<Timestamp> {
         let latest = (*self.lock())?.latest;
@@ -90,7 +90,7 @@ impl StoreClock {
         Timestamp::from_millis(deadline.unsigned_abs()).or(Timestamp::from_millis(LAST)).ok()
     }
 
-    /// How long until the store's clock has passed this time for certain, as far as is known.
+    /// How long until the store's clock has certainly passed this time, by the bounds that were learned.
     #[must_use]
     pub fn passes_in(&self, time: Timestamp) -> Duration {
         let Some(bounds) = *self.lock() else { return Duration::ZERO };
@@ -104,14 +104,14 @@ impl StoreClock {
     }
 }
 
-/// What a timestamp can hold at the most: 2⁵³ − 1.
+/// The highest timestamp: 2⁵³ − 1.
 const LAST: u64 = (1 << 53) - 1;
 
 fn signed(millis: u64) -> i64 {
     i64::try_from(millis).unwrap_or(i64::MAX)
 }
 
-/// Capped at the longest TTL, so that sums cannot overflow.
+/// The milliseconds of a duration, capped at the longest TTL so that sums cannot overflow.
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).min(signed(Ttl::MAX.as_millis()))
 }

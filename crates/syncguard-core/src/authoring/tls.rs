@@ -1,4 +1,4 @@
-//! Whom to trust over TLS, the same way on every store: by rustls with aws-lc-rs.
+//! The authorities that TLS trusts, in the same way on every store: by rustls with aws-lc-rs.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::LockError;
+use crate::value::LockError;
 
-/// What a system's certificates are replaced with, by name.
+/// The variables that replace the system's certificates.
 const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// Verifies the server's certificate and its name by these authorities (X.509 in DER): see [`roots`].
+/// Verifies the server's certificate and its name against these authorities (X.509 in DER): see [`roots`].
 ///
-/// The crypto provider is named, because rustls panics if it is to choose one and the program has two.
+/// The crypto provider is named explicitly, because rustls panics if it must choose and the program has two.
 ///
 /// # Errors
 ///
@@ -28,23 +28,23 @@ pub fn client_config(root_certificates: &[Vec<u8>]) -> Result<ClientConfig, Lock
     Ok(config)
 }
 
-/// These authorities (X.509 in DER) and no others. If there are none: those that the system trusts, or
-/// Mozilla's on a system that has none. The variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name others than
-/// the system's.
+/// These authorities (X.509 in DER) and no others. If the list is empty: the authorities that the system trusts, or
+/// Mozilla's on a system that has none. The variables `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the
+/// system's authorities.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a certificate that cannot be read, and for variables that lead to none.
+/// `InvalidArgument` for a certificate that cannot be read, and if the variables are set but lead to no certificate.
 pub fn roots(root_certificates: &[Vec<u8>]) -> Result<RootCertStore, LockError> {
     if root_certificates.is_empty() { system() } else { chosen(root_certificates) }
 }
 
-/// The certificates of a PEM file, one or more, for the URL parameter `sslrootcert`. No error quotes from
-/// the file, which may be any.
+/// The certificates of a PEM file, one or more, for the URL parameter `sslrootcert`. No error quotes
+/// the file, because the path may lead to any file.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a file that cannot be read, is damaged, or has none.
+/// `InvalidArgument` for a file that cannot be read, is damaged, or has no certificate.
 pub fn read_certificates(path: &str) -> Result<Vec<Vec<u8>>, LockError> {
     const WRONG: &str = "the parameter sslrootcert of the URL must be a file of PEM certificates";
     let read = |result: Result<CertificateDer<'_>, pem::Error>| match result {
@@ -80,7 +80,7 @@ fn chosen(root_certificates: &[Vec<u8>]) -> Result<RootCertStore, LockError> {
     Ok(roots)
 }
 
-/// The system's authorities; Mozilla's where there are none, as in a bare container.
+/// The system's authorities, or Mozilla's if the system has none, as in a bare container.
 fn system() -> Result<RootCertStore, LockError> {
     let system = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -90,7 +90,7 @@ fn system() -> Result<RootCertStore, LockError> {
         tracing::debug!(unusable, "root certificates of this system that cannot be used");
     }
     if roots.is_empty() {
-        // Whoever names authorities wants no others.
+        // A user who names authorities wants no others.
         if VARIABLES.iter().any(|name| std::env::var_os(name).is_some()) {
             return Err(LockError::invalid_argument(
                 "SSL_CERT_FILE or SSL_CERT_DIR is set, and has no certificate that can be read",

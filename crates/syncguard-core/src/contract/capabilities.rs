@@ -1,26 +1,28 @@
-//! What a backend says of itself.
+//! The capabilities of a backend.
 
-/// Whose clock decides when a lock expires.
+use crate::value::FenceToken;
+
+/// The clock that decides when a lock expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeAuthority {
-    /// The store's clock: the clocks of the clients do not matter.
+    /// The store's clock: the clients' clocks do not matter.
     Server,
-    /// Each client's own clock: all of them must be kept in step by NTP.
+    /// Each client's own clock: NTP must keep all of them in step.
     Client,
 }
 
-/// What a backend can do, known at run time.
+/// The capabilities of a backend, known at run time.
 ///
-/// Whether it fences is known at compile time as well: see [`LockBackend::Fence`](crate::LockBackend::Fence).
+/// The type [`LockBackend::Fence`](crate::LockBackend::Fence) says at compile time too whether the backend fences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackendCapabilities {
     /// The backend's short name: `"redis"`, `"postgres"`, `"firestore"`, `"sqlite"`, `"memory"` or an author's own.
     pub backend: &'static str,
-    /// Whether every acquisition carries a fence.
+    /// True if every acquisition carries a fence.
     pub supports_fencing: bool,
-    /// Whose clock decides when a lock expires.
+    /// The clock that decides when a lock expires.
     pub time_authority: TimeAuthority,
 }
 
@@ -35,10 +37,7 @@ impl BackendCapabilities {
     /// assert!(capabilities.supports_fencing);
     /// ```
     #[must_use]
-    pub const fn new<F: crate::contract::FenceToken>(
-        backend: &'static str,
-        time_authority: TimeAuthority,
-    ) -> Self {
+    pub const fn new<F: FenceToken>(backend: &'static str, time_authority: TimeAuthority) -> Self {
         Self { backend, supports_fencing: F::SUPPORTED, time_authority }
     }
 }

@@ -1,12 +1,11 @@
 //! A live lock, as a lookup sees it.
 
-use crate::contract::{FenceToken, HashId};
-use crate::{Fence, Key, LockId, Timestamp};
+use crate::value::{Fence, FenceToken, HashId, Key, LockId, Timestamp};
 
 /// A live lock, as a lookup sees it.
 ///
-/// `Debug` and serde show the hashes of key and lock id. The raw ones come out through
-/// [`expose`](Self::expose) alone.
+/// `Debug` and serde show the hashes of key and lock id. Only [`expose`](Self::expose) gives the raw
+/// key and lock id.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo<F = Fence> {
@@ -45,7 +44,7 @@ impl<F: FenceToken> LockInfo<F> {
         self.lock_id.hash_id()
     }
 
-    /// The key and the lock id themselves, for debugging. Keep them out of logs.
+    /// The raw key and lock id, for debugging. Keep them out of logs.
     #[must_use]
     pub fn expose(self) -> LockInfoDebug<F> {
         LockInfoDebug { key: self.key.clone(), lock_id: self.lock_id, info: self }
@@ -89,7 +88,7 @@ impl<F: FenceToken> serde::Serialize for LockInfo<F> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfoDebug<F: FenceToken = Fence> {
-    /// What is safe to show.
+    /// The part that is safe to show.
     pub info: LockInfo<F>,
     /// The user's key.
     pub key: Key,

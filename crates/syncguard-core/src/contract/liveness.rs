@@ -1,18 +1,18 @@
-//! The one rule that says whether a lock is live.
+//! The rule that says whether a lock is live.
 
 use std::time::Duration;
 
-use crate::Timestamp;
+use crate::value::Timestamp;
 
 /// How long after its expiry a lock still counts as live, on every backend.
 ///
-/// It covers small disagreements between clocks and delays contenders; the holder must stop at
-/// the expiry itself. Not configurable, because a fleet whose members disagree on it is unsafe.
+/// The tolerance covers small differences between clocks, and delays rivals; the holder must stop at
+/// the expiry itself. It is not configurable, because a fleet whose members disagree on it is unsafe.
 pub const TIME_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Whether a lock is live: `expires_at > now - tolerance`. TypeScript: `isLive`.
+/// True if a lock is live: `expires_at > now - tolerance`. TypeScript: `isLive`.
 ///
-/// The one predicate behind acquire, release, extend, `is_locked` and lookup. Never fails.
+/// Acquire, release, extend, `is_locked` and lookup all decide by this predicate. It never fails.
 ///
 /// ```
 /// use syncguard_core::contract::is_live;

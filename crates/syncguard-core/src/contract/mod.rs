@@ -1,42 +1,41 @@
-//! The contract of a backend: what it is asked, what it answers, and what it says of itself.
+//! The contract of a backend: its requests, its answers, its capabilities, and the state that its clones share.
 //!
-//! | what | for |
+//! | items | purpose |
 //! |---|---|
-//! | [`AcquireRequest`], [`ReleaseRequest`], [`ExtendRequest`], [`IsLockedRequest`], [`LookupRequest`], [`WatchRequest`] | the operations of a [`LockBackend`](crate::LockBackend), for those who call it themselves and those who write one |
-//! | [`AcquireResult`], [`Acquired`] | the answer to an acquire; the others are in the crate's root |
-//! | [`BackendCapabilities`], [`FenceToken`] | what a backend can do |
-//! | [`Holder`] | who holds a lock, for people |
-//! | [`ClientState`], [`CleanUp`], [`ReleaseErrorHandler`] | what all clones of a backend share |
+//! | [`AcquireRequest`], [`ReleaseRequest`], [`ExtendRequest`], [`IsLockedRequest`], [`LookupRequest`], [`WatchRequest`] | the operations of a [`LockBackend`](crate::LockBackend), for programs that call it themselves and for authors |
+//! | [`AcquireResult`], [`Acquired`] | the answer to an acquire; the other answers are in the crate's root |
+//! | [`BackendCapabilities`], [`FenceToken`] | the capabilities of a backend |
+//! | [`Holder`] | the holder of a lock, described for people |
+//! | [`ClientState`], [`CleanUp`], [`ReleaseErrorHandler`] | the state that all clones of a backend share |
 //! | [`KeyWatch`], [`SignalStatus`] | signals of releases |
-//! | [`TIME_TOLERANCE`], [`is_live`] | until when a lock is held |
+//! | [`TIME_TOLERANCE`], [`is_live`] | how long a lock is held |
 
-pub(crate) mod backend;
-mod capabilities;
-pub(crate) mod clean_up;
-mod client_state;
-pub(crate) mod dyn_backend;
-pub(crate) mod episode;
-pub(crate) mod error;
-mod forward;
+pub(crate) mod capabilities;
 pub(crate) mod info;
-mod key_watch;
-mod liveness;
-mod release_error;
-mod request;
+pub(crate) mod key_watch;
+pub(crate) mod liveness;
+pub(crate) mod request;
 pub(crate) mod response;
-mod signal_status;
+pub(crate) mod signal_status;
 
 pub use self::capabilities::{BackendCapabilities, TimeAuthority};
-pub use self::clean_up::CleanUp;
-pub use self::client_state::ClientState;
 pub use self::info::LockInfoDebug;
 pub use self::key_watch::{KeySignal, KeyWatch};
 pub use self::liveness::{TIME_TOLERANCE, is_live};
-pub use self::release_error::{ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 pub use self::request::{
     AcquireRequest, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest, ReleaseRequest,
     WatchRequest,
 };
 pub use self::response::{AcquireResult, Acquired};
 pub use self::signal_status::SignalStatus;
+
+// The public paths of types that are defined in other folders. Inside the crate they are imported from there.
+pub use crate::client::clean_up::CleanUp;
+pub use crate::client::{ClientState, ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 pub use crate::value::{FenceToken, HashId, Holder, NoFence};
+
+// Former paths, for `locking` and `authoring::cancel`.
+pub(crate) use crate::client::clean_up;
+pub(crate) mod episode {
+    pub(crate) use crate::client::outage_log::OutageLog as Episode;
+}

@@ -1,22 +1,21 @@
-//! What is asked of a backend.
+//! The requests to a backend.
 //!
-//! Every request is checked when it is made, so a backend never sees a bad argument, and owns its
-//! parts, so a backend can finish an operation whose caller has gone.
+//! A request is checked when it is made, so a backend never sees a bad argument. It owns its parts, so
+//! a backend can finish an operation whose caller has gone.
 
 use tokio_util::sync::CancellationToken;
 
-use crate::contract::Holder;
-use crate::{IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
+use crate::value::{Holder, IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
 
 /// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
 ///
-/// The request carries the id the lock will have, and is used up by sending it. After an error whose
-/// [outcome is unknown](LockError::is_outcome_unknown), make a new one: a lock under the old id is
-/// released in the background as soon as it is found, also if a second request were granted it.
+/// The request carries the id of the lock that it asks for. A caller sends it once. After an error whose
+/// [outcome is unknown](LockError::is_outcome_unknown), make a new request: the backend releases every lock
+/// that it finds under the old id, even a lock that a second request was granted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct AcquireRequest {
-    /// What to lock.
+    /// The key to lock.
     pub key: Key,
     /// How long the lock lives.
     pub ttl: Ttl,
@@ -24,12 +23,12 @@ pub struct AcquireRequest {
     pub lock_id: LockId,
     /// The holder of the lock if it is granted; `None` is the [holder of the backend](crate::contract::ClientState::holder).
     pub holder: Option<Holder>,
-    /// Gives the operation up when it fires.
+    /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
 
 impl AcquireRequest {
-    /// A request under a fresh lock id. Takes a key or a text, and a [`Ttl`] or a
+    /// A request with a fresh lock id. Takes a key or a text, and a [`Ttl`] or a
     /// [`Duration`](std::time::Duration).
     ///
     /// # Errors
@@ -45,8 +44,8 @@ impl AcquireRequest {
         })
     }
 
-    /// The same request under the same id: for a backend's own repeats within one call, and for
-    /// decorators. A caller makes a [`new`](Self::new) one.
+    /// The same request with the same lock id: for a backend that sends it again within one call, and for
+    /// decorators. A caller makes a [`new`](Self::new) request.
     #[must_use]
     pub fn repeat(&self) -> Self {
         Self {
@@ -58,15 +57,15 @@ impl AcquireRequest {
         }
     }
 
-    /// Uses this lock id. It must be unique: never one that another key, an earlier lock or a request
-    /// of unknown outcome had.
+    /// Uses this lock id. It must be unique: no other key, earlier lock or request of unknown outcome may
+    /// have had it.
     #[must_use]
     pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
         self.lock_id = lock_id;
         self
     }
 
-    /// Stores this holder with the lock, where the store keeps one.
+    /// Stores this holder with the lock, if the store keeps holders.
     #[must_use]
     pub fn with_holder(mut self, holder: Holder) -> Self {
         self.holder = Some(holder);
@@ -87,9 +86,9 @@ impl AcquireRequest {
 pub struct ReleaseRequest {
     /// The lock to release.
     pub lock_id: LockId,
-    /// Where the lock is likely to be found.
+    /// The key under which the lock is likely to be found.
     pub key_hint: Option<Key>,
-    /// Gives the operation up when it fires.
+    /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
 
@@ -100,12 +99,12 @@ impl ReleaseRequest {
         Self { lock_id, key_hint: None, cancellation: None }
     }
 
-    /// Says which key the lock is of. Guards always do.
+    /// Says which key the lock has. Guards always do.
     ///
-    /// It changes no answer, only its price: where a store has its locks by their keys, as a Redis Cluster
-    /// or Firestore, it is looked for under this key first, and everywhere else only if it is not there. The
-    /// lock id alone decides. A lock of this key with another id is left alone, and a lock with this id is
-    /// found though its key is another one.
+    /// The hint changes no answer, only the price: a store that finds locks by their keys, such as a Redis
+    /// Cluster or Firestore, looks under this key first, and elsewhere only if the lock is not there. The
+    /// lock id alone decides: a lock of this key with another id is left alone, and a lock with this id is
+    /// found even if it has another key.
     #[must_use]
     pub fn with_key_hint(mut self, key: Key) -> Self {
         self.key_hint = Some(key);
@@ -126,13 +125,13 @@ impl ReleaseRequest {
 pub struct ExtendRequest {
     /// The lock to extend.
     pub lock_id: LockId,
-    /// Where the lock is likely to be found.
+    /// The key under which the lock is likely to be found.
     pub key_hint: Option<Key>,
-    /// How long the lock lives from now on. It replaces what is left, it is not added to it.
+    /// How long the lock lives from now on. It replaces the rest of the TTL; it is not added to it.
     pub ttl: Ttl,
-    /// The expiry that the caller knows; the lock is extended only if it still has it.
+    /// The expiry that the caller knows; the lock is extended only if it still expires then.
     pub expected_expiry: Option<Timestamp>,
-    /// Gives the operation up when it fires.
+    /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
 
@@ -147,18 +146,18 @@ impl ExtendRequest {
         Ok(Self { lock_id, key_hint: None, ttl, expected_expiry: None, cancellation: None })
     }
 
-    /// Says which key the lock is of: see [`ReleaseRequest::with_key_hint`].
+    /// Says which key the lock has: see [`ReleaseRequest::with_key_hint`].
     #[must_use]
     pub fn with_key_hint(mut self, key: Key) -> Self {
         self.key_hint = Some(key);
         self
     }
 
-    /// Extends the lock only if it still expires at this time, as the last answer said. Else the answer is
+    /// Extends the lock only if it still expires at this time, as the last answer said. Otherwise the answer is
     /// [`ExtendResult::Mismatch`](crate::ExtendResult::Mismatch), and nothing is changed.
     ///
-    /// An extend may arrive after a later one. Without this, the earlier one then sets the expiry that the
-    /// later one has replaced, and whoever relies on the later one is wrong. Guards always send it.
+    /// An extend may arrive after a later one. Without an expected expiry, the earlier extend then replaces the
+    /// expiry of the later one, and a holder that relies on the later expiry is wrong. Guards always send it.
     #[must_use]
     pub fn with_expected_expiry(mut self, expires_at: Timestamp) -> Self {
         self.expected_expiry = Some(expires_at);
@@ -177,9 +176,9 @@ impl ExtendRequest {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IsLockedRequest {
-    /// The key in question.
+    /// The key to ask about.
     pub key: Key,
-    /// Gives the operation up when it fires.
+    /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
 
@@ -205,15 +204,15 @@ impl IsLockedRequest {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LookupRequest {
-    /// What the lock is found by.
+    /// How the lock is found.
     pub by: LookupBy,
-    /// Where a lock is likely to be found that is looked for by its id.
+    /// For a lookup by lock id: the key under which the lock is likely to be found.
     pub key_hint: Option<Key>,
-    /// Gives the operation up when it fires.
+    /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
 
-/// What a lookup goes by. Every backend must know all of them, so one more would be a new contract.
+/// How a lookup finds the lock. Every backend must know all variants, so one more would be a new contract.
 #[derive(Clone, Debug)]
 pub enum LookupBy {
     /// "Is this key locked, and until when?"
@@ -239,7 +238,7 @@ impl LookupRequest {
         Self { by: LookupBy::LockId(lock_id), key_hint: None, cancellation: None }
     }
 
-    /// Says which key the lock with the id is of: see [`ReleaseRequest::with_key_hint`]. It does nothing for
+    /// Says which key the lock with the id has: see [`ReleaseRequest::with_key_hint`]. It does nothing for
     /// a lookup by key.
     #[must_use]
     pub fn with_key_hint(mut self, key: Key) -> Self {
@@ -255,16 +254,16 @@ impl LookupRequest {
     }
 }
 
-/// Asks to hear of a key: [`LockBackend::watch`](crate::LockBackend::watch).
+/// Asks for signals of a key: [`LockBackend::watch`](crate::LockBackend::watch).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WatchRequest {
-    /// Whose lock is waited for.
+    /// The key of the lock that the caller waits for.
     pub key: Key,
 }
 
 impl WatchRequest {
-    /// Listens for this key.
+    /// Asks for signals of this key.
     #[must_use]
     pub const fn new(key: Key) -> Self {
         Self { key }

@@ -1,21 +1,21 @@
-//! Whether waiters hear of releases by other processes.
+//! The status of signals of releases by other processes.
 
 use std::fmt;
 
-/// Whether waiters hear of releases by other processes: see [`LockBackend::watch`](crate::LockBackend::watch).
+/// The status of signals of releases by other processes: see [`LockBackend::watch`](crate::LockBackend::watch).
 ///
-/// Without signals waiting goes on by polling, and nothing but latency is lost.
+/// Without signals, waiters poll: only latency is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SignalStatus {
-    /// They are turned off, or there is no way to hear them with these settings.
+    /// Signals are turned off, or cannot be heard with these settings.
     Off,
-    /// Nobody has waited lately, so nothing is known.
+    /// No caller has waited lately, so the status is not known.
     #[default]
     Unused,
-    /// They are heard.
+    /// Signals are heard.
     Working,
-    /// They are not heard at the moment. It is tried again while somebody waits.
+    /// Signals are not heard at the moment. The backend tries again while a caller waits.
     Failing,
 }
 

@@ -5,33 +5,27 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{FenceCounter, ListRequest, LockInventory, Page};
-use crate::contract::FenceToken;
-use crate::{Fence, IntoKey, Key, LockError, LockInfo};
+use super::page::{FenceCounter, Page};
+use super::request::ListRequest;
+use crate::contract::info::LockInfo;
+use crate::value::{Fence, FenceToken, IntoKey, Key, LockError};
 
-/// The view of each lock and fence counter of a store: the answer of
+/// A view of all locks and fence counters of a store: the answer of
 /// [`LockBackend::inventory`](crate::LockBackend::inventory).
 ///
-/// Each store of this library has one. It is for operators and their tools: to see who holds what, to raise
-/// counters after a backup was put back, to move to another store without fences starting anew. It takes and
-/// releases no lock, and none of its answers tells a program whether to go on.
+/// Each store of this library has an inventory. It is for operators and their tools: they see who holds which lock,
+/// raise counters after a backup was restored, and move to another store without fences starting anew. The inventory
+/// takes and releases no lock, and a program must not decide by its answers whether to go on.
 ///
-/// Decorators pass it on as it is. A clone is the same inventory.
+/// Decorators pass the inventory on unchanged. A clone is the same inventory.
 #[derive(Clone)]
-pub struct Inventory<F: FenceToken = Fence>(Arc<dyn Twin<F>>);
+pub struct Inventory<F: FenceToken = Fence>(pub(crate) Arc<dyn ErasedInventory<F>>);
 
 impl<F: FenceToken> Inventory<F> {
-    /// For authors of backends: `Some(Inventory::new(self.clone()))` is the answer of a backend that is a
-    /// [`LockInventory`].
-    #[must_use]
-    pub fn new<B: LockInventory<Fence = F>>(backend: B) -> Self {
-        Self(Arc::new(backend))
-    }
-
     /// A page of the live locks whose keys begin with the prefix.
     ///
-    /// Changes nothing. Records of the TypeScript library are listed as well. A record that makes no sense
-    /// stands in [`corrupt`](Page::corrupt), and hides no other.
+    /// It changes nothing. It lists records of the TypeScript library too. A corrupt record is
+    /// in [`corrupt`](Page::corrupt), and hides no other record.
     ///
     /// # Errors
     ///
@@ -46,16 +40,15 @@ impl<F: FenceToken> Inventory<F> {
         self.0.list_locks(request.checked()?).await
     }
 
-    /// A page of the fence counters of the keys that begin with the prefix, also of those that are not locked
-    /// now.
+    /// A page of the fence counters of the keys that begin with the prefix, whether the keys are locked or not.
     ///
-    /// To copy fences to another store, [raise](Self::raise_counter) each of them there. That may be repeated,
+    /// To copy fences to another store, [raise](Self::raise_counter) each counter there. The copy may be repeated,
     /// and begun anew after an interruption. Do it while nobody takes locks on either store.
     ///
     /// # Errors
     ///
-    /// As [`list_locks`](Self::list_locks); and `InvalidArgument` from a store that keeps counters under
-    /// names from which the keys cannot be told, so that the page would not be all there is: the backend's
+    /// As [`list_locks`](Self::list_locks). Also `InvalidArgument` from a store that keeps counters under
+    /// names that do not show the keys, because the page would be incomplete: the backend's
     /// documentation says when.
     ///
     /// # Cancel safety
@@ -68,13 +61,13 @@ impl<F: FenceToken> Inventory<F> {
         self.0.list_counters(request.checked()?).await
     }
 
-    /// The fence counter of a key: what its last acquisition was given, or more if it was raised since.
-    /// `None` if the key has none, because it was never locked.
+    /// The fence counter of a key: the fence of its last acquisition, or more if the counter was raised since.
+    /// `None` if the key was never locked and so has no counter.
     ///
     /// # Errors
     ///
     /// - `InvalidArgument` for a bad key.
-    /// - `Internal` for a counter that makes no sense.
+    /// - `Internal` for a corrupt counter.
     /// - The store's failures.
     ///
     /// # Cancel safety
@@ -84,26 +77,26 @@ impl<F: FenceToken> Inventory<F> {
         self.0.fence_counter(key.into_key()?).await
     }
 
-    /// Raises the fence counter of a key to at least a value, in one atomic step, and gives the counter as
-    /// it is then. It never lowers one, and makes one where there is none.
+    /// Raises the fence counter of a key to at least this value, in one atomic step, and returns the resulting
+    /// counter. It never lowers a counter, and creates the counter if there is none.
     ///
-    /// Every acquisition that begins after the answer gets a higher fence. A lock that is held keeps its own.
-    /// An acquire at the same moment may be refused, as if another one had been faster. At [`Fence::MAX`] a key
-    /// is used up: no lock of it is granted any more.
+    /// Every acquisition that begins after the answer gets a higher fence. A lock that is held keeps its fence.
+    /// An acquire at the same moment may be refused, as if a rival had been faster. At [`Fence::MAX`] a key
+    /// is used up: no lock of the key is granted any more.
     ///
-    /// Carried out late, or twice, it does no harm; so it may simply be repeated after any error.
+    /// A raise that is carried out late or twice does no harm, so it may be repeated after any error.
     ///
     /// # Errors
     ///
-    /// - `InvalidArgument` for a bad key, above [`Fence::MAX`], which no counter passes, and from a backend that
-    ///   does not fence.
-    /// - `Internal` for a counter that makes no sense, which stays as it is.
-    /// - The store's failures, with [`is_outcome_unknown`](LockError::is_outcome_unknown) where it may have
-    ///   been carried out.
+    /// - `InvalidArgument` for a bad key, for a value above [`Fence::MAX`], which no counter exceeds, and from a
+    ///   backend that does not fence.
+    /// - `Internal` for a corrupt counter, which stays as it is.
+    /// - The store's failures, with [`is_outcome_unknown`](LockError::is_outcome_unknown) if the store may have
+    ///   carried the raise out.
     ///
     /// # Cancel safety
     ///
-    /// A raise that was sent takes effect although its future is dropped.
+    /// A raise that was sent takes effect even if its future is dropped.
     pub async fn raise_counter(
         &self,
         key: impl IntoKey,
@@ -126,30 +119,12 @@ impl<F: FenceToken> fmt::Debug for Inventory<F> {
     }
 }
 
-type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, LockError>> + Send + 'a>>;
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, LockError>> + Send + 'a>>;
 
-/// The object-safe twin of [`LockInventory`].
-trait Twin<F: FenceToken>: Send + Sync {
+/// The object-safe form of [`LockInventory`](super::LockInventory).
+pub(crate) trait ErasedInventory<F: FenceToken>: Send + Sync {
     fn list_locks(&self, request: ListRequest) -> Answer<'_, Page<LockInfo<F>>>;
     fn list_counters(&self, request: ListRequest) -> Answer<'_, Page<FenceCounter>>;
     fn fence_counter(&self, key: Key) -> Answer<'_, Option<Fence>>;
     fn raise_counter(&self, key: Key, at_least: Fence) -> Answer<'_, Fence>;
-}
-
-impl<B: LockInventory> Twin<B::Fence> for B {
-    fn list_locks(&self, request: ListRequest) -> Answer<'_, Page<LockInfo<B::Fence>>> {
-        Box::pin(LockInventory::list_locks(self, request))
-    }
-
-    fn list_counters(&self, request: ListRequest) -> Answer<'_, Page<FenceCounter>> {
-        Box::pin(LockInventory::list_counters(self, request))
-    }
-
-    fn fence_counter(&self, key: Key) -> Answer<'_, Option<Fence>> {
-        Box::pin(LockInventory::fence_counter(self, key))
-    }
-
-    fn raise_counter(&self, key: Key, at_least: Fence) -> Answer<'_, Fence> {
-        Box::pin(LockInventory::raise_counter(self, key, at_least))
-    }
 }

@@ -1,33 +1,30 @@
 //! The answers of an inventory.
 
-use crate::authoring::hash_key;
-use crate::contract::HashId;
-use crate::{Fence, Key};
-
-use super::ListRequest;
+use super::request::ListRequest;
+use crate::value::{Fence, HashId, Key, hash_key};
 
 /// A page of a listing: of live locks, or of fence counters.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Page<T> {
-    /// The entries, in the order of the listing. There can be fewer than asked for, none even, although more
-    /// follow.
+    /// The entries, in the order of the listing. A page can have fewer entries than asked for, or none, even if more
+    /// pages follow.
     pub entries: Vec<T>,
-    /// The hashes of the store's names of records that make no sense, as errors show them. Such a record
-    /// never counts as free, and nothing clears it away.
+    /// The names of corrupt records in the store, hashed as in errors. A corrupt record never counts as
+    /// free, and nothing clears it away.
     pub corrupt: Vec<HashId>,
-    /// Asks for the next page; `None` if this is the last one.
+    /// The request for the next page; `None` after the last page.
     pub next: Option<ListRequest>,
 }
 
 impl<T> Page<T> {
-    /// For authors of backends: an empty page, and the request that follows it.
+    /// For authors of backends: an empty page, with the request for the next page.
     #[must_use]
     pub fn new(next: Option<ListRequest>) -> Self {
         Self { entries: Vec::new(), corrupt: Vec::new(), next }
     }
 
-    /// For authors of backends: adds an entry, or the hash of this name if the record makes no sense.
+    /// For authors of backends: adds an entry, or the hash of the storage name if the record is corrupt.
     pub fn push<E>(&mut self, storage_name: &str, entry: Result<T, E>) {
         match entry {
             Ok(entry) => self.entries.push(entry),
@@ -36,20 +33,20 @@ impl<T> Page<T> {
     }
 }
 
-/// The fence of the last acquisition of a key, or the value that its counter was raised to since.
+/// The fence counter of a key: the fence of its last acquisition, or more if the counter was raised since.
 ///
 /// `Debug` shows the hash of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FenceCounter {
-    /// The key. It prints as its hash; [`Key::expose`] gives the text.
+    /// The key. `Debug` prints its hash; [`Key::expose`] gives the text.
     pub key: Key,
-    /// The counter. The next acquisition gets one more.
+    /// The counter. The fence of the next acquisition is one higher.
     pub last: Fence,
 }
 
 impl FenceCounter {
-    /// For authors of backends: the key must be the user's, not the store's name for it.
+    /// For authors of backends: the key must be the user's key, not its storage name.
     #[must_use]
     pub fn new(key: Key, last: Fence) -> Self {
         Self { key, last }

@@ -1,14 +1,13 @@
-//! The beginning of keys.
+//! The prefix of the keys of a listing.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::authoring::hash_key;
-use crate::{Key, LockError};
+use crate::value::{Key, LockError, hash_key};
 
-/// The beginning of the keys of a listing: 0 to 512 bytes of text in NFC. The empty one is that of every key.
+/// The prefix of the keys of a listing: 0 to 512 bytes of text in NFC. Every key begins with the empty prefix.
 ///
-/// `Debug` shows a hash, as that of [`Key`] does; the text comes out through [`expose`](Self::expose) alone.
+/// `Debug` shows a hash, as for a [`Key`]; only [`expose`](Self::expose) gives the text.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct KeyPrefix(Arc<str>);
 
@@ -17,13 +16,13 @@ impl KeyPrefix {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the text is longer than 512 bytes in NFC, or contains NUL: no key begins so.
+    /// `InvalidArgument` if the text is longer than 512 bytes in NFC or contains NUL: no key begins with such a text.
     pub(super) fn new(text: impl AsRef<str>) -> Result<Self, LockError> {
         fn checked(text: &str) -> Result<KeyPrefix, LockError> {
             if text.is_empty() {
                 return Ok(KeyPrefix::default());
             }
-            // What is no key begins none.
+            // A text that cannot be a key cannot be the beginning of a key.
             Key::new(text).map(|key| KeyPrefix(Arc::from(key.expose()))).map_err(|refused| {
                 LockError::invalid_argument(format!(
                     "prefix of keys: {}; an empty one stands for all keys",
@@ -39,10 +38,10 @@ impl KeyPrefix {
         &self.0
     }
 
-    /// The first text, in the order of the bytes, behind all that begin so. Where nothing comes behind them, a text
-    /// that is behind every key.
+    /// The first text, in the order of the bytes, after all texts with this prefix. If there is none, a text that is
+    /// after every key.
     pub(super) fn end(&self) -> String {
-        // The order of UTF-8 is that of the characters, and no character lies among the surrogates.
+        // UTF-8 has the order of the characters, and a range of `char` skips the surrogates.
         let mut text = self.expose().to_owned();
         while let Some(last) = text.pop() {
             if let Some(next) = (last..=char::MAX).nth(1) {
@@ -50,17 +49,17 @@ impl KeyPrefix {
                 return text;
             }
         }
-        behind_all()
+        after_every_key()
     }
 
     /// A prefix that no key has.
     pub(super) fn of_no_key() -> Self {
-        Self(behind_all().into())
+        Self(after_every_key().into())
     }
 }
 
-/// As many of the last character as no key has.
-fn behind_all() -> String {
+/// The last character, repeated more often than fits in a key.
+fn after_every_key() -> String {
     char::MAX.to_string().repeat(Key::MAX_LENGTH_BYTES / char::MAX.len_utf8() + 1)
 }
 

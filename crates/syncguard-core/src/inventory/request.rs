@@ -1,24 +1,23 @@
-//! The question to an inventory.
+//! The request for a page of an inventory.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use super::prefix::KeyPrefix;
-use crate::LockError;
-use crate::authoring::hash_key;
+use crate::value::{LockError, hash_key};
 
 /// Asks for a page of locks or of counters: [`Inventory::list_locks`](super::Inventory::list_locks),
 /// [`Inventory::list_counters`](super::Inventory::list_counters).
 ///
-/// At first it asks for the first 100 of all keys. [`Page::next`](super::Page::next) asks for the page behind. It holds
-/// no connection and keeps nothing in the store, so it may lie around for as long as you like. `Debug` shows hashes.
+/// A new request asks for the first 100 of all keys. [`Page::next`](super::Page::next) is the request for the next
+/// page. A request holds no connection and no state in the store, so it may be kept for any time. `Debug` shows hashes.
 #[derive(Clone)]
 pub struct ListRequest {
     prefix: KeyPrefix,
     page_size: usize,
     /// The name of the last entry before the page.
-    place: Option<Arc<str>>,
+    after: Option<Arc<str>>,
     kept: Option<Arc<dyn Any + Send + Sync>>,
     refused: Option<LockError>,
 }
@@ -35,17 +34,17 @@ impl ListRequest {
         Self {
             prefix: KeyPrefix::default(),
             page_size: Self::PAGE_SIZE,
-            place: None,
+            after: None,
             kept: None,
             refused: None,
         }
     }
 
-    /// Only keys that begin so: 0 to 512 bytes of text; an empty one stands for all keys. A bad one is refused with
-    /// `InvalidArgument` when the page is asked for.
+    /// Lists only keys with this prefix: 0 to 512 bytes of text; the empty prefix stands for all keys. A bad prefix is
+    /// refused with `InvalidArgument` when the page is asked for.
     ///
-    /// Keys are compared in NFC, so a prefix that ends in the middle of a character is none: `e` begins
-    /// `e` and `ex`, but not `é`.
+    /// Keys are compared in NFC, so a prefix cannot end in the middle of a character: `e` is a prefix of
+    /// `e` and `ex`, but not of `é`.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl AsRef<str>) -> Self {
         (self.prefix, self.refused) = match KeyPrefix::new(prefix) {
@@ -55,15 +54,15 @@ impl ListRequest {
         self
     }
 
-    /// How many entries a page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE). Another number is refused with
-    /// `InvalidArgument` when the page is asked for.
+    /// The most entries that a page may have, 1 to [`MAX_PAGE_SIZE`](Self::MAX_PAGE_SIZE). Another number is refused
+    /// with `InvalidArgument` when the page is asked for.
     #[must_use]
     pub fn with_page_size(mut self, page_size: usize) -> Self {
         self.page_size = page_size;
         self
     }
 
-    /// The request, if nothing about it is wrong.
+    /// The request, if its prefix and its page size are allowed.
     pub(super) fn checked(self) -> Result<Self, LockError> {
         if let Some(error) = self.refused {
             return Err(error);
@@ -78,7 +77,7 @@ impl ListRequest {
         Ok(self)
     }
 
-    /// For authors of backends: how many entries the page may have.
+    /// For authors of backends: the most entries that the page may have.
     #[must_use]
     pub fn page_size(&self) -> usize {
         self.page_size.clamp(1, Self::MAX_PAGE_SIZE)
@@ -90,14 +89,14 @@ impl ListRequest {
         key.starts_with(self.prefix.expose())
     }
 
-    /// For authors of backends: the beginning of the keys; empty for all of them. Keep it out of logs.
+    /// For authors of backends: the prefix of the keys; empty for all keys. Keep it out of logs.
     #[must_use]
     pub fn expose_prefix(&self) -> &str {
         self.prefix.expose()
     }
 
-    /// For authors of backends: the first text, in the order of the bytes, behind all that begin with the prefix. Where
-    /// nothing comes behind them, a text that is behind every key. Keep it out of logs.
+    /// For authors of backends: the first text, in the order of the bytes, after all texts with the prefix. If there is
+    /// none, a text that is after every key. Keep it out of logs.
     ///
     /// ```
     /// use syncguard_core::inventory::ListRequest;
@@ -110,36 +109,36 @@ impl ListRequest {
         self.prefix.end()
     }
 
-    /// For authors of backends: the name behind which the page begins, and which is not in it; `None` for the
-    /// first page. Keep it out of logs.
+    /// For authors of backends: the name of the last entry before the page; `None` for the first page. Keep it
+    /// out of logs.
     #[must_use]
     pub fn expose_place(&self) -> Option<&str> {
-        self.place.as_deref()
+        self.after.as_deref()
     }
 
-    /// For authors of backends: the first name that can be in the page, in the order of the bytes, where
-    /// names are the keys themselves. Keep it out of logs.
+    /// For authors of backends whose names are the keys: the first name, in the order of the bytes, that can be in
+    /// the page. Keep it out of logs.
     #[must_use]
     pub fn expose_start(&self) -> &str {
         self.expose_place().unwrap_or_default().max(self.expose_prefix())
     }
 
-    /// For authors of backends: the request for the page behind the entry with this name. The name may have the key in
-    /// it.
+    /// For authors of backends: the request for the page after the entry with this name. The name may contain the
+    /// key.
     #[must_use]
     pub fn behind(&self, place: impl Into<Arc<str>>) -> Self {
-        Self { place: Some(place.into()), kept: None, ..self.clone() }
+        Self { after: Some(place.into()), kept: None, ..self.clone() }
     }
 
-    /// For authors of backends: keeps something that saves the next page work. A backend that does not find it goes by
-    /// the [place](Self::expose_place) alone.
+    /// For authors of backends: keeps a value that saves work for the next page. A backend that does not find it
+    /// starts from the [place](Self::expose_place).
     #[must_use]
     pub fn keeping(mut self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         self.kept = Some(kept);
         self
     }
 
-    /// For authors of backends: what was kept, if it is of this type.
+    /// For authors of backends: the kept value, if it has this type.
     #[must_use]
     pub fn kept<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(self.kept.as_ref()?).downcast().ok()
@@ -157,7 +156,7 @@ impl fmt::Debug for ListRequest {
         f.debug_struct("ListRequest")
             .field("prefix", &self.prefix)
             .field("page_size", &self.page_size)
-            .field("place", &self.place.as_deref().map(hash_key))
+            .field("place", &self.after.as_deref().map(hash_key))
             .finish_non_exhaustive()
     }
 }

@@ -4,12 +4,13 @@ use std::fmt;
 use std::hash::Hash;
 use std::str::FromStr;
 
-use crate::{Key, LockError};
+use super::error::LockError;
+use super::key::Key;
 
 /// A fencing token: a number that grows with every acquisition of a key and never repeats.
 ///
-/// Inside it is a number, outside it is always 15 digits, so that the order of fences, the order
-/// of their texts and the order of acquisitions are the same. Store the highest fence beside the
+/// A fence is a number whose text always has 15 digits, so fences, their texts and the acquisitions
+/// have the same order. Store the highest fence beside the
 /// data and refuse a write that carries a lower one: then a holder that lost its lock without
 /// noticing cannot overwrite its successor.
 ///
@@ -28,7 +29,7 @@ use crate::{Key, LockError};
 pub struct Fence(u64);
 
 impl Fence {
-    /// What a counter holds before the first acquisition. No lock ever carries it.
+    /// The value of a counter before the first acquisition. No lock ever carries it.
     pub const ZERO: Self = Self(0);
 
     /// The highest fence an acquisition may be granted. TypeScript: `FENCE_THRESHOLDS.MAX`.
@@ -54,7 +55,7 @@ impl Fence {
         Ok(Self(number))
     }
 
-    /// The fence as a number for a `BIGINT` column, or another signed 64-bit type.
+    /// The fence as a number for a `BIGINT` column or another signed 64-bit type.
     #[must_use]
     pub const fn as_i64(self) -> i64 {
         // 15 digits fit.
@@ -69,7 +70,7 @@ impl Fence {
 
     /// The fence of the next acquisition, for authors of backends.
     ///
-    /// Call it before anything is written: an exhausted counter must leave no lock behind.
+    /// Call it before the first write: an exhausted counter must leave no lock behind.
     ///
     /// # Errors
     ///
@@ -81,8 +82,8 @@ impl Fence {
         Ok(Self(self.0 + 1))
     }
 
-    /// The error of a key whose fence counter is used up, for authors of backends whose store does
-    /// the counting.
+    /// The error for a key whose fence counter is used up, for authors of backends whose store
+    /// counts.
     #[must_use]
     pub fn exhausted() -> LockError {
         LockError::internal(
@@ -90,7 +91,7 @@ impl Fence {
         )
     }
 
-    /// Whether the counter is far enough along that an operator should know.
+    /// True if the counter is high enough that an operator should know.
     #[must_use]
     pub fn is_near_limit(self) -> bool {
         self > Self::WARN
@@ -164,18 +165,17 @@ impl From<Fence> for u64 {
     }
 }
 
-/// What an acquisition says about fencing: a [`Fence`], or [`NoFence`].
+/// The token of an acquisition: a [`Fence`], or [`NoFence`].
 ///
-/// [`LockBackend::Fence`](crate::LockBackend::Fence) is one of the two, so that with a backend that
-/// fences, `acquired.fence` is simply there, and code generic over both asks for
-/// [`fence`](Self::fence).
+/// [`LockBackend::Fence`](crate::LockBackend::Fence) is one of the two. With a backend that fences,
+/// `acquired.fence` is a [`Fence`]; code for both kinds of backend calls [`fence`](Self::fence).
 pub trait FenceToken:
     Copy + Eq + Hash + fmt::Debug + Send + Sync + Unpin + sealed::Sealed + 'static
 {
-    /// Whether acquisitions carry a fence.
+    /// True if acquisitions carry a fence.
     const SUPPORTED: bool;
 
-    /// The fence, if this is one. TypeScript: `hasFence`.
+    /// The fence, if the backend fences. TypeScript: `hasFence`.
     ///
     /// ```
     /// use syncguard_core::contract::{Acquired, FenceToken};

@@ -1,19 +1,17 @@
 //! Identifiers that are safe to print: hashes of keys and lock ids.
 
 use std::fmt;
-use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use crate::value::nfc;
-use crate::{Key, LockError, LockId};
+use super::normalize::nfc;
 
 /// A 96-bit hash of a key or a lock id, shown as 24 lowercase hex digits.
 ///
-/// What logs, spans, [`LockInfo`](crate::LockInfo) and telemetry carry instead of the raw text. It
-/// correlates; it does not hide a key that can be guessed.
+/// Logs, spans, [`LockInfo`](crate::LockInfo) and telemetry carry the hash instead of the raw text. It
+/// correlates events; it does not hide a key that can be guessed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HashId([u8; 12]);
+pub struct HashId(pub(super) [u8; 12]);
 
 /// The hash of any text: the first 12 bytes of the SHA-256 of its NFC form.
 ///
@@ -33,8 +31,8 @@ pub fn hash_key(text: &str) -> HashId {
 
 /// The hash that TypeScript services put into their telemetry: three 32-bit polynomials.
 ///
-/// Only for lining events of a mixed fleet up. It gives short texts away (`"a"` hashes to
-/// `00000061…`) and leaves about 32 bits of a lock id: everything else uses [`hash_key`].
+/// Use it only to match the events of a mixed fleet. It gives short texts away (`"a"` hashes to
+/// `00000061…`) and keeps about 32 bits of a lock id. For everything else use [`hash_key`].
 ///
 /// ```
 /// assert_eq!(syncguard_core::authoring::hash_key_triple32("a").to_string(), "0000006100000123000002a7");
@@ -57,20 +55,6 @@ pub fn hash_key_triple32(text: &str) -> HashId {
     HashId(hash)
 }
 
-impl From<&Key> for HashId {
-    /// Never fails; the same as [`hash_key`] of the exposed key.
-    fn from(key: &Key) -> Self {
-        hash_key(key.expose())
-    }
-}
-
-impl From<&LockId> for HashId {
-    /// Never fails; the same as [`hash_key`] of the exposed lock id.
-    fn from(lock_id: &LockId) -> Self {
-        hash_key(lock_id.expose())
-    }
-}
-
 impl fmt::Display for HashId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -80,29 +64,6 @@ impl fmt::Display for HashId {
 impl fmt::Debug for HashId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{self}")
-    }
-}
-
-impl FromStr for HashId {
-    type Err = LockError;
-
-    /// # Errors
-    ///
-    /// `InvalidArgument` unless the text is 24 lowercase hex digits.
-    fn from_str(text: &str) -> Result<Self, LockError> {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let malformed = || LockError::invalid_argument("a hash id is 24 lowercase hex digits");
-        let digits: &[u8; 24] = text.as_bytes().try_into().map_err(|_| malformed())?;
-        let mut hash = [0; 12];
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            let (high, low) = digit(pair[0]).zip(digit(pair[1])).ok_or_else(malformed)?;
-            *byte = high << 4 | low;
-        }
-        Ok(Self(hash))
     }
 }
 

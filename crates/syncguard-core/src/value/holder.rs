@@ -1,15 +1,15 @@
-//! The holder of a lock, for people.
+//! The holder of a lock, described for people.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use crate::LockError;
-use crate::value::nfc;
+use super::error::LockError;
+use super::normalize::nfc;
 
 /// The holder of a lock, and the reason: a label and a note, which the store keeps with the lock.
 ///
-/// Both are for people. Nothing decides by them, and they prove nothing. They are no secret: `Debug` shows
+/// Both are for people. No program decides by them, and they prove nothing. They are no secret: `Debug` shows
 /// them. A process that hears no signals marks its label, so that other processes leave the key free for it at times.
 ///
 /// The label of a process is its host name and process id unless the program sets another one: on the backend,
@@ -25,14 +25,14 @@ use crate::value::nfc;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Holder(Arc<Texts>);
 
-/// Thin behind its pointer: each waiter has one.
+/// Behind one pointer, because each waiter has a holder.
 #[derive(PartialEq, Eq)]
 struct Texts {
-    /// Empty if it is turned off; `None` in a configuration that does not say.
+    /// Empty if the label is turned off; `None` in a configuration that sets no label.
     label: Option<Box<str>>,
-    /// Empty is none; `None` in a configuration may be the backend's.
+    /// Empty for no note; `None` in a configuration that sets no note, which then may take the backend's.
     note: Option<Box<str>>,
-    /// Whether the process hears no signals, and so finds a lock only while nobody has it.
+    /// True if the process hears no signals, and so gets a lock only if it polls while the lock is free.
     polls: bool,
 }
 
@@ -40,17 +40,17 @@ impl Holder {
     /// The longest label, and the longest note, in bytes of UTF-8 after normalisation.
     pub const MAX_LENGTH_BYTES: usize = 128;
 
-    /// A holder with this label, and without a note. An empty label turns the label off.
+    /// A holder with this label and without a note. An empty text turns the label off.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the text is longer than 128 bytes in NFC, or has a control character or an
-    /// invisible one in it.
+    /// `InvalidArgument` if the text is longer than 128 bytes in NFC, or contains a control character or an
+    /// invisible character.
     pub fn new(label: impl AsRef<str>) -> Result<Self, LockError> {
         Ok(Self::of(Some(checked("holder", label.as_ref())?), None))
     }
 
-    /// A holder that is not named.
+    /// A holder without a label and without a note.
     #[must_use]
     pub fn unnamed() -> Self {
         Self::of(Some(Box::default()), None)
@@ -64,7 +64,7 @@ impl Holder {
         HERE.clone()
     }
 
-    /// The same holder with this note. An empty note is none.
+    /// The same holder with this note. An empty text is no note.
     ///
     /// # Errors
     ///
@@ -74,8 +74,8 @@ impl Holder {
         Ok(Self::of(self.0.label.clone(), Some(note)))
     }
 
-    /// For authors of backends: what the options say, and [this process](Self::this_process) where they do not
-    /// set a label.
+    /// For authors of backends: the holder that the options set. Without a label in the options, it is
+    /// [this process](Self::this_process).
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ impl Holder {
         self.0.note.as_deref().filter(|note| !note.is_empty())
     }
 
-    /// For authors of backends: the label as it is stored. A tab before it says that the holder only polls: other
-    /// processes then leave the key free for it at times.
+    /// For authors of backends: the label as the store keeps it. A tab before the label says that the holder only
+    /// polls: other processes then leave the key free for it at times.
     #[must_use]
     pub fn stored_label(&self) -> Cow<'_, str> {
         if self.0.polls { format!("\t{}", self.label()).into() } else { self.label().into() }
@@ -123,20 +123,20 @@ impl Holder {
         Self(Arc::new(Texts { label, note, polls: false }))
     }
 
-    /// The holder of a configuration that has said this before, and now says a label.
+    /// The holder of a configuration after it has set this label.
     pub(crate) fn say_label(said: Option<&Self>, label: &str) -> Result<Self, LockError> {
         let note = said.and_then(|said| said.0.note.clone());
         Ok(Self::of(Some(checked("holder", label)?), note))
     }
 
-    /// The holder of a configuration that has said this before, and now says a note.
+    /// The holder of a configuration after it has set this note.
     pub(crate) fn say_note(said: Option<&Self>, note: &str) -> Result<Self, LockError> {
         let label = said.and_then(|said| said.0.label.clone());
         Ok(Self::of(label, Some(checked("note", note)?)))
     }
 
-    /// The holder of a configuration, and the backend's where the configuration says nothing. A lock without a label has no note
-    /// but its own.
+    /// The holder of a configuration; the backend's holder fills in what the configuration does not set. A lock whose
+    /// label is turned off takes no note from the backend.
     pub(crate) fn or(&self, backend: &Self) -> Self {
         let (own, other) = (&self.0, &backend.0);
         let inherits_note = own.note.is_none() && own.label.as_deref() != Some("");
@@ -157,7 +157,7 @@ impl fmt::Debug for Holder {
 
 /// A label or a note that every store can keep and every terminal can show.
 fn checked(what: &str, text: &str) -> Result<Box<str>, LockError> {
-    // No longer text has a short NFC: see `Key`.
+    // The NFC of a longer text is too long as well: see `Key::MAX_RAW_BYTES`.
     if text.len() > 9 * Holder::MAX_LENGTH_BYTES {
         return Err(too_long(what, text.len()));
     }
@@ -180,7 +180,7 @@ fn too_long(what: &str, length: usize) -> LockError {
     ))
 }
 
-/// Whether a character neither moves the cursor, nor turns the direction of text, nor has no width.
+/// False for characters that move the cursor, change the direction of text, or have no width.
 fn is_visible(character: char) -> bool {
     !character.is_control()
         && !matches!(character,
@@ -189,7 +189,7 @@ fn is_visible(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The host name, as much of it as fits, and the process id.
+/// The host name, cut to the room there is, and the process id.
 fn here(host: &str, process: u32) -> Box<str> {
     let process = format!("/{process}");
     let host: String = host.chars().filter(|character| is_visible(*character)).collect();

@@ -1,18 +1,15 @@
-//! What a lock is about.
+//! The key of a lock.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::LockError;
-use crate::contract::HashId;
-use crate::value::nfc;
+use super::hash::{HashId, hash_key};
 
-/// The name of what must not happen twice at once: 1 to 512 bytes of text in NFC.
+/// The name of a lock: 1 to 512 bytes of text in NFC.
 ///
-/// A `Key` holds the normalised text, so two spellings of the same characters are one key. It is
-/// cheap to clone. `Debug` shows a hash, because keys carry user and payment ids; the text comes
-/// out through [`expose`](Self::expose) alone.
+/// A `Key` holds the normalised text, so two spellings of the same characters are one key. A clone is
+/// cheap. `Debug` shows a hash, because keys carry user and payment ids; only
+/// [`expose`](Self::expose) gives the text.
 ///
 /// ```
 /// use syncguard_core::Key;
@@ -26,7 +23,7 @@ use crate::value::nfc;
 /// # Ok::<(), syncguard_core::LockError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(Arc<str>);
+pub struct Key(pub(super) Arc<str>);
 
 impl Key {
     /// The longest key, in bytes of UTF-8 after normalisation. TypeScript: `MAX_KEY_LENGTH_BYTES`.
@@ -34,46 +31,15 @@ impl Key {
 
     /// The version of Unicode by which keys are normalised: major, minor, update.
     ///
-    /// Programs with different versions can spell a key differently that has characters which only one of
-    /// them knows. They then lock two different keys.
+    /// Two programs with different versions can normalise a key differently if it has characters that only
+    /// one of the versions knows. The programs then lock two different keys.
     pub const UNICODE_VERSION: (u8, u8, u8) = unicode_normalization::UNICODE_VERSION;
 
-    /// No text longer than this can normalise to a legal key, so it is refused unread.
+    /// A longer text cannot normalise to a legal key, so it is refused unread.
     ///
     /// A character's canonical decomposition is at most 3 times shorter than the character, and a
-    /// composed character at most 3 times shorter than its decomposition; the tests go through all
-    /// of them.
-    const MAX_RAW_BYTES: usize = 9 * Self::MAX_LENGTH_BYTES;
-
-    /// Normalises and checks a key. TypeScript: `normalizeAndValidateKey`.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` if the text is empty, longer than 512 bytes in NFC, or contains NUL
-    /// (which PostgreSQL cannot store). The work is bounded whatever the length of the input.
-    pub fn new(text: impl AsRef<str>) -> Result<Self, LockError> {
-        fn checked(text: &str) -> Result<Key, LockError> {
-            if text.is_empty() {
-                return Err(LockError::invalid_argument(
-                    "key is empty; 1 to 512 bytes are allowed",
-                ));
-            }
-            if text.len() > Key::MAX_RAW_BYTES {
-                return Err(too_long(text.len()));
-            }
-            if text.contains('\0') {
-                return Err(LockError::invalid_argument(
-                    "key contains NUL; any other character is allowed",
-                ));
-            }
-            let text = nfc(text);
-            if text.len() > Key::MAX_LENGTH_BYTES {
-                return Err(too_long(text.len()));
-            }
-            Ok(Key(Arc::from(text.as_ref())))
-        }
-        checked(text.as_ref())
-    }
+    /// composed character at most 3 times shorter than its decomposition; a test checks all characters.
+    pub(super) const MAX_RAW_BYTES: usize = 9 * Self::MAX_LENGTH_BYTES;
 
     /// The normalised text of the key. Keep it out of logs.
     #[must_use]
@@ -88,81 +54,16 @@ impl Key {
     }
 }
 
-fn too_long(length: usize) -> LockError {
-    LockError::invalid_argument(format!(
-        "key is {length} bytes long; at most {} are allowed after NFC normalisation",
-        Key::MAX_LENGTH_BYTES
-    ))
-}
-
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Key").field(&self.hash_id()).finish()
     }
 }
 
-impl FromStr for Key {
-    type Err = LockError;
-
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn from_str(text: &str) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
-
-/// A [`Key`], or a text that becomes one: `&str`, `String`, and each type that [`TryFrom`] turns into a key.
-///
-/// It is not implemented by hand.
-pub trait IntoKey {
-    /// The key, or why the text is none.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidArgument` as [`Key::new`].
-    fn into_key(self) -> Result<Key, LockError>;
-}
-
-impl<K> IntoKey for K
-where
-    K: TryInto<Key, Error: Into<LockError>>,
-{
-    fn into_key(self) -> Result<Key, LockError> {
-        self.try_into().map_err(Into::into)
-    }
-}
-
-impl TryFrom<&str> for Key {
-    type Error = LockError;
-
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn try_from(text: &str) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<String> for Key {
-    type Error = LockError;
-
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn try_from(text: String) -> Result<Self, LockError> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<&String> for Key {
-    type Error = LockError;
-
-    /// # Errors
-    ///
-    /// As [`Key::new`].
-    fn try_from(text: &String) -> Result<Self, LockError> {
-        Self::new(text)
+impl From<&Key> for HashId {
+    /// Never fails; the same as [`hash_key`] of the exposed key.
+    fn from(key: &Key) -> Self {
+        hash_key(key.expose())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The system's secure random source, which a simulation replaces by a sequence that it can have again.
+//! The system's secure random source. A simulation replaces it by a sequence that can be repeated.
 
 #[cfg(not(feature = "test-util"))]
 pub(crate) use getrandom::fill;
@@ -16,8 +16,8 @@ mod seeded {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// For simulations: from now on this thread's randomness is the sequence that goes with the seed, which
-    /// anybody can guess. `None`: the system's again.
+    /// For simulations: from now on this thread takes its randomness from the sequence of the seed, which is
+    /// no secret. `None` returns to the system's source.
     pub fn seed_randomness(seed: Option<u64>) {
         STATE.set(seed);
     }

@@ -1,6 +1,6 @@
-//! Serde for types whose outside form differs from what they hold.
+//! Serde for types whose serialised form differs from their fields.
 //!
-//! The implementations name the feature once more: docs.rs shows it from there.
+//! Each implementation repeats the `cfg` of the feature, because docs.rs shows the feature from there.
 
 /// Serialises through `Display` and deserialises through `FromStr`.
 macro_rules! as_text {
@@ -35,7 +35,7 @@ macro_rules! as_text {
     };
 }
 
-/// Serialises as a number of milliseconds and checks it on the way in.
+/// Serialises as a number of milliseconds, and checks the number when it is deserialised.
 macro_rules! as_millis {
     ($type:ty) => {
         #[cfg(feature = "serde")]

@@ -4,11 +4,12 @@ use std::fmt;
 use std::ops::Sub;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{LockError, Ttl};
+use super::error::LockError;
+use super::ttl::Ttl;
 
-/// A point in time by the store's authority, in whole milliseconds since the Unix epoch.
+/// A point in time by the store's time authority, in whole milliseconds since the Unix epoch.
 ///
-/// Holds 0 to 2⁵³ − 1, what every store and JavaScript can represent exactly.
+/// The range is 0 to 2⁵³ − 1, which every store and JavaScript represent exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(u64);
 
@@ -27,7 +28,7 @@ impl Timestamp {
         Ok(Self(millis))
     }
 
-    /// A timestamp from a clock of this process, fractions of a millisecond cut off.
+    /// A timestamp from a clock of this process. Fractions of a millisecond are cut off.
     ///
     /// # Errors
     ///
@@ -45,7 +46,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The same point as a [`SystemTime`].
+    /// The timestamp as a [`SystemTime`].
     #[must_use]
     pub fn to_system_time(self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.0)
@@ -55,7 +56,7 @@ impl Timestamp {
     ///
     /// # Errors
     ///
-    /// `Internal` if the sum passes 2⁵³ − 1 ms, which takes a store's clock some 280 000 years ahead.
+    /// `Internal` if the sum is above 2⁵³ − 1 ms, which needs a store's clock some 280 000 years ahead.
     pub fn plus(self, ttl: Ttl) -> Result<Self, LockError> {
         match self.0 + ttl.as_millis() {
             millis if millis <= Self::MAX_MILLIS => Ok(Self(millis)),
@@ -64,7 +65,7 @@ impl Timestamp {
     }
 }
 
-/// In UTC, as RFC 3339 has it: `2026-01-31T12:00:00.000Z`.
+/// In UTC, in the form of RFC 3339: `2026-01-31T12:00:00.000Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, millis) = (self.0 / DAY, self.0 % DAY);
@@ -78,9 +79,9 @@ impl fmt::Display for Timestamp {
 /// A day in milliseconds.
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// Year, month and day of the Gregorian calendar, so many days after 1970-01-01.
+/// Year, month and day of the Gregorian calendar for a number of days after 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64) {
-    // Counted from 0000-03-01, so that a leap day is the last one of its year.
+    // Years begin on March 1, counted from 0000-03-01, so that a leap day is the last day of its year.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -91,7 +92,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + next, month, day)
 }
 
-/// How much later this point is; zero if it is earlier.
+/// The time from the earlier timestamp to this one; zero if this one is the earlier.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,13 +1,13 @@
-//! How long a lock lives.
+//! The time to live of a lock.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::LockError;
+use super::error::LockError;
 
 /// How long a lock lives unless it is extended: whole milliseconds, from 1 to 100 years.
 ///
-/// Everything that takes a TTL also takes a [`Duration`], and refuses it when it is used.
+/// Every function that takes a TTL also takes a [`Duration`], and refuses one that is out of range.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,7 @@ impl Ttl {
     /// 100 years of 365 days.
     pub const MAX: Self = Self(100 * 365 * 24 * 60 * 60 * 1000);
 
-    /// A TTL from a duration, fractions of a millisecond cut off.
+    /// A TTL from a duration. Fractions of a millisecond are cut off.
     ///
     /// # Errors
     ///
@@ -82,9 +82,9 @@ impl From<Ttl> for Duration {
 
 /// A [`Ttl`], or a [`Duration`] that becomes one.
 ///
-/// It is not implemented by hand.
+/// Implement [`TryFrom`] for a type, not this trait.
 pub trait IntoTtl {
-    /// The TTL, or why the duration is none.
+    /// The TTL, or the reason why the duration cannot be one.
     ///
     /// # Errors
     ///

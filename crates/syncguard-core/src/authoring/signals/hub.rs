@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::session::{Session, Stage};
-use super::{SignalEnd, SignalLimits, Subscriptions};
-use crate::authoring::pause;
-use crate::contract::episode::Episode;
-use crate::contract::{KeyWatch, SignalStatus};
-use crate::{ErrorCode, LockError};
+use super::session::{Session, Stage, Subscriptions};
+use super::terms::{SignalEnd, SignalLimits};
+use crate::client::outage_log::OutageLog;
+use crate::contract::key_watch::KeyWatch;
+use crate::contract::signal_status::SignalStatus;
+use crate::util::pause;
+use crate::value::{ErrorCode, LockError};
 
 /// The signals of a backend. Dropping it ends its session with the last watch.
 pub struct SignalHub(Arc<Shared>);
@@ -23,7 +24,7 @@ struct Shared {
     limits: SignalLimits,
     listen: Box<dyn Fn(Subscriptions) -> Listening + Send + Sync>,
     state: Mutex<State>,
-    outage: Episode,
+    outage: OutageLog,
 }
 
 type Listening = Pin<Box<dyn Future<Output = Result<SignalEnd, LockError>> + Send>>;
@@ -32,26 +33,26 @@ type Listening = Pin<Box<dyn Future<Output = Result<SignalEnd, LockError>> + Sen
 #[derive(Default)]
 struct State {
     session: Option<Arc<Session>>,
-    /// Sessions in a row that have failed.
+    /// How many sessions in a row have failed.
     failures: u32,
-    /// No session begins earlier.
+    /// The hub opens no session before this time.
     rests_until: Option<Instant>,
     is_unsupported: bool,
 }
 
 impl SignalHub {
-    /// Within one call a session that is lost is replaced once.
+    /// One call replaces a lost session once.
     const SESSIONS: usize = 2;
 
-    /// The hub of a backend with this name in the log. `listen` is a session; it is called when somebody watches and
-    /// there is no session. Hubs that share an `outage` have one line for it in the log.
+    /// The hub of a backend with this name in the log. `listen` is the session; the hub calls it for a watch when there
+    /// is no session. Hubs that share an `outage` log it once.
     ///
     /// The session runs on the runtime of the waiter that began it. When that runtime ends, the next waiter begins
     /// another session.
     pub fn new<F>(
         backend: &'static str,
         limits: SignalLimits,
-        outage: Episode,
+        outage: OutageLog,
         listen: impl Fn(Subscriptions) -> F + Send + Sync + 'static,
     ) -> Self
     where
@@ -65,7 +66,7 @@ impl SignalHub {
     ///
     /// # Cancel safety
     ///
-    /// Safe: a watch that nobody has is unsubscribed from.
+    /// Safe: the watch ends, and the session unsubscribes if no other watch needs the record.
     pub async fn watch(&self, name: &str) -> Option<KeyWatch> {
         let until = Instant::now() + self.0.limits.confirm;
         for _ in 0..Self::SESSIONS {
@@ -76,14 +77,14 @@ impl SignalHub {
                 // Refused.
                 Ok(Err(_)) if session.stage(Instant::now()) != Stage::Over => return None,
                 Ok(Err(_)) => {}
-                // A session that is being opened goes on, for those who come later.
+                // A session that is still opening goes on, for later waiters.
                 Err(_) => return None,
             }
         }
         None
     }
 
-    /// Whether releases are heard.
+    /// The status of the signals.
     #[must_use]
     pub fn status(&self) -> SignalStatus {
         let state = self.0.state();
@@ -99,16 +100,16 @@ impl SignalHub {
     /// Ends the session, and all watches.
     pub fn close(&self) {
         let session = self.0.state().session.take();
-        // Not under the lock: waiters hear of it.
+        // Close outside the lock: it wakes waiters.
         session.inspect(|session| session.close());
     }
 
-    /// The session that there is, or a new one.
+    /// The present session, or a new one.
     fn session(&self) -> Option<Arc<Session>> {
         let now = Instant::now();
         let mut state = self.0.state();
         match state.session.as_ref().map(|session| session.stage(now)) {
-            // Others have waited for it in vain, and poll.
+            // Earlier waiters have waited for it in vain, and poll.
             Some(Stage::Opening { since }) if since + self.0.limits.confirm <= now => return None,
             Some(Stage::Opening { .. } | Stage::Open) => return state.session.clone(),
             Some(Stage::Stuck) => {
@@ -127,7 +128,7 @@ impl SignalHub {
         state.session = Some(Arc::clone(&session));
         drop(state);
         let running = Running { shared: Arc::clone(&self.0), session: Arc::clone(&session) };
-        // Not under the lock: on a runtime that is shutting down, the task is dropped here.
+        // Spawn outside the lock: a runtime that is shutting down drops the task here.
         runtime.spawn(running.run());
         Some(session)
     }
@@ -151,7 +152,7 @@ impl Shared {
     const SHORTEST_REST: Duration = Duration::from_millis(100);
     const LONGEST_REST: Duration = Duration::from_secs(5);
 
-    fn works(&self) {
+    fn on_success(&self) {
         self.state().failures = 0;
         if self.outage.ends() {
             let backend = self.backend;
@@ -159,15 +160,15 @@ impl Shared {
         }
     }
 
-    /// A session that somebody may watch by has ended.
-    fn ended(&self, session: &Arc<Session>, end: Result<SignalEnd, LockError>) {
+    /// Notes the end of a session.
+    fn on_end(&self, session: &Arc<Session>, end: Result<SignalEnd, LockError>) {
         let now = Instant::now();
         if session.proves_good(now) {
-            self.works();
+            self.on_success();
         }
         let is_unused = session.stage(now) == Stage::Over;
         let mut state = self.state();
-        if !state.forgets(session) || is_unused {
+        if !state.forget(session) || is_unused {
             return;
         }
         if let Ok(SignalEnd::Unsupported) = end {
@@ -201,13 +202,13 @@ impl Shared {
 }
 
 impl State {
-    /// Forgets a session. Whether it was the present one.
-    fn forgets(&mut self, session: &Arc<Session>) -> bool {
+    /// Forgets a session. Returns whether it was the present one.
+    fn forget(&mut self, session: &Arc<Session>) -> bool {
         self.session.take_if(|present| Arc::ptr_eq(present, session)).is_some()
     }
 }
 
-/// A session and its task. Dropped, as when its runtime ends, it ends all watches.
+/// The task of a session. Dropping it, as when its runtime ends, ends all watches.
 struct Running {
     shared: Arc<Shared>,
     session: Arc<Session>,
@@ -221,16 +222,16 @@ impl Running {
             end = listening => end,
             error = self.is_stuck() => Err(error),
         };
-        // Before waiters hear that the session is over, and ask for the next one.
-        self.shared.ended(&self.session, end);
+        // Before waiters learn that the session is over and ask for the next one.
+        self.shared.on_end(&self.session, end);
     }
 
-    /// Waits until the session has not come back for more in time, or is closed.
+    /// Waits until the task of the session is overdue, or the session is closed.
     async fn is_stuck(&self) -> LockError {
         loop {
             tokio::select! {
                 () = sleep_until(self.session.due()) => {}
-                () = self.session.hurry.notified() => {}
+                () = self.session.due_changed.notified() => {}
             }
             let now = Instant::now();
             if self.session.due() <= now {
@@ -240,7 +241,7 @@ impl Running {
                 );
             }
             if self.session.proves_good(now) {
-                self.shared.works();
+                self.shared.on_success();
             }
         }
     }
@@ -248,7 +249,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.shared.state().forgets(&self.session);
+        self.shared.state().forget(&self.session);
         self.session.close();
     }
 }

@@ -1,4 +1,4 @@
-//! The state that the watches of a session, its task and the hub share.
+//! The state that the hub, the task of a session and its watches share.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,31 +7,31 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::board::{Board, WatchId};
-use super::{Changes, LockSeen, SignalLimits};
-use crate::contract::KeyWatch;
+use super::registry::{Registry, WatchId};
+use super::terms::{Changes, LockSeen, SignalLimits};
+use crate::contract::key_watch::KeyWatch;
 
-/// One connection for signals, from before it is opened until it is over.
+/// A connection for signals, from before it opens until it is over.
 pub(super) struct Session {
     state: Mutex<State>,
-    /// Rings for the task when there is something to do.
-    bell: Notify,
-    /// Rings when the task must come back earlier than it had to.
-    pub(super) hurry: Notify,
+    /// Wakes the task for new changes.
+    task_wake: Notify,
+    /// Wakes the check for a stuck task when the due time has changed.
+    pub(super) due_changed: Notify,
     /// The longest that a step of the task may take.
     step: Duration,
 }
 
 struct State {
     /// `None` once the session is over.
-    board: Option<Board>,
+    registry: Option<Registry>,
     began_at: Instant,
     opened_at: Option<Instant>,
     has_confirmed: bool,
     is_good: bool,
-    /// When the store was heard last.
+    /// When the store last sent anything.
     heard_at: Instant,
-    /// When the task must have come back for more. A task that has not is stuck.
+    /// When the task must have called `next` again. A task that has not is stuck.
     due: Instant,
     has_hub: bool,
 }
@@ -42,25 +42,25 @@ pub(super) enum Stage {
         since: Instant,
     },
     Open,
-    /// The runtime of the task stands still.
+    /// The runtime of the task is not driven.
     Stuck,
     Over,
 }
 
 impl Session {
-    /// A store that has said nothing for so long is asked for a sign of life.
+    /// After this time without a message, the store is asked for a sign of life.
     const QUIET: Duration = Duration::from_secs(5);
-    /// A session is closed when nobody has watched anything for so long.
+    /// After this time without a watch, a session is closed.
     const IDLE: Duration = Duration::from_secs(10);
-    /// A session that has been open for so long has proved good.
+    /// A session has proved good after it has been open for this time.
     const GOOD: Duration = Duration::from_secs(5);
-    /// How late a task may be because its machine is busy.
+    /// How late a task may be on a busy machine.
     const GRACE: Duration = Duration::from_secs(5);
 
     pub(super) fn new(limits: SignalLimits) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
-            board: Some(Board::new(now)),
+            registry: Some(Registry::new(now)),
             began_at: now,
             opened_at: None,
             has_confirmed: false,
@@ -71,8 +71,8 @@ impl Session {
         };
         Arc::new(Self {
             state: Mutex::new(state),
-            bell: Notify::new(),
-            hurry: Notify::new(),
+            task_wake: Notify::new(),
+            due_changed: Notify::new(),
             step: limits.step,
         })
     }
@@ -80,31 +80,31 @@ impl Session {
     pub(super) fn stage(&self, now: Instant) -> Stage {
         let state = self.state();
         match state.opened_at {
-            _ if state.board.is_none() => Stage::Over,
+            _ if state.registry.is_none() => Stage::Over,
             _ if state.due + Self::GRACE < now => Stage::Stuck,
             None => Stage::Opening { since: state.began_at },
             Some(_) => Stage::Open,
         }
     }
 
-    /// Whether the store has confirmed a watch of this session.
+    /// True if the store has confirmed a watch of this session.
     pub(super) fn has_confirmed(&self) -> bool {
         self.state().has_confirmed
     }
 
-    /// Whether it has now been open, and of use, for long enough. Said once.
+    /// True if the session has now been open, with a confirmed watch, for long enough. True only once.
     pub(super) fn proves_good(&self, now: Instant) -> bool {
         let mut state = self.state();
         let is_long = state.opened_at.is_some_and(|at| at + Self::GOOD <= now);
         state.has_confirmed && is_long && !std::mem::replace(&mut state.is_good, true)
     }
 
-    /// Whether it has proved good.
+    /// True if the session has proved good.
     pub(super) fn is_good(&self) -> bool {
         self.state().is_good
     }
 
-    /// When the task must have come back for more.
+    /// When the task must have called `next` again.
     pub(super) fn due(&self) -> Instant {
         self.state().due
     }
@@ -115,30 +115,31 @@ impl Session {
         name: &str,
     ) -> Option<(KeyWatch, oneshot::Receiver<LockSeen>)> {
         let (signal, watch) = KeyWatch::new();
-        let (id, confirmed) = self.state().board.as_mut()?.join(name, signal);
-        self.bell.notify_one();
-        let place = Place { session: Arc::clone(self), name: name.to_owned(), id };
-        Some((watch.keeping(place), confirmed))
+        let (id, confirmed) = self.state().registry.as_mut()?.join(name, signal);
+        self.task_wake.notify_one();
+        let leaving = LeaveOnDrop { session: Arc::clone(self), name: name.to_owned(), id };
+        Some((watch.keeping(leaving), confirmed))
     }
 
     /// The hub is gone: the session ends with its last watch.
     pub(super) fn hub_is_gone(&self) {
         self.state().has_hub = false;
-        self.bell.notify_one();
+        self.task_wake.notify_one();
     }
 
     /// Ends all watches and the task.
     pub(super) fn close(&self) {
         let mut state = self.state();
-        let board = state.board.take();
+        let registry = state.registry.take();
         state.due = Instant::now();
         drop(state);
-        self.hurry.notify_one();
-        // Not under the lock: waiters hear of it.
-        drop(board);
+        self.due_changed.notify_one();
+        // Drop the registry outside the lock: it wakes waiters.
+        drop(registry);
     }
 
-    /// The next step of the task: changes, or the end. If there is nothing to do, the error is until when.
+    /// The next step of the task: changes, or `None` for the end. If there is nothing to do, the error is the time until
+    /// which the task waits.
     fn next_step(&self, now: Instant) -> Result<Option<Changes>, Instant> {
         let mut state = self.state();
         state.opened_at.get_or_insert(now);
@@ -149,17 +150,17 @@ impl Session {
         };
         drop(state);
         if step.is_ok() {
-            self.hurry.notify_one();
+            self.due_changed.notify_one();
         }
         step
     }
 
-    /// The store has said something of a record.
-    fn hears<T>(&self, what: impl FnOnce(&mut Board, Instant) -> T) -> Option<T> {
+    /// Passes a message of the store about a record to the registry.
+    fn on_message<T>(&self, what: impl FnOnce(&mut Registry, Instant) -> T) -> Option<T> {
         let mut state = self.state();
         let now = Instant::now();
         state.heard_at = now;
-        state.board.as_mut().map(|board| what(board, now))
+        state.registry.as_mut().map(|registry| what(registry, now))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -169,17 +170,17 @@ impl Session {
 
 impl State {
     fn next_step(&mut self, now: Instant) -> Result<Option<Changes>, Instant> {
-        let Some(board) = &mut self.board else { return Ok(None) };
-        let changes = board.take_changes();
+        let Some(registry) = &mut self.registry else { return Ok(None) };
+        let changes = registry.take_changes();
         if !changes.is_empty() {
             return Ok(Some(changes));
         }
-        if let Some(since) = board.idle_since() {
+        if let Some(since) = registry.idle_since() {
             let until = since + Session::IDLE;
             if now < until && self.has_hub {
                 return Err(until);
             }
-            self.board = None;
+            self.registry = None;
             return Ok(None);
         }
         let until = self.heard_at + Session::QUIET;
@@ -192,35 +193,35 @@ impl State {
 }
 
 /// Ends a watch when it is dropped.
-struct Place {
+struct LeaveOnDrop {
     session: Arc<Session>,
     name: String,
     id: WatchId,
 }
 
-impl Drop for Place {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         let mut state = self.session.state();
-        if let Some(board) = &mut state.board {
-            board.leave(&self.name, self.id, Instant::now());
+        if let Some(registry) = &mut state.registry {
+            registry.leave(&self.name, self.id, Instant::now());
         }
         drop(state);
-        self.session.bell.notify_one();
+        self.session.task_wake.notify_one();
     }
 }
 
 /// The subscriptions of a session: the hub's end of a connection.
 ///
-/// A session calls [`next`](Self::next) again and again, does what it says, and tells what the store says
-/// meanwhile. Names without a watch are ignored everywhere.
+/// A session calls [`next`](Self::next) again and again, carries out the changes, and passes on the messages of the
+/// store meanwhile. All methods ignore names without a watch.
 pub struct Subscriptions(pub(super) Arc<Session>);
 
 impl Subscriptions {
-    /// Waits for the next changes; `None` when the session is to end, because nobody has watched anything for ten
+    /// Waits for the next changes. `None` tells the session to end: there has been no watch for ten
     /// seconds, or the hub is gone.
     ///
-    /// [Empty](Changes::is_empty) changes ask for a sign of life: the store has said nothing for five seconds.
-    /// The first call says that the connection is open.
+    /// [Empty](Changes::is_empty) changes ask for a sign of life: the store has sent no message for five seconds.
+    /// The first call tells the hub that the connection is open.
     ///
     /// # Cancel safety
     ///
@@ -230,33 +231,35 @@ impl Subscriptions {
             match self.0.next_step(Instant::now()) {
                 Ok(changes) => return changes,
                 Err(until) => {
-                    let _ = timeout_at(until, self.0.bell.notified()).await;
+                    let _ = timeout_at(until, self.0.task_wake.notified()).await;
                 }
             }
         }
     }
 
-    /// The store will tell of this record from now on, and has said this of its lock since the session subscribed.
+    /// Confirms a subscription: the store sends signals for this record from now on, and has reported this state of
+    /// its lock since the session subscribed.
     pub fn confirm(&self, name: &str, lock: LockSeen) {
-        // Before the waiter hears of it.
+        // Before the waiter wakes.
         self.0.state().has_confirmed = true;
-        self.0.hears(|board, _| board.confirm(name, lock));
+        self.0.on_message(|registry, _| registry.confirm(name, lock));
     }
 
-    /// The store will not tell of this record: waiters that have asked since the last confirmation poll.
+    /// Refuses a subscription: the store sends no signals for this record, and waiters that have asked since the last
+    /// confirmation poll.
     pub fn refuse(&self, name: &str) {
-        // Dropped outside of the lock.
-        drop(self.0.hears(|board, now| board.refuse(name, now)));
+        // Drop the watches outside the lock: that wakes waiters.
+        drop(self.0.on_message(|registry, now| registry.refuse(name, now)));
     }
 
-    /// The lock of this record may be free. Its watches go on.
+    /// Signals that the lock of this record may be free. Its watches go on.
     pub fn signal(&self, name: &str) {
-        self.0.hears(|board, _| board.signal(name));
+        self.0.on_message(|registry, _| registry.signal(name));
     }
 
-    /// The lock of this record may be free, or the store will tell no more of it. Its watches end.
+    /// Ends the watches of this record: its lock may be free, or the store sends no more signals for it.
     pub fn end(&self, name: &str) {
-        drop(self.0.hears(|board, now| board.end(name, now)));
+        drop(self.0.on_message(|registry, now| registry.end(name, now)));
     }
 }
 

@@ -1,13 +1,13 @@
-//! Timeouts out of options.
+//! Checks of timeouts.
 
 use std::time::Duration;
 
-use crate::{LockError, Ttl};
+use crate::value::{LockError, Ttl};
 
-/// For authors of backends: a timeout out of an option, from 1 ms to 100 years.
+/// For authors of backends: checks the timeout of an option, which is 1 ms to 100 years.
 ///
-/// Longer ones would overflow when they are added to a point in time, which panics. `what` completes
-/// the message: `dispose timeout`.
+/// A longer timeout would overflow when it is added to a point in time, which panics. `what` names the
+/// timeout in the message: `dispose timeout`.
 ///
 /// ```
 /// use std::time::Duration;

@@ -5,40 +5,40 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Changes, LockSeen};
-use crate::contract::KeySignal;
+use super::terms::{Changes, LockSeen};
+use crate::contract::key_watch::KeySignal;
 
 /// The number of a watch.
 pub(super) type WatchId = u64;
 
-pub(super) struct Board {
+pub(super) struct Registry {
     records: HashMap<String, Record>,
-    /// Records with watches that the store has not been asked for. Some of these watches may be gone.
+    /// Records with watches that the store was not asked for yet. Some of these watches may be gone.
     unasked: Vec<String>,
     /// Records that the store was asked for, and that nobody watches any more.
     unwatched: Vec<String>,
     last: WatchId,
-    /// Since when nobody watches anything, where that is so.
+    /// While there is no watch: since when.
     idle_since: Instant,
 }
 
 #[derive(Default)]
 struct Record {
     watches: Vec<Watch>,
-    /// Whether the store was ever asked for it.
+    /// True if the store was ever asked for this record.
     was_asked: bool,
 }
 
-/// Over when it is dropped.
+/// A watch of a record. Dropping it ends the watch.
 pub(super) struct Watch {
     id: WatchId,
     signal: KeySignal,
     is_asked_for: bool,
-    /// Until the store has confirmed.
+    /// The receiver waits until the store has confirmed the watch.
     waiting: Option<oneshot::Sender<LockSeen>>,
 }
 
-impl Board {
+impl Registry {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             records: HashMap::new(),
@@ -49,8 +49,8 @@ impl Board {
         }
     }
 
-    /// Adds a watch. The receiver hears of the confirmation and of the lock, and of nothing if
-    /// there will be no confirmation.
+    /// Adds a watch. The receiver gets the confirmation and the state of the lock; it is closed if there will be no
+    /// confirmation.
     pub(super) fn join(
         &mut self,
         name: &str,
@@ -75,10 +75,10 @@ impl Board {
         self.forget_if_unwatched(name, now);
     }
 
-    /// The changes that the store is to be asked for next.
+    /// Takes the changes that the session must ask the store for next.
     pub(super) fn take_changes(&mut self) -> Changes {
         let mut subscribe = std::mem::take(&mut self.unasked);
-        subscribe.retain(|name| self.records.get_mut(name).is_some_and(Record::is_asked_for));
+        subscribe.retain(|name| self.records.get_mut(name).is_some_and(Record::mark_as_asked_for));
         Changes { subscribe, unsubscribe: std::mem::take(&mut self.unwatched) }
     }
 
@@ -108,7 +108,7 @@ impl Board {
         confirmed.for_each(|watch| watch.signal.signal());
     }
 
-    /// Since when nobody watches anything; `None` if somebody does.
+    /// The time since which there is no watch; `None` if there is a watch.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         self.records.is_empty().then_some(self.idle_since)
     }
@@ -129,8 +129,8 @@ impl Board {
 }
 
 impl Record {
-    /// The store is asked for the new watches. Whether there are any.
-    fn is_asked_for(&mut self) -> bool {
+    /// Marks the new watches as asked for. Returns whether there were any.
+    fn mark_as_asked_for(&mut self) -> bool {
         let mut any = false;
         for watch in &mut self.watches {
             any |= !std::mem::replace(&mut watch.is_asked_for, true);
@@ -147,25 +147,25 @@ mod tests {
     use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
-    use crate::contract::KeyWatch;
+    use crate::contract::key_watch::KeyWatch;
 
     type Joined = (WatchId, oneshot::Receiver<LockSeen>, KeyWatch);
 
-    fn join(board: &mut Board, name: &str) -> Joined {
+    fn join(registry: &mut Registry, name: &str) -> Joined {
         let (signal, watch) = KeyWatch::new();
-        let (id, confirmed) = board.join(name, signal);
+        let (id, confirmed) = registry.join(name, signal);
         (id, confirmed, watch)
     }
 
-    fn confirmed(board: &mut Board, name: &str) -> Joined {
-        let joined = join(board, name);
-        board.take_changes();
-        board.confirm(name, LockSeen::MayBeFree);
+    fn confirmed(registry: &mut Registry, name: &str) -> Joined {
+        let joined = join(registry, name);
+        registry.take_changes();
+        registry.confirm(name, LockSeen::MayBeFree);
         joined
     }
 
-    fn changes(board: &mut Board) -> (Vec<String>, Vec<String>) {
-        let changes = board.take_changes();
+    fn changes(registry: &mut Registry) -> (Vec<String>, Vec<String>) {
+        let changes = registry.take_changes();
         (changes.subscribe, changes.unsubscribe)
     }
 
@@ -176,84 +176,84 @@ mod tests {
     #[tokio::test]
     async fn each_watch_is_asked_for_and_the_last_one_unsubscribes() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (first, mut answer, mut watch) = join(&mut board, "k");
-        board.confirm("k", LockSeen::Held);
+        let mut registry = Registry::new(now);
+        let (first, mut answer, mut watch) = join(&mut registry, "k");
+        registry.confirm("k", LockSeen::Held);
         assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "nobody has asked");
-        assert_eq!(changes(&mut board), (names(&["k"]), names(&[])));
-        assert!(board.take_changes().is_empty(), "asked already");
-        let (second, mut later, mut other) = join(&mut board, "k");
-        board.confirm("k", LockSeen::Held);
+        assert_eq!(changes(&mut registry), (names(&["k"]), names(&[])));
+        assert!(registry.take_changes().is_empty(), "asked already");
+        let (second, mut later, mut other) = join(&mut registry, "k");
+        registry.confirm("k", LockSeen::Held);
         assert_eq!(answer.try_recv(), Ok(LockSeen::Held));
         assert_eq!(later.try_recv(), Err(TryRecvError::Empty), "the store was asked before");
-        board.signal("k");
+        registry.signal("k");
         watch.changed().await;
-        assert_eq!(changes(&mut board), (names(&["k"]), names(&[])));
-        board.confirm("k", LockSeen::MayBeFree);
+        assert_eq!(changes(&mut registry), (names(&["k"]), names(&[])));
+        registry.confirm("k", LockSeen::MayBeFree);
         assert_eq!(later.try_recv(), Ok(LockSeen::MayBeFree));
-        board.signal("other");
-        board.signal("k");
+        registry.signal("other");
+        registry.signal("k");
         watch.changed().await;
         other.changed().await;
 
-        board.leave("k", first, now);
-        assert!(watch.is_over() && !other.is_over() && board.take_changes().is_empty());
+        registry.leave("k", first, now);
+        assert!(watch.is_over() && !other.is_over() && registry.take_changes().is_empty());
         let later = now + Duration::from_secs(1);
-        assert_eq!(board.idle_since(), None);
-        board.leave("k", second, later);
-        board.leave("k", second, later + Duration::from_secs(1));
-        assert_eq!(changes(&mut board), (names(&[]), names(&["k"])));
-        assert_eq!(board.idle_since(), Some(later));
+        assert_eq!(registry.idle_since(), None);
+        registry.leave("k", second, later);
+        registry.leave("k", second, later + Duration::from_secs(1));
+        assert_eq!(changes(&mut registry), (names(&[]), names(&["k"])));
+        assert_eq!(registry.idle_since(), Some(later));
     }
 
     #[test]
     fn a_watch_that_leaves_before_the_store_is_asked_is_no_change() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (id, ..) = join(&mut board, "k");
-        board.leave("k", id, now);
-        assert!(board.take_changes().is_empty() && board.records.is_empty());
+        let mut registry = Registry::new(now);
+        let (id, ..) = join(&mut registry, "k");
+        registry.leave("k", id, now);
+        assert!(registry.take_changes().is_empty() && registry.records.is_empty());
     }
 
     #[test]
     fn a_record_that_comes_back_while_the_store_is_asked_is_asked_for_again() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (id, ..) = join(&mut board, "k");
-        board.take_changes();
-        board.leave("k", id, now);
-        let (_, mut answer, watch) = join(&mut board, "k");
-        board.confirm("k", LockSeen::Held);
+        let mut registry = Registry::new(now);
+        let (id, ..) = join(&mut registry, "k");
+        registry.take_changes();
+        registry.leave("k", id, now);
+        let (_, mut answer, watch) = join(&mut registry, "k");
+        registry.confirm("k", LockSeen::Held);
         assert_eq!(answer.try_recv(), Err(TryRecvError::Empty), "that was for the first");
-        assert_eq!(changes(&mut board), (names(&["k"]), names(&["k"])));
-        board.confirm("k", LockSeen::Held);
+        assert_eq!(changes(&mut registry), (names(&["k"]), names(&["k"])));
+        registry.confirm("k", LockSeen::Held);
         assert!(!watch.is_over() && answer.try_recv() == Ok(LockSeen::Held));
     }
 
     #[test]
     fn an_end_is_for_confirmed_watches_and_a_refusal_for_the_others() {
         let now = Instant::now();
-        let mut board = Board::new(now);
-        let (_, _, old) = confirmed(&mut board, "k");
-        let (_, mut answer, new) = join(&mut board, "k");
-        board.take_changes();
-        drop(board.end("k", now));
+        let mut registry = Registry::new(now);
+        let (_, _, old) = confirmed(&mut registry, "k");
+        let (_, mut answer, new) = join(&mut registry, "k");
+        registry.take_changes();
+        drop(registry.end("k", now));
         assert!(old.is_over() && !new.is_over());
-        drop(board.refuse("k", now));
+        drop(registry.refuse("k", now));
         assert_eq!(answer.try_recv(), Err(TryRecvError::Closed));
-        assert!(new.is_over() && board.records.is_empty());
-        let (_, _, old) = confirmed(&mut board, "k");
-        drop(board.refuse("k", now));
+        assert!(new.is_over() && registry.records.is_empty());
+        let (_, _, old) = confirmed(&mut registry, "k");
+        drop(registry.refuse("k", now));
         assert!(!old.is_over());
-        assert!(board.take_changes().is_empty());
+        assert!(registry.take_changes().is_empty());
     }
 
     #[test]
-    fn a_board_that_is_gone_ends_all_watches() {
-        let mut board = Board::new(Instant::now());
-        let (_, _, old) = confirmed(&mut board, "a");
-        let (_, mut answer, new) = join(&mut board, "b");
-        drop(board);
+    fn a_registry_that_is_gone_ends_all_watches() {
+        let mut registry = Registry::new(Instant::now());
+        let (_, _, old) = confirmed(&mut registry, "a");
+        let (_, mut answer, new) = join(&mut registry, "b");
+        drop(registry);
         assert!(old.is_over() && new.is_over() && answer.try_recv() == Err(TryRecvError::Closed));
     }
 }

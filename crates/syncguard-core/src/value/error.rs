@@ -5,11 +5,12 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-use crate::{Key, LockId};
+use super::key::Key;
+use super::lock_id::LockId;
 
-/// What kind of failure a [`LockError`] is.
+/// The kind of failure of a [`LockError`].
 ///
-/// The names are those of the TypeScript library, so that dashboards of a mixed fleet line up.
+/// The names are those of the TypeScript library, so that dashboards of a mixed fleet agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
@@ -17,27 +18,27 @@ pub enum ErrorCode {
     ServiceUnavailable,
     /// The store refused the credentials or the permission.
     AuthFailed,
-    /// The caller passed something that can never work; the message says what is allowed.
+    /// The caller passed an argument that can never work; the message says what is allowed.
     InvalidArgument,
     /// The store or the connection pool asks to slow down.
     RateLimited,
-    /// No answer within the configured time, or one that came when the TTL was over already.
+    /// The store did not answer within the configured time, or it answered after the TTL was over.
     NetworkTimeout,
-    /// The lock was still held, maybe by this process itself, when the time limit or the retries ran out: the store
-    /// has said so. A store that does not answer is [`NetworkTimeout`](Self::NetworkTimeout).
+    /// The store said that the lock was still held, maybe by this process itself, when the time limit or the retries
+    /// ran out. If the store does not answer, the code is [`NetworkTimeout`](Self::NetworkTimeout).
     ///
     /// Raised by [`lock`](crate::lock()), [`acquire`](crate::acquire()) and [`Locker`](crate::Locker), never by a
     /// backend.
     AcquisitionTimeout,
     /// The caller's cancellation token fired.
     Aborted,
-    /// Anything that should not happen: a corrupt record, an exhausted fence counter, an answer
+    /// A failure that should not happen: a corrupt record, an exhausted fence counter, an answer
     /// that makes no sense.
     Internal,
 }
 
 impl ErrorCode {
-    /// The code's name, as it is printed and logged.
+    /// The name of the code in messages and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +53,7 @@ impl ErrorCode {
         }
     }
 
-    /// Whether the same call may succeed later without a change to the program or the store's setup.
+    /// True if the same call may succeed later without a change to the program or the store's setup.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         match self {
@@ -71,10 +72,10 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// A lock operation that failed for another reason than contention.
+/// The failure of a lock operation. Contention is no failure.
 ///
-/// A lock held by someone else is an ordinary answer ([`AcquireResult::Locked`](crate::contract::AcquireResult::Locked)), and
-/// so is a lock that is gone when it is released; this type is for what should make an operator look.
+/// A lock that someone else holds is an ordinary answer ([`AcquireResult::Locked`](crate::contract::AcquireResult::Locked)), and
+/// so is a lock that is gone when it is released. This type is for failures that an operator should look at.
 ///
 /// `Display` and `Debug` show the code, what happened, and the chain of causes. They never show a
 /// key, a lock id or a credential; [`key`](Self::key) and [`lock_id`](Self::lock_id) give the redacting types.
@@ -97,7 +98,7 @@ pub struct LockError {
     source: Option<Box<Cause>>,
 }
 
-/// What the failed operation was about. Both types redact themselves.
+/// The lock of the failed operation. Both types redact themselves.
 #[derive(Clone, Default)]
 struct Subject {
     key: Option<Key>,
@@ -105,13 +106,13 @@ struct Subject {
 }
 
 impl LockError {
-    /// An error of this kind. The message must contain neither key, lock id nor credential.
+    /// An error with this code. The message must contain no key, no lock id and no credential.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), outcome_unknown: false, subject: None, source: None }
     }
 
-    /// [`ErrorCode::InvalidArgument`]: the message says what was wrong and what is allowed.
+    /// [`ErrorCode::InvalidArgument`]. The message says what was wrong and what is allowed.
     #[must_use]
     pub fn invalid_argument(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::InvalidArgument, message)
@@ -123,13 +124,13 @@ impl LockError {
         Self::new(ErrorCode::Internal, message)
     }
 
-    /// [`ErrorCode::Aborted`], as every operation answers when its cancellation token fires.
+    /// [`ErrorCode::Aborted`], the answer of every operation whose cancellation token fires.
     #[must_use]
     pub fn aborted() -> Self {
         Self::new(ErrorCode::Aborted, "cancelled by the caller's token")
     }
 
-    /// Adds what caused this error.
+    /// Adds the cause of this error.
     ///
     /// The chain of causes is kept as text (each one's `Display`), so that no driver type becomes
     /// part of the public interface and no driver's `Debug` can print a credential.
@@ -148,71 +149,72 @@ impl LockError {
         self
     }
 
-    /// Adds the key the operation was about. It stays redacted.
+    /// Adds the key of the operation. It stays redacted.
     #[must_use]
     pub fn with_key(mut self, key: &Key) -> Self {
         self.subject.get_or_insert_default().key = Some(key.clone());
         self
     }
 
-    /// Adds the lock id the operation was about. It stays redacted.
+    /// Adds the lock id of the operation. It stays redacted.
     #[must_use]
     pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
         self.subject.get_or_insert_default().lock_id = Some(lock_id);
         self
     }
 
-    /// Marks that the store may or may not have carried out the operation: the request was sent
-    /// and no answer came.
+    /// Marks that the store may have carried out the operation: the request was sent and no answer
+    /// came.
     #[must_use]
     pub fn with_unknown_outcome(mut self) -> Self {
         self.outcome_unknown = true;
         self
     }
 
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// What happened, without the code.
+    /// The message, without the code.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether the same call may succeed later: see [`ErrorCode::is_retryable`].
+    /// True if the same call may succeed later: see [`ErrorCode::is_retryable`].
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.code.is_retryable()
     }
 
-    /// Whether the store may have carried out the operation although it failed for the caller.
+    /// True if the store may have carried out the operation although it failed for the caller.
     ///
-    /// An acquire with an unknown outcome leaves nothing behind: the backend releases the lock in
-    /// the background should it turn out to be taken. So never send its lock id again: a lock that is
-    /// granted under it then would be released too. Make a new request, which has an id of its own. A
-    /// release can simply be repeated; an extend too, and guards keep a late one from undoing a later.
+    /// An acquire with an unknown outcome leaves no lock behind: if the store has granted the lock, the
+    /// backend releases it in the background. So never send its lock id again: a lock granted under
+    /// that id would be released too. Make a new request, which has its own id. A
+    /// release can be repeated. An extend can be repeated too; guards make sure that a late extend does
+    /// not undo a later one.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         self.outcome_unknown
     }
 
-    /// The key the operation was about, where it is known.
+    /// The key of the operation, if it is known.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         self.subject.as_ref()?.key.as_ref()
     }
 
-    /// The lock id the operation was about, where it is known.
+    /// The lock id of the operation, if it is known.
     #[must_use]
     pub fn lock_id(&self) -> Option<LockId> {
         self.subject.as_ref()?.lock_id
     }
 }
 
-/// So that code generic over [`TryInto`] also takes what cannot fail.
+/// For code that is generic over [`TryInto`]: conversions that cannot fail have this error.
 impl From<Infallible> for LockError {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -239,7 +241,7 @@ impl fmt::Debug for LockError {
     }
 }
 
-/// One link of a captured chain of causes.
+/// An error of a captured chain of causes.
 #[derive(Clone, thiserror::Error)]
 #[error("{text}")]
 struct Cause {

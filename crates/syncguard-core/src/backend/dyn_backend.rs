@@ -6,17 +6,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, FenceToken,
-    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
+use super::lock_backend::LockBackend;
+use crate::client::ClientState;
+use crate::contract::capabilities::BackendCapabilities;
+use crate::contract::info::LockInfo;
+use crate::contract::key_watch::KeyWatch;
+use crate::contract::request::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, WatchRequest,
 };
-use crate::inventory::Inventory;
-use crate::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
+use crate::contract::response::{AcquireResult, ExtendResult, ReleaseResult};
+use crate::inventory::handle::Inventory;
+use crate::value::{Fence, FenceToken, LockError};
 
 /// Any backend behind one type, for programs that choose their store from configuration.
 ///
-/// It costs one allocation per operation over the backend itself. `DynBackend` is a backend with
-/// fences; for one without, it is `DynBackend<NoFence>`.
+/// It costs one allocation per operation more than the backend itself. `DynBackend` is for a backend with
+/// fences; the type for a backend without fences is `DynBackend<NoFence>`.
 ///
 /// ```
 /// use syncguard_core::{DynBackend, LockBackend, lock};
@@ -27,7 +32,7 @@ use crate::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult
 /// }
 /// ```
 #[derive(Clone)]
-pub struct DynBackend<F: FenceToken = Fence>(Arc<dyn Twin<F>>);
+pub struct DynBackend<F: FenceToken = Fence>(Arc<dyn ErasedBackend<F>>);
 
 impl<F: FenceToken> DynBackend<F> {
     /// Wraps a backend. Never fails.
@@ -35,12 +40,12 @@ impl<F: FenceToken> DynBackend<F> {
         Self(Arc::new(backend))
     }
 
-    /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
+    /// Waits until every lock that no caller holds any more is given back, but at most for this time. Returns how
     /// many are not: see [`CleanUp::drained`](crate::contract::CleanUp::drained).
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing but the waiting ends.
+    /// Safe: only the waiting ends.
     pub async fn drained(&self, timeout: Duration) -> usize {
         self.0.client_state().drained(timeout).await
     }
@@ -96,8 +101,8 @@ impl<F: FenceToken> fmt::Debug for DynBackend<F> {
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Answer<'a, T> = Boxed<'a, Result<T, LockError>>;
 
-/// The object-safe twin of [`LockBackend`].
-trait Twin<F: FenceToken>: Send + Sync {
+/// The object-safe form of [`LockBackend`].
+trait ErasedBackend<F: FenceToken>: Send + Sync {
     fn acquire(&self, request: AcquireRequest) -> Answer<'_, AcquireResult<F>>;
     fn release(&self, request: ReleaseRequest) -> Answer<'_, ReleaseResult>;
     fn extend(&self, request: ExtendRequest) -> Answer<'_, ExtendResult>;
@@ -109,7 +114,7 @@ trait Twin<F: FenceToken>: Send + Sync {
     fn client_state(&self) -> &ClientState;
 }
 
-impl<B: LockBackend> Twin<B::Fence> for B {
+impl<B: LockBackend> ErasedBackend<B::Fence> for B {
     fn acquire(&self, request: AcquireRequest) -> Answer<'_, AcquireResult<B::Fence>> {
         Box::pin(LockBackend::acquire(self, request))
     }

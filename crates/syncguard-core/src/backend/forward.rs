@@ -1,18 +1,18 @@
-//! What a decorator leaves to the backend inside.
+//! Forwarding for decorators.
 
-/// Forwards methods of [`LockBackend`](crate::LockBackend) to a field: what a decorator does not change.
+/// Forwards methods of [`LockBackend`](crate::LockBackend) to a field: the methods that a decorator does not change.
 ///
-/// First the field, by name or by number, then the methods. Each of them does what it does for the
-/// backend inside, with the same errors and the same cancel safety.
+/// The field comes first, by name or by number, then the methods. Each method does the same as the inner
+/// backend's, with the same errors and the same cancel safety.
 ///
 /// Two methods of the trait have defaults, and a decorator that forgets them hears no signals and lists no locks.
-/// `#[deny(clippy::missing_trait_methods)]` says so.
+/// The lint `#[deny(clippy::missing_trait_methods)]` finds that.
 ///
 /// ```
 /// use syncguard_core::contract::{AcquireRequest, AcquireResult};
 /// use syncguard_core::{ErrorCode, LockBackend, LockError, forward};
 ///
-/// /// Asks for nothing outside of office hours.
+/// /// Takes no locks outside of office hours.
 /// #[derive(Clone)]
 /// struct OfficeHours<B> {
 ///     inner: B,

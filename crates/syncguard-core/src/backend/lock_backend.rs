@@ -1,59 +1,63 @@
-//! The contract between SyncGuard and a store.
+//! The trait of a backend.
 
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::contract::{
-    AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest, FenceToken,
-    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
+use crate::client::ClientState;
+use crate::contract::capabilities::BackendCapabilities;
+use crate::contract::info::LockInfo;
+use crate::contract::key_watch::KeyWatch;
+use crate::contract::request::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest, WatchRequest,
 };
-use crate::inventory::Inventory;
-use crate::{ExtendResult, LockError, LockInfo, ReleaseResult};
+use crate::contract::response::{AcquireResult, ExtendResult, ReleaseResult};
+use crate::inventory::handle::Inventory;
+use crate::value::{FenceToken, LockError};
 
-/// A store that can hold locks: what an author of a backend writes, and no more.
+/// A store that can hold locks. An author of a backend writes this trait, and no more.
 ///
 /// Users call [`lock`](crate::lock()), [`acquire`](crate::acquire()) or [`Locker`](crate::Locker) on top of it. Each method
-/// is one attempt: retrying, guards and renewal live outside, so that a decorator forwards
-/// everything by forwarding these methods.
+/// is one attempt: retries, guards and renewal live outside, so a decorator that forwards these methods
+/// forwards everything.
 ///
 /// A backend is a cheap handle: `Clone` shares the connection, and an operation may outlive its
-/// caller by keeping a clone. The rules a backend must keep are stated method by method and proven
-/// by the `syncguard-conformance` crate, which any backend can run.
+/// caller by keeping a clone. Each method states the rules that a backend must keep. The
+/// `syncguard-conformance` crate, which any backend can run, proves them.
 ///
 /// # Cancel safety
 ///
-/// Every request may carry a cancellation token. Once it has fired, an operation answers `Aborted`
-/// at once, and one that was not sent yet is never sent. Dropping a future is cancellation too. An
-/// operation that was sent and then cancelled, either way, runs to its end in the background;
+/// A request may carry a cancellation token. When the token fires, the operation answers `Aborted`
+/// at once, and is never sent if it was not sent before. Dropping a future is cancellation too. An
+/// operation that was sent before it was cancelled, in either way, runs to its end in the background;
 /// [`cancel::finish`](crate::authoring::cancel::finish) and [`cancel::finish_acquire`](crate::authoring::cancel::finish_acquire) do that for a backend.
 pub trait LockBackend: Clone + Send + Sync + 'static {
-    /// [`Fence`](crate::Fence) if every acquisition carries a fencing token, else [`NoFence`](crate::contract::NoFence).
+    /// [`Fence`](crate::Fence) if every acquisition carries a fencing token, otherwise [`NoFence`](crate::contract::NoFence).
     type Fence: FenceToken;
 
     /// Takes the lock of a key if it is free, in one atomic step.
     ///
-    /// The lock is free if there is none or the stored one is not [live](crate::contract::is_live). On success
-    /// the lock id, the expiry (the store's time now plus the TTL) and a fence above every earlier
-    /// one of this key are stored together. If the live lock already carries the request's lock id,
-    /// the answer is that lock, unchanged: so a backend may send an acquire again within one call when it
-    /// has lost a connection. Contention writes nothing and uses up no fence.
+    /// The lock is free if no lock is stored or the stored lock is not [live](crate::contract::is_live). On success
+    /// the store keeps together the lock id, the expiry (the store's time now plus the TTL) and a fence above every
+    /// earlier fence of this key. If the live lock already has the request's lock id,
+    /// the answer is that lock, unchanged: so a backend that has lost a connection may send an acquire again within
+    /// one call. Contention writes nothing and uses up no fence.
     ///
-    /// A request that reaches the store after its caller was told of a failure takes no lock: see
+    /// A request that reaches the store after its caller got an error takes no lock: see
     /// [`cancel`](crate::authoring::cancel).
     ///
     /// # Errors
     ///
     /// - `Internal` if the fence counter is exhausted, before anything is written, or if the stored
-    ///   record is corrupt, which never counts as free.
+    ///   record is corrupt; a corrupt record never counts as free.
     /// - `InvalidArgument` if another key's lock has the request's lock id and the store can tell.
     /// - `Aborted` if the request's token fires; the lock is not held afterwards.
-    /// - The store's failures, with [`is_outcome_unknown`](LockError::is_outcome_unknown) where the
+    /// - The store's failures, with [`is_outcome_unknown`](LockError::is_outcome_unknown) if the
     ///   store may have granted the lock; the backend then releases it in the background.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves no lock behind: an acquire already sent is finished in the
-    /// background and released if it was granted.
+    /// Dropping the future leaves no lock behind: an acquire that was sent is finished in the
+    /// background, and released if it was granted.
     fn acquire(
         &self,
         request: AcquireRequest,
@@ -61,7 +65,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
 
     /// Frees the lock with this id, if it is live, in one atomic step.
     ///
-    /// Finds the lock by its id alone, and touches no other lock. A [key
+    /// The lock id alone identifies the lock; no other lock is touched. A [key
     /// hint](ReleaseRequest::with_key_hint) may say where to look first, here as in `extend` and `lookup`; it
     /// changes no answer, and a backend may ignore it. Of several releases of one lock
     /// exactly one answers [`Released`](ReleaseResult::Released). Fence counters stay.
@@ -72,7 +76,7 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// A release that was sent takes effect although its future is dropped.
+    /// A release that was sent takes effect even if its future is dropped.
     fn release(
         &self,
         request: ReleaseRequest,
@@ -80,12 +84,12 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
 
     /// Lets the lock with this id live for the request's TTL from now, if it is live, in one atomic step.
     ///
-    /// The TTL replaces what was left, also where that shortens it. A lock that is not live is
+    /// The TTL replaces the rest of the lock's life, even if that shortens it. A lock that is not live is
     /// never revived. With an [expected expiry](ExtendRequest::with_expected_expiry), a lock that
     /// expires at another time stays as it is.
     ///
-    /// Every extend changes the expiry: where it comes to the expiry that the lock has already, the lock lives one
-    /// millisecond longer. So an extend that was overtaken by another one never finds the expiry that it expects.
+    /// Every extend changes the expiry: if the new expiry equals the old one, the lock lives one
+    /// millisecond longer. So an extend that another extend has overtaken never finds the expiry that it expects.
     ///
     /// # Errors
     ///
@@ -93,13 +97,13 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// An extend that was sent takes effect although its future is dropped.
+    /// An extend that was sent takes effect even if its future is dropped.
     fn extend(
         &self,
         request: ExtendRequest,
     ) -> impl Future<Output = Result<ExtendResult, LockError>> + Send;
 
-    /// Whether a key's lock is live. Changes nothing a caller can see, and says nothing of the holder.
+    /// True if a key's lock is live. It changes nothing that a caller can see, and says nothing about the holder.
     ///
     /// # Errors
     ///
@@ -113,10 +117,10 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
         request: IsLockedRequest,
     ) -> impl Future<Output = Result<bool, LockError>> + Send;
 
-    /// The details of a live lock, by key or by lock id; `None` if there is no live one.
+    /// The details of a live lock, by key or by lock id; `None` if there is no live lock.
     ///
-    /// For people and dashboards. Never decide by it whether to go on: release and extend check
-    /// ownership themselves, atomically.
+    /// A lookup is for people and dashboards. A program must not decide by it whether to go on: release and extend
+    /// check ownership themselves, atomically.
     ///
     /// # Errors
     ///
@@ -130,49 +134,49 @@ pub trait LockBackend: Clone + Send + Sync + 'static {
         request: LookupRequest,
     ) -> impl Future<Output = Result<Option<LockInfo<Self::Fence>>, LockError>> + Send;
 
-    /// Begins to listen for the lock of a key; `None` if this store cannot tell, or not at the moment.
+    /// Subscribes to signals for the lock of a key; `None` if the store cannot send them, or cannot at the moment.
     ///
-    /// Answers once the store has confirmed that it will be heard from, so that no release is lost
-    /// that comes after the answer. The watch hears at least of releases by clients of this library;
-    /// a signal too many does no harm. Called for a key that is held, by the first one that waits for it
-    /// in this process.
+    /// The answer comes after the store has confirmed the subscription, so no release after the
+    /// answer is missed. The watch is signalled at least for releases by clients of this library;
+    /// needless signals do no harm. The head of the waiters of this process calls this, for a key that
+    /// is held.
     ///
-    /// Whoever waits goes on by looking at the key from time to time where this answers `None`. So it
-    /// never fails: a store that refuses, or a connection that is lost, is `None`, and is said in the
-    /// log once. A [`SignalHub`](crate::authoring::signals::SignalHub) does all of that for a backend.
+    /// If the answer is `None`, waiters poll. So this method never fails: if the store refuses or the
+    /// connection is lost, it answers `None`, and logs that once.
+    /// A [`SignalHub`](crate::authoring::signals::SignalHub) does all this for a backend.
     ///
     /// The default is `None`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future, or the watch, leaves nothing behind in the store for longer than the
-    /// connection lives.
+    /// After the future or the watch is dropped, nothing stays in the store for longer than the connection
+    /// lives.
     fn watch(&self, request: WatchRequest) -> impl Future<Output = Option<KeyWatch>> + Send {
         let _ = request;
         std::future::ready(None)
     }
 
-    /// What can look over all locks of this store; `None` if it cannot. Never fails, never blocks.
+    /// The inventory of all locks of this store; `None` if the backend has none. Never fails, never blocks.
     ///
-    /// A backend that is a [`LockInventory`](crate::inventory::LockInventory) answers `Some(Inventory::new(self.clone()))`, and a
-    /// decorator passes on that of the backend inside. A decorator that changes keys must not: the keys
-    /// inside are others.
+    /// A backend that implements [`LockInventory`](crate::inventory::LockInventory) answers
+    /// `Some(Inventory::new(self.clone()))`, and a decorator passes on the inventory of the inner backend. A decorator
+    /// that changes keys must not, because the inventory lists the changed keys.
     ///
     /// The default is `None`.
     fn inventory(&self) -> Option<Inventory<Self::Fence>> {
         None
     }
 
-    /// What this backend can do. Never fails, never blocks.
+    /// The capabilities of this backend. Never fails, never blocks.
     fn capabilities(&self) -> BackendCapabilities;
 
-    /// What the clones of this backend share in this process. A decorator passes on that of the backend
-    /// inside, or one made from it.
+    /// The state that the clones of this backend share in this process. A decorator passes on the state of the inner
+    /// backend, or a state made from it.
     ///
-    /// It holds the lines in which the callers of this process wait, by key. So two backends must not
-    /// share one, unless their keys mean the same locks: a backend without options for it keeps a
-    /// [`ClientState::default`], and a decorator that changes keys makes one
-    /// [with queues of its own](ClientState::with_own_queues).
+    /// The state has the queues in which the callers of this process wait, by key. So two backends must not
+    /// share a state unless their keys mean the same locks. A backend without options for the state keeps a
+    /// [`ClientState::default`], and a decorator that changes keys makes a state
+    /// [with its own queues](ClientState::with_own_queues).
     fn client_state(&self) -> &ClientState;
 }
 

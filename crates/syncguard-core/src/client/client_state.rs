@@ -1,18 +1,20 @@
-//! What the clones of one backend share in this process.
+//! The state that the clones of a backend share in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
-use super::episode::Episode;
-use crate::contract::{AcquireRequest, Holder, ReleaseErrorHandler};
+use super::outage_log::OutageLog;
+use super::release_error::ReleaseErrorHandler;
+use crate::contract::request::AcquireRequest;
 use crate::locking::WaitQueues;
 use crate::observe::LockObserver;
+use crate::value::Holder;
 
-/// What the clones of one backend share in this process: what guards do when they end, who hears of
-/// locks, the queues in which callers wait, and the background work. Cheap to clone.
+/// The state that the clones of a backend share in this process: the defaults for guards, the observer, the
+/// queues in which callers wait, and the background work. A clone is cheap.
 ///
-/// A [`LockConfig`](crate::LockConfig) can say otherwise for one lock.
+/// A [`LockConfig`](crate::LockConfig) can override the defaults for one lock.
 #[derive(Clone, Debug, Default)]
 pub struct ClientState(Arc<State>);
 
@@ -24,33 +26,33 @@ struct State {
     holder: Holder,
     clean_up: CleanUp,
     queues: WaitQueues,
-    renewals: Episode,
-    releases: Episode,
+    renewals: OutageLog,
+    releases: OutageLog,
 }
 
 impl ClientState {
     /// Five seconds.
     pub const DISPOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Hears of releases that failed unheard.
+    /// The handler of releases that fail when no caller can get the error.
     #[must_use]
     pub fn on_release_error(&self) -> &ReleaseErrorHandler {
         &self.0.on_release_error
     }
 
-    /// The longest a release may take before it is reported as failed. It goes on in the background.
+    /// The longest a release may take before it is reported as failed. It then goes on in the background.
     #[must_use]
     pub fn dispose_timeout(&self) -> Duration {
         self.0.dispose_timeout
     }
 
-    /// Hears of waiting, holding and losing; nobody by default.
+    /// The observer of acquisitions, holds and losses; none by default.
     #[must_use]
     pub fn observer(&self) -> &LockObserver {
         &self.0.observer
     }
 
-    /// The holder of locks that do not say otherwise: [this process](Holder::this_process) by default.
+    /// The holder of locks that set no holder: [this process](Holder::this_process) by default.
     #[must_use]
     pub fn holder(&self) -> &Holder {
         &self.0.holder
@@ -62,25 +64,25 @@ impl ClientState {
         request.holder.as_ref().unwrap_or(&self.0.holder)
     }
 
-    /// How many keys callers of this process have or wait for, as far as they use guards.
+    /// How many keys the callers of this process hold by guards or wait for.
     #[must_use]
     pub fn keys_in_use(&self) -> usize {
         self.0.queues.len()
     }
 
-    /// The background work of the backend: locks that nobody holds any more and that are still to be
+    /// The background work of the backend: locks that no caller holds any more and that are still to be
     /// given back. Clones share it.
     #[must_use]
     pub fn clean_up(&self) -> &CleanUp {
         &self.0.clean_up
     }
 
-    /// Waits until every lock that nobody holds any more is given back, for this long at the most. Answers how
+    /// Waits until every lock that no caller holds any more is given back, but at most for this time. Returns how
     /// many are not: see [`CleanUp::drained`].
     ///
     /// # Cancel safety
     ///
-    /// Safe: nothing but the waiting ends.
+    /// Safe: only the waiting ends.
     pub async fn drained(&self, timeout: Duration) -> usize {
         self.0.clean_up.drained(timeout).await
     }
@@ -90,17 +92,17 @@ impl ClientState {
         &self.0.queues
     }
 
-    /// Of renewals that fail.
-    pub(crate) fn renewals(&self) -> &Episode {
+    /// Logs renewals that fail.
+    pub(crate) fn renewals(&self) -> &OutageLog {
         &self.0.renewals
     }
 
-    /// Of releases that fail.
-    pub(crate) fn releases(&self) -> &Episode {
+    /// Logs releases that fail.
+    pub(crate) fn releases(&self) -> &OutageLog {
         &self.0.releases
     }
 
-    /// This state where a lock does not say otherwise.
+    /// These defaults, overridden by the lock's own settings.
     pub(crate) fn or(
         &self,
         on_release_error: Option<&ReleaseErrorHandler>,
@@ -119,15 +121,15 @@ impl ClientState {
         })
     }
 
-    /// This state, with queues of its own: for a decorator that changes keys, so that waiters for different locks do
-    /// not wait for each other.
+    /// This state with its own queues: for a decorator that changes keys, so that waiters for different locks do not
+    /// wait for each other.
     #[must_use]
     pub fn with_own_queues(self) -> Self {
         self.with(|state| state.queues = WaitQueues::default())
     }
 
-    /// This state, with queues for a store that no other process can reach: a process that hands a lock on to itself
-    /// need not step back for rivals. Not for decorators.
+    /// This state with queues for a store that no other process can reach: a process that passes a lock to its own
+    /// waiters need not step back for rivals. Not for decorators.
     #[must_use]
     pub fn with_queues_of_single_process(self) -> Self {
         self.with(|state| state.queues = WaitQueues::of_single_process())
@@ -139,27 +141,27 @@ impl ClientState {
         self.with(|state| state.on_release_error = handler)
     }
 
-    /// Tells this observer of waiting, holding and losing, instead of the one there was: a
-    /// decorator passes its own [`and`](LockObserver::and) that of the backend inside.
+    /// Replaces the observer. A decorator passes its own observer combined by [`and`](LockObserver::and) with the
+    /// observer of the inner backend.
     #[must_use]
     pub fn with_observer(self, observer: LockObserver) -> Self {
         self.with(|state| state.observer = observer)
     }
 
-    /// Stores this holder with locks that do not say otherwise.
+    /// Stores this holder with locks that set no holder.
     #[must_use]
     pub fn with_holder(self, holder: Holder) -> Self {
         self.with(|state| state.holder = holder)
     }
 
-    /// Bounds a release by this time: one millisecond at least. Check a user's time with
-    /// [`checked_timeout`](crate::authoring::checked_timeout) before.
+    /// Bounds a release by this time, at least one millisecond. Check a user's time with
+    /// [`checked_timeout`](crate::authoring::checked_timeout) first.
     #[must_use]
     pub fn with_dispose_timeout(self, timeout: Duration) -> Self {
         self.with(|state| state.dispose_timeout = timeout.max(Duration::from_millis(1)))
     }
 
-    /// Other states keep what they have.
+    /// Changes this state only: clones that share it keep the old one.
     fn with(mut self, change: impl FnOnce(&mut State)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
@@ -175,8 +177,8 @@ impl Default for State {
             holder: Holder::this_process(),
             clean_up: CleanUp::default(),
             queues: WaitQueues::default(),
-            renewals: Episode::default(),
-            releases: Episode::default(),
+            renewals: OutageLog::default(),
+            releases: OutageLog::default(),
         }
     }
 }

@@ -1,0 +1,10 @@
+//! The trait of a backend, and what follows from it for each backend.
+
+mod dyn_backend;
+mod forward;
+mod lock_backend;
+mod lock_inventory;
+
+pub use self::dyn_backend::DynBackend;
+pub use self::lock_backend::LockBackend;
+pub use self::lock_inventory::LockInventory;

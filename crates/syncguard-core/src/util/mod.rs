@@ -1,0 +1,8 @@
+//! Small tools that every layer above may use.
+
+mod callback_panic;
+pub mod pause;
+mod timeout;
+
+pub use self::callback_panic::catch_callback_panic;
+pub use self::timeout::checked_timeout;
