@@ -9,7 +9,7 @@
 /// the text color of the page, in every theme. Markdown ends HTML at a blank line: the file must not have one.
 macro_rules! drawn {
     ($title:literal, $path:literal) => {
-        concat!($title, "\n\n<div>\n", include_str!($path), "</div>\n")
+        concat!($title, "\n\n<div>\n", include_str!($path), "</div>\n\n")
     };
 }
 
