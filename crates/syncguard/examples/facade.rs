@@ -1,4 +1,4 @@
-//! The facade: choose the store from configuration, lock the same way on each.
+//! The facade: choose the store by configuration, and lock in the same way on each.
 //!
 //! `cargo run -p syncguard --example facade`
 
@@ -14,7 +14,7 @@ async fn main() -> Result<(), LockError> {
     let url = std::env::var("LOCK_STORE").unwrap_or_else(|_| "memory:".to_owned());
     let backend = syncguard::connect(&url).await?;
 
-    // One piece of work: wait for our turn, work, release.
+    // Waits for its turn, works, releases.
     let invoice = LockConfig::new("invoice:2026-11").with_ttl(Duration::from_secs(20));
     let sent = lock(&backend, invoice, async |held| {
         println!("sending the invoice under fence {}", held.fence());
@@ -23,7 +23,7 @@ async fn main() -> Result<(), LockError> {
     .await?;
     println!("{sent} invoice sent");
 
-    // Only if no other process is at it: skip the work instead of waiting.
+    // Skips the work if another process does it, instead of waiting.
     match try_acquire(&backend, "cleanup").await? {
         TryAcquired::Acquired(guard) => {
             println!("cleaning up; nobody else will for {:.0?}", guard.valid_for());

@@ -7,7 +7,8 @@
 //! $ cargo run -p syncguard --features firestore --example fenced_write_firestore
 //! ```
 //!
-//! A project of yours: `-- firestore://project`, or `SYNCGUARD_URL`, without the emulator's variable.
+//! A project of yours: `-- firestore://project`, or `SYNCGUARD_URL`, without the emulator's
+//! variable.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -29,10 +30,11 @@ use syncguard::{Fence, LockConfig, acquire};
 
 type Client = FirestoreClient<GoogleAuthMiddleware>;
 
-/// Sets a value unless somebody with a higher fence has done so before; says whether it did.
+/// Sets a value unless a holder with a higher fence has done so before. Returns whether it wrote.
 ///
-/// The document remembers the fence of its last write. Reading it and writing are two calls, so the
-/// write is on condition that the document is still what was read; if not, both are done again.
+/// The document remembers the fence of its last write. To read it and to write it are two calls, so
+/// the write has the condition that the document has not changed; if it has, both calls are
+/// repeated.
 async fn set(client: &mut Client, path: &str, value: &str, fence: Fence) -> Result<bool, Status> {
     // `projects/…/databases/…`, up to `/documents/…`
     let (database, _) = path.split_once("/documents/").unwrap_or_default();
@@ -63,7 +65,7 @@ async fn set(client: &mut Client, path: &str, value: &str, fence: Fence) -> Resu
         let commit = CommitRequest { database, writes: vec![write], ..Default::default() };
         match client.commit(commit).await {
             Ok(_) => return Ok(true),
-            // Somebody wrote in between: who, and under which fence?
+            // Another writer came in between: read its fence.
             Err(status) if is_conflict(status.code()) => {}
             Err(status) => return Err(status),
         }
@@ -94,7 +96,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         FirestoreOptions::new().with_project(project),
     )?;
 
-    // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
+    // A holder stalls and does not notice that its lock expires. A successor takes over.
     let config = LockConfig::new("profile:7").with_ttl(Duration::from_secs(2));
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "profile:7").await?;

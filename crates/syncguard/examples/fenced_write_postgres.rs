@@ -19,11 +19,11 @@ use syncguard::{Fence, Held, LockConfig, acquire, lock};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Sets a balance unless somebody with a higher fence has done so before; says whether it did.
+/// Sets a balance unless a holder with a higher fence has done so before. Returns whether it wrote.
 ///
-/// The row remembers the fence of its last write, and one statement compares and writes. So it does
-/// not matter where the locks are: another database will do, or Redis. It is `<=` because a holder may
-/// write more than once, and no two holders have the same fence.
+/// The row remembers the fence of its last write, and one statement compares and writes. So the
+/// locks can be anywhere, in another database or in Redis. The comparison is `<=` because a holder
+/// may write more than once, and no two holders have the same fence.
 async fn set_balance(db: &Client, account: i64, balance: i64, fence: Fence) -> Result<bool> {
     let sql = "UPDATE accounts SET balance = $2, fence = $3 WHERE id = $1 AND fence <= $3";
     let written = db.execute(sql, &[&account, &balance, &SqlFence(fence)]).await?;
@@ -32,9 +32,9 @@ async fn set_balance(db: &Client, account: i64, balance: i64, fence: Fence) -> R
 
 /// Moves money, and commits only while this lock is held.
 ///
-/// For locks in the same database, and then no table of yours needs a fence. The check keeps the lock
-/// from changing hands until the transaction ends, so what it commits was there before any later
-/// holder got the lock.
+/// For locks in the same database; then no table of yours needs a fence. Until the transaction
+/// ends, the check keeps the lock from being granted to another holder, so every later holder sees
+/// what the transaction commits.
 async fn transfer(backend: &PostgresBackend, db: &mut Client, held: &Held) -> Result<()> {
     let transaction = db.transaction().await?;
     backend.check_fence(&transaction, held.lock_id(), held.fence()).await?;
@@ -54,7 +54,7 @@ async fn main() -> Result<()> {
     tokio::spawn(connection);
     lock(&backend, "accounts:schema", async |_| db.batch_execute(TABLE).await).await??;
 
-    // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
+    // A holder stalls and does not notice that its lock expires. A successor takes over.
     let config = LockConfig::new("accounts").with_ttl(Duration::from_millis(100));
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "accounts").await?;

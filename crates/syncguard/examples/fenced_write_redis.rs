@@ -19,16 +19,17 @@ use syncguard::redis::fred::prelude::{
 use syncguard::redis::{RedisBackend, RedisOptions};
 use syncguard::{Fence, LockConfig, acquire};
 
-/// Sets a value unless somebody with a higher fence has done so before; says whether it did.
+/// Sets a value unless a holder with a higher fence has done so before. Returns whether it wrote.
 ///
-/// The fence is kept beside the value, and a script compares and writes, which Redis does in one go.
-/// To send it twice, as drivers do when a connection breaks, does no harm. The hash must neither
-/// expire nor be evicted: with it goes the memory of the highest fence.
+/// The fence is kept beside the value, and a script compares and writes, which Redis does in one
+/// step. A driver that sends the script twice after a broken connection does no harm. The hash must
+/// neither expire nor be evicted, because it holds the highest fence.
 async fn set(client: &Client, key: &str, value: &str, fence: Fence) -> Result<bool, Error> {
     client.eval(SET, key, vec![fence.to_string(), value.to_owned()]).await
 }
 
-/// `>` and not `>=`: a holder may write more than once, and no two holders have the same fence.
+/// `>` and not `>=`, because a holder may write more than once, and no two holders have the same
+/// fence.
 const SET: &str = "
     local highest = redis.call('HGET', KEYS[1], 'fence')
     if highest and tonumber(highest) > tonumber(ARGV[1]) then
@@ -41,10 +42,10 @@ const SET: &str = "
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
     let client = connect(url.as_deref().unwrap_or("redis://127.0.0.1")).await?;
-    // The locks share the program's connection; `RedisBackend::connect` gives them their own.
+    // The locks share the program's connection. With `RedisBackend::connect` they have their own.
     let backend = RedisBackend::from_client(client.clone(), RedisOptions::new())?;
 
-    // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
+    // A holder stalls and does not notice that its lock expires. A successor takes over.
     let config = LockConfig::new("profile:7").with_ttl(Duration::from_millis(100));
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "profile:7").await?;

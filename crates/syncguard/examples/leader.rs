@@ -1,13 +1,15 @@
-//! A leader: of many processes one leads at a time, and when it stops or dies another takes over.
+//! A leader: one process of many leads at a time, and when it stops or dies another process takes
+//! over.
 //!
 //! ```console
 //! $ docker run --rm -d -p 6379:6379 redis
 //! $ cargo run -p syncguard --features redis,recipes --example leader -- redis://127.0.0.1
 //! ```
 //!
-//! Run the second line in several terminals. After Ctrl-C (or SIGTERM) on the leader, another one
-//! leads at once; after `kill -9`, when the TTL and a second of tolerance have passed. The
-//! store is the first argument, or `SYNCGUARD_URL`, or this process's own memory.
+//! Run the second line in several terminals. After Ctrl-C (or SIGTERM) on the leader, another
+//! process leads at once. After `kill -9`, another process leads when the TTL and a second of
+//! tolerance have passed. The store is the first argument, or `SYNCGUARD_URL`, or this process's
+//! own memory.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -20,7 +22,7 @@ use tokio::signal::ctrl_c;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
 
-/// How long nobody leads after a crash. The lock is renewed three times as often.
+/// The time without a leader after a crash. The lock is renewed three times as often.
 const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::main]
@@ -36,11 +38,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What the leader does until it leads no more. The fence goes along with every write, so that data
-/// which remembers the highest one rejects a leader that has not noticed yet.
+/// The work of the leader. The fence goes along with every write, so that data which remembers the
+/// highest fence refuses a former leader that has not noticed the end of its term.
 ///
-/// When the term ends, this is dropped where it waits. It says so for whoever reads the log; work that
-/// blocks a thread, or that was spawned, has to look at `term.lost()` itself.
+/// When the term ends, this future is dropped at its `.await`, and `Farewell` prints a line. Work
+/// that blocks a thread, or that was spawned, has to check `term.lost()` itself.
 async fn lead(me: u32, term: Term) {
     println!("{me} leads under fence {}", term.fence());
     let _farewell = Farewell(me);

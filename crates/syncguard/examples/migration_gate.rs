@@ -1,5 +1,5 @@
-//! A migration gate: every instance of a service brings the schema up to date before it starts, one
-//! of them does the work, and none goes on before it is done.
+//! A migration gate: before the instances of a service start, one of them brings the schema up to
+//! date, and all others wait until that is done.
 //!
 //! ```console
 //! $ docker run --rm -d -p 5432:5432 -e POSTGRES_PASSWORD=secret postgres
@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// In order; the first one makes version 1. Only ever add to it.
+/// The migrations in order; the first makes version 1. Only ever add to the end.
 const MIGRATIONS: &[&str] = &[
     "CREATE TABLE members (id bigint PRIMARY KEY, name text NOT NULL)",
     "ALTER TABLE members ADD COLUMN joined timestamptz NOT NULL DEFAULT now()",
@@ -53,7 +53,8 @@ async fn pass(
     db: &mut Client,
     shutdown: &CancellationToken,
 ) -> Result<()> {
-    // Nearly every start. After a rollback to an older release it is ahead, which is fine as well.
+    // Nearly every start ends here. After a rollback to an older release the schema is ahead, which
+    // is fine as well.
     if version(db).await? >= MIGRATIONS.len() {
         return Ok(());
     }
@@ -63,14 +64,14 @@ async fn pass(
         .with_max_retries(u32::MAX)
         .with_timeout(Duration::from_secs(600)); // then the orchestrator starts us anew
     let config = LockConfig::new("migrations")
-        .with_ttl(Duration::from_secs(15)) // how long all of them stand still after a crash
+        .with_ttl(Duration::from_secs(15)) // all instances wait for this long after a crash
         .with_auto_extend(AutoExtend::new())
         .with_acquisition(patience)
         .with_cancellation(shutdown.clone());
     lock(backend, config, async |held| {
         tokio::select! {
             biased;
-            // Either way the transaction is dropped, and PostgreSQL rolls it back.
+            // In both cases the transaction is dropped, and PostgreSQL rolls it back.
             reason = held.lost() => Err(format!("the lock was lost: {reason:?}").into()),
             () = shutdown.cancelled() => Err("stopped while migrating".into()),
             done = migrate(backend, db, &held) => done,
@@ -79,13 +80,15 @@ async fn pass(
     .await?
 }
 
-/// Runs what is missing, under the lock: for whoever had to wait for it, that is nothing.
+/// Runs the missing migrations, under the lock. For an instance that had to wait for the lock, none
+/// are missing.
 async fn migrate(backend: &PostgresBackend, db: &mut Client, held: &Held) -> Result<()> {
     let me = process::id();
     db.batch_execute("CREATE TABLE IF NOT EXISTS schema_versions (version bigint PRIMARY KEY)")
         .await?;
     for (number, sql) in (1_i64..).zip(MIGRATIONS).skip(version(db).await?) {
-        // All or nothing, and only while the lock is held: until the commit nobody else can take it.
+        // All or nothing, and only while the lock is held: until the commit no other instance can
+        // take it.
         let transaction = db.transaction().await?;
         backend.check_fence(&transaction, held.lock_id(), held.fence()).await?;
         transaction.batch_execute(sql).await?;

@@ -1,16 +1,16 @@
-//! A nightly job on several machines: each night it is done once, also if a machine dies.
+//! A nightly job on several machines: each night it is done once, even if a machine dies.
 //!
-//! Cron or a systemd timer starts it on every machine at the same time. One of them does the job. The
-//! others wait for the lock, see that the job is done, and end; should the first one die, the next
-//! goes on where it stopped.
+//! Cron or a systemd timer starts it on every machine at the same time. One machine does the job.
+//! The others wait for the lock, see that the job is done, and end; if the first machine dies, the
+//! next goes on where it stopped.
 //!
 //! ```console
 //! $ docker run --rm -d -p 5432:5432 -e POSTGRES_PASSWORD=secret postgres
 //! $ cargo run -p syncguard --features postgres --example nightly_job
 //! ```
 //!
-//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_URL`. A date after the
-//! URL makes up for a night that was missed.
+//! Another server: `-- postgres://user:password@host/database`, or `SYNCGUARD_URL`. A date after
+//! the URL repeats a missed night.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -27,21 +27,21 @@ use tokio::signal::unix::{SignalKind, signal};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Longer than the job ever takes.
+/// The job never takes longer.
 const NIGHT: Duration = Duration::from_secs(4 * 3600);
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let url = env::args().nth(1).or_else(|| env::var("SYNCGUARD_URL").ok());
     let url = url.as_deref().unwrap_or("postgres://postgres:secret@127.0.0.1/postgres");
-    // The locks have a pool of their own: work that keeps its connections busy must not keep a
-    // lock from being renewed.
+    // The locks have a pool of their own, so that work with busy connections cannot delay a
+    // renewal.
     let backend = PostgresBackend::connect(url).await?;
     backend.setup_schema().await?;
     let (mut db, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
 
-    // Everyone must mean the same night, whatever their clocks and time zones say.
+    // All machines must mean the same night, whatever their clocks and time zones.
     let today = db.query_one("SELECT current_date::text", &[]).await?.try_get(0)?;
     let night = env::args().nth(2).unwrap_or(today);
     let shutdown = shutdown()?;
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
         .with_max_retries(u32::MAX)
         .with_timeout(NIGHT);
     let config = LockConfig::new("nightly:invoices")
-        .with_ttl(Duration::from_secs(30)) // how long the job stands still after a crash
+        .with_ttl(Duration::from_secs(30)) // the job waits for this long after a crash
         .with_auto_extend(AutoExtend::new().with_max_hold(NIGHT))
         .with_acquisition(patience)
         .with_cancellation(shutdown.clone());
@@ -66,11 +66,11 @@ async fn main() -> Result<()> {
     .await?
 }
 
-/// The job, under the lock. The lock says who works; only the record in `nightly_runs` says whether
-/// it is done, because a lock is forgotten when it is released.
+/// The job, under the lock. The lock decides which machine works; only the record in `nightly_runs`
+/// says whether the job is done, because a lock is forgotten when it is released.
 async fn work(backend: &PostgresBackend, db: &mut Client, night: &str, held: &Held) -> Result<()> {
     let me = process::id();
-    db.batch_execute(TABLES).await?; // creating a table twice at once fails; here we are alone
+    db.batch_execute(TABLES).await?; // two at once would fail; under the lock there is one
     let done = "SELECT FROM nightly_runs WHERE night = $1::text::date";
     if db.query_opt(done, &[&night]).await?.is_some() {
         println!("{me} has nothing to do: {night} is done");
@@ -79,8 +79,8 @@ async fn work(backend: &PostgresBackend, db: &mut Client, night: &str, held: &He
     println!("{me} runs {night} under fence {}", held.fence());
     let fence = SqlFence(held.fence());
     loop {
-        // Short transactions, each of which commits only while the lock is held: what is done stays
-        // done, and a machine that was away for too long adds nothing.
+        // Short transactions, each of which commits only while the lock is held: finished steps
+        // stay finished, and a machine that was away for too long adds nothing.
         let transaction = db.transaction().await?;
         backend.check_fence(&transaction, held.lock_id(), held.fence()).await?;
         let written = transaction.execute(NEXT_INVOICES, &[&night, &fence]).await?;

@@ -1,7 +1,8 @@
-//! Locks between processes, without a server: a file.
+//! Locks between processes without a server, in a file.
 //!
-//! `cargo run -p syncguard --features sqlite --example processes` starts three processes that want the same
-//! job, and kills one of them at work. To see it by hand, run this in two terminals:
+//! `cargo run -p syncguard --features sqlite --example processes` starts three processes that want
+//! the same job, and kills one of them while it works. To see it by hand, run this in two
+//! terminals:
 //!
 //! ```text
 //! cargo run -p syncguard --features sqlite --example processes -- locks.db
@@ -32,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// One process: it waits for its turn, and works for a while.
+/// One process, which waits for its turn and works for a while.
 async fn work(file: &Path, name: &str, duration: Duration) -> Result<(), Box<dyn Error>> {
     let backend = SqliteBackend::open(file).await?;
     let patient = AcquisitionOptions::new()
@@ -40,7 +41,7 @@ async fn work(file: &Path, name: &str, duration: Duration) -> Result<(), Box<dyn
         .with_retry_delay(Duration::from_millis(20))
         .with_timeout(Duration::from_secs(60));
     let job = LockConfig::new("job")
-        .with_ttl(Duration::from_millis(500)) // so long its lock outlives it, and one second
+        .with_ttl(Duration::from_millis(500)) // its lock outlives a crash by this and one second
         .with_auto_extend(AutoExtend::new())
         .with_acquisition(patient);
     println!("   {name} waits for its turn");
@@ -53,7 +54,7 @@ async fn work(file: &Path, name: &str, duration: Duration) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// The first one is killed at work; its lock ends by itself, and the others go on.
+/// Kills the first process while it works. Its lock ends by itself, and the other processes go on.
 fn three_processes() -> Result<(), Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("syncguard-processes-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;

@@ -1,7 +1,7 @@
-//! What a distributed lock is for, in a few seconds.
+//! Shows in a few seconds what a distributed lock does.
 //!
-//! `cargo run -p syncguard --example quickstart`, and on a store of yours, as an argument or in the
-//! variable `SYNCGUARD_URL`:
+//! `cargo run -p syncguard --example quickstart` needs no server. The URL of a store of yours can
+//! be an argument, or in the variable `SYNCGUARD_URL`:
 //!
 //! ```text
 //! cargo run -p syncguard --features sqlite --example quickstart -- sqlite:quickstart.db
@@ -29,7 +29,7 @@ use tokio::time::sleep;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let backend = syncguard::connect(&backend_url()).await?;
     println!("SyncGuard quickstart on the backend `{}`", backend.capabilities().backend);
-    // Keys of this run only, in case the store is shared.
+    // Each run has its own keys, because the store may be shared.
     let run = format!("quickstart:{}", std::process::id());
 
     workers(&backend, &format!("{run}:report")).await?;
@@ -91,7 +91,7 @@ async fn stale_writer(backend: &DynBackend, key: &str) -> Result<(), LockError> 
     successor.release().await.map(drop)
 }
 
-/// A lock is kept alive while work goes on, and the work hears when it is gone.
+/// A lock is renewed while work goes on, and the work hears when the lock is lost.
 async fn lost_lock(backend: &DynBackend, key: &str) -> Result<(), LockError> {
     println!(
         "\n4. Long work under a short TTL: renewed for as long as it lasts, and a loss is noticed"
@@ -132,7 +132,7 @@ fn patient() -> AcquisitionOptions {
         .with_timeout(Duration::from_secs(60))
 }
 
-/// May hold a password: not for printing.
+/// The URL may contain a password: do not print it.
 fn backend_url() -> String {
     let argument = std::env::args().nth(1);
     argument.or_else(|| std::env::var("SYNCGUARD_URL").ok()).unwrap_or_else(|| "memory:".to_owned())

@@ -1,7 +1,17 @@
-//! The guide: one page a subject, every Rust snippet compiled.
+//! The guide: one page for each subject. Every Rust snippet is compiled.
 //!
-//! Read the first three in order; the others when their subject comes up.
+//! Read the first three pages in order, and the others when you need them.
 #![doc = include_str!("guide/index.md")]
+
+/// A title, a first sentence, and a drawing below them.
+///
+/// The drawing is part of the page as SVG, because rustdoc copies no files and docs.rs serves none. So the drawing has
+/// the text color of the page, in every theme. Markdown ends HTML at a blank line: the file must not have one.
+macro_rules! drawn {
+    ($title:literal, $path:literal) => {
+        concat!($title, "\n\n<div>\n", include_str!($path), "</div>\n\n")
+    };
+}
 
 /// A file of Rust as a block of the page. It is compiled and run where it lives.
 macro_rules! shown {
@@ -10,14 +20,14 @@ macro_rules! shown {
     };
 }
 
-/// A file of another language as a block of the page. Tests of the package `syncguard-cli` run it.
+/// A file of another language as a block of the page. The tests of `syncguard-cli` run it.
 macro_rules! quoted {
     ($title:literal, $language:literal, $path:literal) => {
         concat!("\n", $title, "\n\n```", $language, "\n", include_str!($path), "```\n")
     };
 }
 
-// So that the pages can call things by the names that a program uses.
+// With these the pages use the names that a program uses.
 #[allow(unused_imports, reason = "for links in the text alone")]
 use crate::{authoring::*, contract::*, diagnostics::*, inventory::*, *};
 
@@ -27,13 +37,24 @@ pub mod getting_started {}
 #[doc = include_str!("guide/concepts.md")]
 pub mod concepts {}
 
+#[doc = drawn!(
+    "# Waiting for a turn\n\nHow to wait for a lock, what to set, and how a lock passes from process to process.",
+    "guide/pictures/hand_over.svg"
+)]
 #[doc = include_str!("guide/waiting.md")]
 pub mod waiting {}
 
+#[doc = drawn!(
+    "# Fencing\n\nThe data compares fences, and refuses a holder that writes too late.",
+    "guide/pictures/fence.svg"
+)]
 #[doc = include_str!("guide/fencing.md")]
 #[doc = shown!("## PostgreSQL: `fenced_write_postgres`", "../examples/fenced_write_postgres.rs")]
 #[doc = shown!("## Redis: `fenced_write_redis`", "../examples/fenced_write_redis.rs")]
 #[doc = shown!("## Firestore: `fenced_write_firestore`", "../examples/fenced_write_firestore.rs")]
+// Programs of the package `syncguard-examples`, which has their drivers.
+#[cfg_attr(not(doctest), doc = shown!("## sqlx: `fenced_sqlx`", "guide/fenced_sqlx.rs"))]
+#[cfg_attr(not(doctest), doc = shown!("## redis-rs: `fenced_redis_rs`", "guide/fenced_redis_rs.rs"))]
 pub mod fencing {}
 
 #[doc = include_str!("guide/long_work.md")]
@@ -52,6 +73,11 @@ pub mod election {}
 #[doc = include_str!("guide/semaphore.md")]
 pub mod semaphore {}
 
+#[doc = include_str!("guide/web_service.md")]
+// A program of the package `syncguard-examples`, which has axum.
+#[cfg_attr(not(doctest), doc = shown!("## The program `webhook`", "guide/webhook.rs"))]
+pub mod web_service {}
+
 #[doc = include_str!("guide/errors.md")]
 pub mod errors {}
 
@@ -63,6 +89,9 @@ pub mod runtimes {}
 
 #[doc = include_str!("guide/choosing.md")]
 pub mod choosing {}
+
+#[doc = include_str!("guide/platforms.md")]
+pub mod platforms {}
 
 #[doc = include_str!("guide/production.md")]
 pub mod production {}
@@ -80,20 +109,29 @@ pub mod inventory {}
 #[doc = quoted!("## The schema of the JSON", "json", "guide/shell/output.schema.json")]
 pub mod shell {}
 
-// Its snippets need the conformance suite: they are doc tests of the package `syncguard-examples`.
+// The snippets need the conformance suite, so they are doc tests of the package `syncguard-examples`.
 #[cfg_attr(not(doctest), doc = include_str!("guide/custom_backend.md"))]
-// An example of `syncguard-conformance`.
+// An example of the package `syncguard-conformance`.
 #[cfg_attr(not(doctest), doc = shown!("", "guide/custom_store.rs"))]
 pub mod custom_backend {}
 
 #[doc = include_str!("guide/upgrading.md")]
 pub mod upgrading {}
 
+#[doc = include_str!("guide/from_redlock.md")]
+pub mod from_redlock {}
+
+#[doc = include_str!("guide/from_redisson.md")]
+pub mod from_redisson {}
+
+#[doc = include_str!("guide/from_advisory_locks.md")]
+pub mod from_advisory_locks {}
+
 #[doc = include_str!("guide/from_typescript.md")]
 pub mod from_typescript {}
 
 #[doc = include_str!("guide/testing.md")]
-#[doc = shown!("## Somebody else holds the lock", "../tests/own_code/busy.rs")]
+#[doc = shown!("## Another process holds the lock", "../tests/own_code/busy.rs")]
 #[doc = shown!("## The holder crashes", "../tests/own_code/crash.rs")]
 #[doc = shown!("## The lock is lost", "../tests/own_code/loss.rs")]
 #[doc = shown!("## The store is down", "../tests/own_code/failing_store.rs")]

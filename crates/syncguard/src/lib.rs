@@ -1,8 +1,8 @@
 //! Distributed locks with fencing tokens, on the store you already have.
 //!
-//! Only one process at a time does the work that a key names, across a fleet. Every lock expires,
-//! so a crash never blocks for ever; every acquisition carries a fencing token that grows strictly
-//! per key, so a holder that was too slow cannot overwrite its successor.
+//! Only one process of a fleet at a time does the work that a key names. Every lock expires, so a crash never blocks for ever.
+//! Every acquisition carries a fencing token that grows strictly per key, so a holder that was too slow cannot overwrite
+//! its successor. The library runs on tokio; a lock is a lease and is not re-entrant.
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,19 +18,20 @@
 //! # }
 //! ```
 //!
-//! The first `?` is for the lock, the second for the work's own result, which comes back untouched.
+//! The first `?` is for the lock, the second for the work's own result, which is returned untouched. `held.fence()` goes along
+//! with every write, for example as `UPDATE … WHERE id = $1 AND fence <= $2`, so that the data refuses a late writer.
 //!
 //! | you want | use |
 //! |---|---|
 //! | a guard, released when it is dropped | [`acquire`], [`try_acquire`] |
 //! | to run work under the lock | [`lock()`] |
-//! | the same, and one error for the lock and the work | [`lock_flat`] |
+//! | the same, with one error for the lock and the work | [`lock_flat`] |
 //! | the same in code that is generic over the work and spawns it | [`lock_send`] |
 //! | any of these, configured once | [`Locker`] |
 //!
-//! If the compiler answers `error[E0282]: type annotations needed` to [`lock_flat`], the work does not say what its error
-//! is: end it with `Ok::<_, MyError>(value)`, where `MyError` takes a [`LockError`] in. If it answers that a future is not
-//! `Send`, or that `AsyncFnOnce` is not general enough, use [`lock_send`].
+//! If the compiler says `error[E0282]: type annotations needed` about [`lock_flat`], the work does not name its error type:
+//! end the work with `Ok::<_, MyError>(value)`, where `MyError` implements `From<LockError>`. If the compiler says that a
+//! future is not `Send`, or that `AsyncFnOnce` is not general enough, use [`lock_send`].
 //!
 //! ```toml
 //! [dependencies]
@@ -52,9 +53,9 @@
 //! - `unix-sockets`: `redis+unix://` URLs.
 //! - `serde`: the types that are safe to print can be serialised.
 //!
-//! The names that most programs need stand here. Requests and results of single operations are in [`contract`], listings in
-//! [`inventory`], look-ups for people in [`diagnostics`], and what authors of backends need in [`authoring`] and
-//! [`observe`].
+//! The names that most programs need are in the root of this crate. Requests and results of single operations are in
+//! [`contract`], listings in [`inventory`], look-ups for people in [`diagnostics`], and helpers for authors of backends in
+//! [`authoring`] and [`observe`].
 //!
 //! # The guide
 #![cfg_attr(
@@ -81,14 +82,14 @@
         feature = "sqlite",
         feature = "tls"
     )),
-    doc = "\nIs part of this documentation when it is built with all features, as on docs.rs."
+    doc = "\nThis documentation was built without some features. With all features, as on docs.rs, it has the guide."
 )]
 // On docs.rs, each item says which feature it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod connect;
-// It is text, and it speaks of everything: only for rustdoc, and only where everything is there.
+// The guide is text about every feature: only rustdoc reads it, and only if all features are on.
 #[cfg(all(
     any(doc, doctest),
     feature = "firestore",

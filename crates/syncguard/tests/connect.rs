@@ -1,4 +1,4 @@
-//! `connect`: what it takes, and what it says of the rest.
+//! The URLs that `connect` accepts, and its errors for all others.
 
 use syncguard::{ErrorCode, connect};
 
@@ -70,7 +70,7 @@ async fn what_needs_tls_says_so() {
 mod with_every_store {
     use super::*;
 
-    /// What a store allows, as it says itself, is what the table of [`connect`] says.
+    /// The table of [`connect`] has the parameters that each store names in its error.
     #[tokio::test]
     async fn the_table_has_every_parameter_of_every_store() {
         let docs = include_str!("../src/connect.rs");

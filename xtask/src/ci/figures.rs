@@ -36,8 +36,7 @@ pub(super) fn check() -> Result<()> {
             report.operations,
             report.faults
         );
-        missing
-            .extend(report.rows().into_iter().filter(|row| !page.lines().any(|line| line == row)));
+        missing.extend(Some(report.row()).filter(|row| !page.lines().any(|line| line == row)));
     }
     let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
     missing.extend(simulated()?.into_iter().filter(|told| !text.contains(told)));
@@ -66,11 +65,10 @@ fn told_of_simulation(report: &Value) -> Result<String> {
     let [operations, granted, faults] =
         ["operations", "granted", "faults"].map(|field| number(report, field));
     Ok(format!(
-        "{} requests, {} locks granted, {} faults ({})",
+        "{} requests, {} locks granted, {} faults",
         spaced(operations?),
         spaced(granted?),
-        spaced(faults?),
-        kinds(report)?
+        spaced(faults?)
     ))
 }
 
@@ -98,7 +96,6 @@ struct Report {
     operations: u64,
     granted: u64,
     faults: u64,
-    by_kind: String,
     longest_outage_ms: u64,
     minutes: u64,
     violations: usize,
@@ -113,7 +110,6 @@ fn read(path: &Path) -> Result<Report> {
         operations: number("operations")?,
         granted: number("granted")?,
         faults: number("faults")?,
-        by_kind: kinds(&report)?,
         longest_outage_ms: number("longest_outage_ms")?,
         minutes: number("seconds")?.div_ceil(60),
         violations: report["violations"].as_array().context("violations")?.len(),
@@ -133,31 +129,18 @@ fn is_empty(list: &Value) -> bool {
     list.as_array().is_some_and(Vec::is_empty)
 }
 
-/// How many faults there were of each kind.
-fn kinds(report: &Value) -> Result<String> {
-    let kinds = report["faults_by_kind"].as_object().context("faults_by_kind")?;
-    let kinds = kinds.iter().map(|(kind, count)| {
-        let count = count.as_u64().with_context(|| kind.clone())?;
-        Ok(format!("{} {kind}", spaced(count)))
-    });
-    Ok(kinds.collect::<Result<Vec<_>>>()?.join(", "))
-}
-
 impl Report {
-    /// Its row in the table of runs, and its row in the table of faults.
-    fn rows(&self) -> [String; 2] {
-        let Self { store, server, minutes, by_kind, .. } = self;
-        [
-            format!(
-                "| {store} | {server} | {minutes} min | {} | {} | {} | {} ms | {} |",
-                spaced(self.operations),
-                spaced(self.granted),
-                spaced(self.faults),
-                spaced(self.longest_outage_ms),
-                self.violations
-            ),
-            format!("| {store} | {by_kind} |"),
-        ]
+    /// Its row in the table of runs.
+    fn row(&self) -> String {
+        let Self { store, server, minutes, .. } = self;
+        format!(
+            "| {store} | {server} | {minutes} min | {} | {} | {} | {} ms | {} |",
+            spaced(self.operations),
+            spaced(self.granted),
+            spaced(self.faults),
+            spaced(self.longest_outage_ms),
+            self.violations
+        )
     }
 }
 
@@ -179,20 +162,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_becomes_two_rows() -> Result<()> {
+    fn a_report_becomes_a_row() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("redis.json");
         fs::write(
             &file,
-            r#"{"store":"redis","operations":1234567,"granted":999,"faults":2000,"faults_by_kind":{"Cut":1999,"Killed":1},
+            r#"{"store":"redis","operations":1234567,"granted":999,"faults":2000,
             "longest_outage_ms":6780,"seconds":301,"violations":[],"versions":{"server":"Redis 7.0.15"}}"#,
         )?;
         assert_eq!(
-            read(&file)?.rows(),
-            [
-                "| redis | Redis 7.0.15 | 6 min | 1 234 567 | 999 | 2 000 | 6 780 ms | 0 |",
-                "| redis | 1 999 Cut, 1 Killed |"
-            ]
+            read(&file)?.row(),
+            "| redis | Redis 7.0.15 | 6 min | 1 234 567 | 999 | 2 000 | 6 780 ms | 0 |"
         );
         Ok(())
     }
@@ -200,9 +180,9 @@ mod tests {
     #[test]
     fn a_simulation_is_told_in_a_sentence() -> Result<()> {
         let report: Value = serde_json::from_str(
-            r#"{"operations":1000000,"granted":2,"faults":1500,"faults_by_kind":{"Cut":1400,"Late":100},"violations":[]}"#,
+            r#"{"operations":1000000,"granted":2,"faults":1500,"violations":[]}"#,
         )?;
-        let told = "1 000 000 requests, 2 locks granted, 1 500 faults (1 400 Cut, 100 Late)";
+        let told = "1 000 000 requests, 2 locks granted, 1 500 faults";
         assert_eq!(told_of_simulation(&report)?, told);
         Ok(())
     }

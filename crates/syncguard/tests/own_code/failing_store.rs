@@ -9,7 +9,7 @@ use syncguard::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult, forward, lock,
 };
 
-/// A store that is there, or not, as the test says.
+/// A store that the test can take away.
 #[derive(Clone, Default)]
 struct Flaky {
     store: MemoryBackend,
@@ -52,7 +52,7 @@ impl LockBackend for Flaky {
     forward!(store: watch, inventory, capabilities, client_state);
 }
 
-/// The code under test: puts the work off while there is no lock to be had.
+/// The code under test: puts the work off while the store is away.
 async fn refresh_cache(locks: &Flaky) -> &'static str {
     match lock(locks, "cache", async |_held| "refreshed").await {
         Ok(done) => done,

@@ -1,5 +1,5 @@
 //! The tests that the guide shows on its page "Testing your own code". The memory backend needs no
-//! server, and time is paused: none of them waits.
+//! server, and time is paused, so none of them waits.
 
 #![cfg(feature = "memory")]
 
