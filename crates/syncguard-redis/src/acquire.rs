@@ -12,7 +12,7 @@ use crate::names::Section;
 use crate::words::Word;
 use crate::{names, release, reply, scripts};
 
-/// One acquire, bounded. It may outlive its caller.
+/// Sends one acquire, bounded by the command timeout. The future may outlive its caller.
 pub(crate) async fn acquire(
     inner: &Inner,
     request: &AcquireRequest,
@@ -74,7 +74,7 @@ fn call<'a>(
     })
 }
 
-/// The label as the inside of a JSON string, and the field of the note behind it if there is one.
+/// The holder's label, escaped for the inside of a JSON string. If there is a note, its field follows.
 fn holder_inside(holder: &Holder) -> Cow<'_, str> {
     let label = holder.stored_label();
     match (holder.note(), label) {
@@ -87,15 +87,16 @@ fn holder_inside(holder: &Holder) -> Cow<'_, str> {
     }
 }
 
-/// The TTL, and how long the records live: both counted from the moment the script runs.
+/// The TTL and the lifetime of the records, in ms from the moment the script runs.
 pub(crate) fn lifetimes(ttl: Ttl) -> [Word<'static>; 2] {
-    // Redis would drop a lock at its expiry, and contenders would get in within the tolerance.
+    // Without the tolerance, Redis would drop a lock at its expiry, and rivals would get it too early.
     let life = ttl.as_duration() + TIME_TOLERANCE;
     let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
     [ttl.as_millis(), life].map(Word::Number)
 }
 
-/// Releases a lock that too few replicas have. What fails here is tried again in the background.
+/// Releases a lock that too few replicas have. If the release fails, the clean-up tries it again in the
+/// background.
 async fn give_back(
     inner: &Inner,
     section: &Section,

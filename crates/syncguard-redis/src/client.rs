@@ -1,4 +1,4 @@
-//! Calls to the server: bounded, each sent once, over any of fred's clients.
+//! Calls to the server over any of fred's clients. Each call is bounded and sent once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,64 +27,64 @@ pub(crate) struct Connections {
     next: AtomicUsize,
     command_timeout: Duration,
     early_timer: EarlyTimer,
-    /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
+    /// True if a client may first have to interrupt a blocking command of the program.
     may_interrupt: bool,
-    /// Whether a script may reach two nodes of a cluster.
+    /// True if fred may send a script to two nodes of a cluster.
     may_send_twice: bool,
-    /// The tasks of connections this library opened; they end with it.
+    /// The tasks of connections that this library opened. They end with this value.
     tasks: Box<[ConnectHandle]>,
 }
 
 struct Connection {
     client: WithOptions<Client>,
-    /// For each section, counts answers, and replacements of the connection.
+    /// Answers and replacements of the connection, counted for each section.
     answers: Box<[AtomicU64]>,
-    /// On a cluster.
+    /// Set on a cluster.
     cluster: Option<Cluster>,
 }
 
-/// Until when an answer is waited for.
+/// How long to wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// The whole command timeout, from now on. fred keeps it.
+    /// The whole command timeout, which begins now. fred enforces it.
     Usual(Instant),
-    /// What is left of it.
+    /// The rest of the command timeout.
     Exact(Instant),
 }
 
-/// A script that was sent, and what came of it.
+/// The outcome of sending a script.
 pub(crate) struct Sent {
     pub(crate) result: Result<Replicated, LockError>,
-    /// When it was sent for the last time.
+    /// When the script was last sent.
     pub(crate) at: Instant,
-    /// Whether it may have been sent twice, so that it may run once more after this answer.
+    /// True if fred may have sent the script twice, so that it may run again after this answer.
     pub(crate) may_run_again: bool,
 }
 
 impl Connections {
-    /// Over clients somebody else opened. `sections` is how many there are of the layout.
+    /// Uses clients that are already open. `sections` is the number of sections of the layout.
     pub(crate) fn over(
         clients: &[Client],
         clustered: bool,
         sections: usize,
         command_timeout: Duration,
     ) -> Self {
-        // fred 10.1 follows no redirection of a cluster rightly. For an ASK it sends ASKING over the connection
-        // that others are using, and takes the next answer for its own: from then on each answer on that
-        // connection goes to the wrong command. With no redirection it looks where the slots are, and says so.
-        // A client of the program is set to more, and options cannot say none.
+        // fred 10.1 does not follow redirections of a cluster correctly. For an ASK it sends ASKING over the shared
+        // connection and takes the next answer for its own; from then on, each answer on that connection goes
+        // to the wrong command. With redirections off, fred reads the slot map again and returns an error. A client of
+        // the program may have redirections on, and `Options` cannot turn them off.
         let follows = clients.iter().map(|client| client.connection_config().max_redirections);
         let follows = clustered && follows.max().unwrap_or(0) > 0;
         let options = Options {
-            // A lost connection must not make fred send a script again: that is ours to decide. Where it
-            // follows an ASK, one attempt would end its router for good. A second one is used where it closes
-            // the connection to a node that leaves the cluster: see `Cluster`.
+            // fred must not resend a script after a lost connection: the caller decides that. If fred follows an
+            // ASK with one attempt, its router ends for good, so it gets two. fred also uses the second attempt when
+            // it closes the connection to a node that leaves the cluster: see `Cluster`.
             max_attempts: Some(if follows { 2 } else { 1 }),
-            // It follows an ASK to the node that said it, and ends its router for good when the attempts run out
+            // fred follows an ASK back to the node that sent it. Its router ends for good if the attempts run out
             // before the redirections do.
             max_redirections: Some(u32::from(follows)),
             timeout: Some(command_timeout),
-            // While there is no connection, an error at once beats a command sent much later.
+            // Without a connection, an error at once is better than a command that is sent much later.
             fail_fast: true,
             ..Options::default()
         };
@@ -106,7 +106,7 @@ impl Connections {
         }
     }
 
-    /// Opens connections of its own. How long that may take is the caller's business.
+    /// Opens connections. The caller bounds the time.
     pub(crate) async fn open(
         config: Config,
         sections: usize,
@@ -124,12 +124,12 @@ impl Connections {
             })
             .collect();
         let mut connections = Self::over(&clients, clustered, sections, options.command_timeout);
-        // Tasks that were started end with this guard, also where a later one fails.
+        // This guard ends the tasks that were started, also if a later connection fails.
         let mut opened = Opened(Vec::with_capacity(clients.len()));
         let open_all = async {
             for client in &clients {
-                // Not `init`: given up while it waits, it leaves its task alone, which then may connect and
-                // live for ever. Listening comes first, so that no outcome is missed.
+                // Not `init`: if its future is dropped, its task stays behind, and may connect and live for
+                // ever. `wait_for_connect` is polled first, so that it misses no outcome.
                 let start = async { opened.0.push(client.connect()) };
                 tokio::join!(biased; client.wait_for_connect(), start).0?;
             }
@@ -144,17 +144,17 @@ impl Connections {
         self.all.len()
     }
 
-    /// The clients, for connections like theirs.
+    /// The clients, as patterns for further connections.
     pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
         self.all.iter().map(|one| &*one.client)
     }
 
-    /// Whether they were opened here.
+    /// Returns whether this library opened the connections.
     pub(crate) fn are_ours(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// Whether a script may reach two nodes of a cluster.
+    /// Returns whether fred may send a script to two nodes of a cluster.
     pub(crate) fn may_send_twice(&self) -> bool {
         self.may_send_twice
     }
@@ -167,7 +167,7 @@ impl Connections {
         self.command_timeout
     }
 
-    /// Runs a script that reads: one EVALSHA, and one EVAL where the server does not have it.
+    /// Runs a script that reads: one EVALSHA, and one EVAL if the server does not know the script.
     pub(crate) async fn read<'a, const K: usize, const A: usize>(
         &self,
         at: At,
@@ -177,7 +177,7 @@ impl Connections {
         Ok(self.send(at, call, None, bound).await.result?.0)
     }
 
-    /// Sends one of the commands that inspect the server.
+    /// Sends a command that inspects the server.
     pub(crate) async fn inspect(
         &self,
         at: At,
@@ -248,7 +248,7 @@ impl Connections {
         self.heard(connection, at, answers, answer)
     }
 
-    /// Sends a command without arguments that changes nothing.
+    /// Sends a command that has no arguments and changes nothing.
     pub(crate) async fn ask(
         &self,
         at: At,
@@ -259,8 +259,8 @@ impl Connections {
         answer.map_err(|error| error::from_driver(&error, Stage::Asking))
     }
 
-    /// Sends a script by its hash, and in full if the server does not know it. With replicas to wait
-    /// for, also says whether enough of them have what it wrote.
+    /// Sends a script by its hash, and in full if the server does not know it. With `wait`, the outcome also
+    /// says whether enough replicas have the script's writes.
     pub(crate) async fn send<'a, const K: usize, const A: usize>(
         &self,
         at: At,
@@ -275,7 +275,7 @@ impl Connections {
         let answers = connection.answers(at);
         let mut sent_at = Instant::now();
         let (until, mut timer) = match bound {
-            // One more timer of our own would cost a tenth of the client's time.
+            // fred has a timer already; a second timer would cost a tenth of the client's time.
             Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
             Bound::Exact(until) => (until, Some(until)),
         };
@@ -291,7 +291,7 @@ impl Connections {
             let answer = within(timer, transmit(client, at, words, wait)).await;
             match &answer {
                 Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
-                // Nothing was run. If the slot has moved, the client has looked where to.
+                // The script did not run. If the slot has moved, fred has read the slot map again by now.
                 Err(error) if may_have_moved && error::is_redirection(error) => {
                     may_have_moved = false;
                 }
@@ -308,7 +308,8 @@ impl Connections {
         }
     }
 
-    /// Notes an answer, and has the connection replaced if none came since there were so many.
+    /// Counts an answer. After a timeout, replaces the connection if no other answer came while this call waited:
+    /// `answers` is the count from before the call.
     fn heard<T>(
         &self,
         connection: &Connection,
@@ -330,7 +331,7 @@ impl Connections {
         answer
     }
 
-    /// The next connection in turn, a working one if there is any.
+    /// The next connection in turn; skips lost connections if another connection works.
     fn pick(&self) -> &Connection {
         let count = self.all.len();
         if count == 1 {
@@ -342,10 +343,11 @@ impl Connections {
         working.unwrap_or(&self.all[first])
     }
 
-    /// Replaces a connection on which nothing at all was answered while a call waited in vain.
+    /// Replaces a connection that gave no answer at all while a call timed out. Only for connections that this
+    /// library opened.
     ///
-    /// fred's own check starts anew with each command it writes, so under load it never finds a
-    /// connection dead, and TCP takes a quarter of an hour to. Only for connections opened here.
+    /// fred's own check restarts with each command that it writes, so under load it never finds a dead
+    /// connection. TCP needs a quarter of an hour.
     fn replace_if_dead(&self, connection: &Connection, at: At, answers: u64) {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
         let is_first = || {
@@ -361,12 +363,12 @@ impl Connections {
 }
 
 impl Connection {
-    /// How many answers there were from a section.
+    /// The number of answers from a section.
     fn answers(&self, at: At) -> u64 {
         self.answers.get(at.section).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// How often the nodes of a cluster have changed.
+    /// How often nodes of the cluster have come or gone.
     fn changes(&self) -> u64 {
         self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
     }
@@ -378,11 +380,11 @@ impl Drop for Connections {
     }
 }
 
-/// Tasks that end with this guard unless they are taken out of it.
+/// A guard that ends its tasks unless they are taken out.
 struct Opened(Vec<ConnectHandle>);
 
 impl Opened {
-    /// fred's task would run for ever otherwise: it holds the client that it serves.
+    /// fred's task never ends by itself, because it holds the client that it serves.
     fn end(tasks: &[ConnectHandle]) {
         tasks.iter().for_each(ConnectHandle::abort);
     }
@@ -402,7 +404,7 @@ fn performance(options: &RedisOptions) -> PerformanceConfig {
 }
 
 fn connection(options: &RedisOptions) -> ConnectionConfig {
-    // Opening one takes four round trips, so a tight command timeout would be too tight here.
+    // A connection takes four round trips to open, so a tight command timeout would be too tight here.
     let timeout = options.command_timeout.max(Duration::from_secs(1));
     ConnectionConfig {
         connection_timeout: timeout,
@@ -418,7 +420,7 @@ fn connection(options: &RedisOptions) -> ConnectionConfig {
     }
 }
 
-/// For ever, and at least once a second, so that locks are back within two seconds of their server.
+/// Reconnects for ever, at least once a second, so that locks are back within two seconds after their server.
 fn reconnect_policy() -> ReconnectPolicy {
     ReconnectPolicy::new_exponential(0, 20, 1000, 2)
 }

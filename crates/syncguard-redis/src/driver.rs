@@ -1,4 +1,4 @@
-//! Commands, as fred takes them.
+//! Commands in fred's form.
 
 use std::pin::Pin;
 
@@ -15,35 +15,35 @@ use crate::config::WaitReplicas;
 use crate::error::{self, Stage};
 use crate::words::Word;
 
-/// Where a call goes.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct At {
-    /// The section of the layout.
+    /// The index of the section in the layout.
     pub(crate) section: usize,
-    /// Its slot, on a cluster.
+    /// The slot of the section, on a cluster.
     pub(crate) slot: Option<u16>,
 }
 
-/// A script with what it is given.
+/// A script with its keys and arguments.
 pub(crate) struct Call<'a, const K: usize, const A: usize> {
     pub(crate) script: &'static Script,
     pub(crate) keys: [Word<'a>; K],
     pub(crate) arguments: [Word<'a>; A],
 }
 
-/// What a script answered, and whether enough replicas have what it wrote.
+/// A script's answer, and whether enough replicas have its writes.
 pub(crate) type Replicated = (Value, Result<(), LockError>);
 
-/// A script on its way.
+/// A script that is being sent.
 pub(crate) type Transmission<'a> =
     Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
 
-/// A command with what follows it.
+/// A command and its arguments.
 pub(crate) type Words = (&'static str, Vec<Value>);
 
-/// fred has methods for these commands, but those pass the options of a connection over
-/// (`WithOptions` has no `LuaInterface` and dereferences to the bare client), so a script would be
-/// sent up to three times and wait for ever.
+/// fred has methods for these commands, but they ignore the options of a connection (`WithOptions` has no
+/// `LuaInterface` and dereferences to the bare client): fred would send a script up to three times and wait for
+/// ever.
 impl<const K: usize, const A: usize> Call<'_, K, A> {
     pub(crate) fn by_hash(self) -> Words {
         ("EVALSHA", Word::command(self.script.sha1(), &self.keys, &self.arguments))
@@ -55,12 +55,12 @@ impl<const K: usize, const A: usize> Call<'_, K, A> {
     }
 }
 
-/// Sends a script; with replicas to wait for, WAIT in the same pipeline.
+/// Sends a script. With `wait`, a WAIT follows in the same pipeline.
 ///
-/// WAIT counts the writes of its own connection: on a new one, after a reconnection in between, it
-/// would find nothing to wait for.
+/// WAIT counts the writes of its own connection. Outside of the pipeline, fred could reconnect in between, and WAIT
+/// would have no write to wait for.
 ///
-/// Boxed, as [`custom`] is.
+/// Boxed like [`custom`].
 pub(crate) fn transmit(
     client: &WithOptions<Client>,
     at: At,
@@ -90,8 +90,8 @@ fn wait_words(wait: WaitReplicas) -> Vec<Value> {
 
 /// Sends a command.
 ///
-/// Boxed, because fred's future takes 5 KB. Every future that it is in would be as large, also where it is
-/// hardly ever used, and would be copied from one into the next.
+/// Boxed, because fred's future has 5 KB. Each future around it would be as large, and would be copied into the
+/// next one.
 pub(crate) fn custom<'a>(
     client: &'a WithOptions<Client>,
     command: CustomCommand,
@@ -110,7 +110,7 @@ pub(crate) async fn within(
     }
 }
 
-/// A command for the node that has a slot.
+/// A command for the node that has the target's slot.
 pub(crate) fn plain(command: &'static str, at: At) -> CustomCommand {
     let node = at.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
     CustomCommand::new_static(command, node, false)

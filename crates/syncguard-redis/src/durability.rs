@@ -1,4 +1,4 @@
-//! How safe locks are on a server.
+//! The durability report: how safe locks are on a server.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,47 +15,47 @@ use crate::driver::At;
 use crate::layout::{KeyLayout, Layout};
 use crate::servers::one_section_each;
 
-/// What a server says about how it keeps locks: see
+/// The server's own account of how safely it keeps locks: see
 /// [`RedisBackend::durability_report`](crate::RedisBackend::durability_report).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurabilityReport {
-    /// What of the newest writes survives a crash.
+    /// Which of the newest writes survive a crash.
     pub persistence: Persistence,
-    /// Whether the server may drop records when its memory is full.
+    /// The server's behavior when its memory is full.
     pub eviction: Eviction,
-    /// Master or replica.
+    /// The server's role: master or replica.
     pub role: ServerRole,
-    /// How the locks are spread.
+    /// How the locks spread over the servers.
     pub layout: KeyLayout,
-    /// Whether those who wait hear of releases. No risk: without, they look from time to time.
+    /// The state of signals. Without signals, waiters poll, which is no risk.
     pub signals: SignalStatus,
 }
 
-/// What survives a crash of the server.
+/// The writes that survive a crash of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Persistence {
     /// The append-only file: nothing is lost when the process dies.
     AppendOnly(AppendSync),
-    /// At most snapshots: the newest locks and fences are lost in a crash.
+    /// Snapshots at most: a crash loses the newest locks and fences.
     SnapshotsOrNothing,
-    /// `INFO` is denied.
+    /// The server denies `INFO`.
     Unverified,
 }
 
-/// What survives a loss of power, with the append-only file.
+/// The writes that survive a loss of power, with the append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AppendSync {
     /// `appendfsync always`: everything.
     Always,
-    /// `appendfsync everysec`: all but the last second. While the disk is slow, Redis puts its writes off for
-    /// up to two seconds, and a server that is killed then loses those.
+    /// `appendfsync everysec`: all but the last second. While the disk is slow, Redis delays its writes for up to two
+    /// seconds, and loses them if it is killed then.
     EverySecond,
-    /// `appendfsync no`: what the operating system has written.
+    /// `appendfsync no`: whatever the operating system has written.
     Never,
-    /// `CONFIG GET` is denied.
+    /// The server denies `CONFIG GET`.
     Unverified,
 }
 
@@ -72,15 +72,15 @@ impl Persistence {
     }
 }
 
-/// What happens when the memory is full.
+/// The server's behavior when its memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// Nothing is evicted: there is no limit, or the policy is `noeviction`.
+    /// The server evicts no record: it has no memory limit, or its policy is `noeviction`.
     Never,
-    /// This policy may drop held locks, and with `allkeys-…` fence counters.
+    /// This policy may drop held locks, and if its name begins with `allkeys-`, fence counters too.
     Policy(String),
-    /// `INFO` is denied.
+    /// The server denies `INFO`.
     Unverified,
 }
 
@@ -94,7 +94,7 @@ impl Eviction {
     }
 }
 
-/// The place of a server in its replication.
+/// The role of a server in replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerRole {
@@ -103,14 +103,14 @@ pub enum ServerRole {
         /// How many replicas are connected.
         replicas: u32,
     },
-    /// A replica: it cannot grant locks.
+    /// A replica, which cannot grant locks.
     Replica,
-    /// `INFO` is denied.
+    /// The server denies `INFO`.
     Unverified,
 }
 
 impl ServerRole {
-    /// A lock is as safe as that on the master with the fewest replicas.
+    /// The master with the fewest replicas counts.
     fn safety(self) -> u64 {
         match self {
             Self::Replica => 0,
@@ -120,7 +120,7 @@ impl ServerRole {
     }
 }
 
-/// Something that can break a lock or take a fence back. `Display` says what to change.
+/// A risk for locks or fences. `Display` says what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurabilityRisk {
@@ -132,16 +132,16 @@ pub enum DurabilityRisk {
     Evicts(String),
     /// The server is a replica.
     IsReplica,
-    /// A failover takes locks and fences back that the new master did not get.
+    /// A failover takes back locks and fences that the new master did not get.
     FailoverLosesWrites,
-    /// There are fewer replicas than an acquire waits for: none can succeed.
+    /// Fewer replicas are connected than an acquire waits for, so no acquire can succeed.
     TooFewReplicas,
-    /// `INFO` or `CONFIG GET` is denied, so the server may or may not be safe.
+    /// The server denies `INFO` or `CONFIG GET`, so it may or may not be safe.
     Unverified,
 }
 
 impl DurabilityReport {
-    /// What is unsafe, for a backend that waits for these replicas. Empty if nothing is.
+    /// The risks for a backend that waits for these replicas. Empty if locks are safe.
     #[must_use]
     pub fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
         let mut risks = Vec::new();
@@ -205,7 +205,7 @@ impl fmt::Display for DurabilityRisk {
 }
 
 impl DurabilityReport {
-    /// The worst of two servers.
+    /// The worse of two servers, point by point.
     fn and(self, other: Self) -> Self {
         let persistence = self.persistence.safety() <= other.persistence.safety();
         let eviction = self.eviction.safety() <= other.eviction.safety();
@@ -245,7 +245,8 @@ impl DurabilityReport {
     }
 }
 
-/// Asks all servers that have locks. What one refuses to say is unverified. Of signals they know nothing.
+/// Asks all servers that have locks. If a server refuses an answer, that point is `Unverified`. The caller sets
+/// `signals`.
 pub(crate) async fn report(
     connections: &Connections,
     layout: &Layout,
@@ -271,7 +272,7 @@ async fn one(connections: &Connections, at: At) -> Result<DurabilityReport, Lock
     Ok(from_info(info.as_deref(), append_sync(sync)))
 }
 
-/// Refuses a server that is a node of a cluster. One that does not say so is let be.
+/// Refuses a server that says that it is a node of a cluster.
 ///
 /// # Errors
 ///
@@ -288,11 +289,11 @@ pub(crate) async fn refuse_node(connections: &Connections) -> Result<(), LockErr
     Ok(())
 }
 
-/// The answer, or none if the server does not let us ask.
+/// The answer, or `None` if the server denies the command.
 fn allowed(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        // `Internal`: managed servers do not know CONFIG at all.
+        // `Internal`: some managed servers do not know CONFIG at all.
         Err(error) if matches!(error.code(), ErrorCode::AuthFailed | ErrorCode::Internal) => {
             Ok(None)
         }
@@ -300,7 +301,7 @@ fn allowed(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError>
     }
 }
 
-/// `CONFIG GET` answers a list of names and values, as a map with RESP3.
+/// Reads the answer to `CONFIG GET`: a list of names and values, in RESP3 a map.
 fn append_sync(answer: Option<Value>) -> AppendSync {
     let settings = answer.and_then(|answer| answer.convert::<HashMap<String, String>>().ok());
     match settings.as_ref().and_then(|settings| settings.get("appendfsync")).map(String::as_str) {

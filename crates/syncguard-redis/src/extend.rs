@@ -1,4 +1,4 @@
-//! Letting a lock live longer.
+//! Extending a lock.
 
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, NotHeld, Timestamp};
@@ -11,7 +11,7 @@ use crate::names::Section;
 use crate::words::Word;
 use crate::{reply, scripts};
 
-/// One extend, bounded. It may outlive its caller.
+/// Sends one extend, bounded by the command timeout. The future may outlive its caller.
 pub(crate) async fn extend(
     inner: &Inner,
     request: &ExtendRequest,
@@ -50,7 +50,7 @@ async fn attempt(
     }
     if let ExtendResult::Extended { expires_at } = result {
         inner.learn_from_expiry(at, sent, expires_at, request.ttl);
-        // The master has it, so it may well hold; only it does not count.
+        // The master has the new expiry, but too few replicas do: the outcome is unknown.
         replicated.map_err(LockError::with_unknown_outcome)?;
     }
     Ok(result)

@@ -1,4 +1,4 @@
-//! Whether a key is locked.
+//! Asking whether a key is locked.
 
 use syncguard_core::authoring::CLEAN_UP_GUARD;
 use syncguard_core::{Key, LockError};

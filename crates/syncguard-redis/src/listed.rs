@@ -1,30 +1,30 @@
-//! What a sweep over the keyspace finds.
+//! The name of a record that a sweep over the keyspace has found.
 
 use std::cmp::Ordering;
 
-/// What a sweep looks for.
+/// The kind of records that a sweep looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Locks,
     Counters,
 }
 
-/// The name of a record that a sweep has found. The order is that of the users' keys in them.
+/// The name of a record, in the order of the users' keys.
 #[derive(Clone)]
 pub(crate) struct Listed {
     pub(crate) name: String,
-    /// Which section of the layout it is in.
+    /// The index of its section in the layout.
     pub(crate) section: usize,
     rest_at: usize,
 }
 
 impl Listed {
-    /// The rest begins at this byte.
+    /// The user's key begins at the byte `rest_at`.
     pub(crate) fn new(name: &str, section: usize, rest_at: usize) -> Self {
         Self { name: name.to_owned(), section, rest_at }
     }
 
-    /// The user's key, or its hash where the name is hashed.
+    /// The user's key, or its hash if the name is hashed.
     pub(crate) fn rest(&self) -> &str {
         &self.name[self.rest_at..]
     }

@@ -1,4 +1,4 @@
-//! Looking over all locks.
+//! The inventory: pages of locks and fence counters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::sweep::page;
 use crate::words::Word;
 use crate::{reply, scripts};
 
-/// Redis keeps no order of its keys. So the first page sweeps over the whole keyspace, and keeps the names
-/// in the request for the next page, in the order of the keys: up to 100 000 of them, and beyond that it sweeps again when
-/// those are used up. Each page then reads its records. See the crate's front page.
+/// Redis keeps its keys in no order. So the first page sweeps over the whole keyspace, and keeps up to 100 000 names in
+/// the request for the next page, in the order of the keys. When these are used up, it sweeps again for more. Each page
+/// then reads its records. See [the guide](crate::guide#listing-all-locks).
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for RedisBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
@@ -59,7 +59,7 @@ async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<Page<LockInf
                 page.entries.push(info);
             }
             Ok(_) => {}
-            // Where names are hashed, this may be another kind of record.
+            // A hashed name may belong to another kind of record.
             Err(_) if section(listed).may_be_no_lock(listed) => {}
             Err(_) => page.corrupt.push(hash_key(&listed.name)),
         }
@@ -84,15 +84,15 @@ async fn list_counters(
     Ok(page)
 }
 
-/// Has a script look at each of the records. The answers are in the order of the names.
+/// Reads the records with a script. The answers are in the order of the names.
 async fn read<'n>(
     inner: &Inner,
     script: &'static Script,
     names: &'n [Listed],
 ) -> Result<Vec<(&'n Listed, Value)>, LockError> {
-    /// So that other commands have their turn in between.
+    /// Other commands run between two chunks.
     const AT_ONCE: usize = 200;
-    // A script sees the records of one slot.
+    // A script can read the records of one slot only.
     let mut sections: BTreeMap<usize, Vec<(usize, &Listed)>> = BTreeMap::new();
     for (place, listed) in names.iter().enumerate() {
         sections.entry(listed.section).or_default().push((place, listed));
@@ -108,7 +108,7 @@ async fn read<'n>(
     Ok(names.iter().zip(answers.into_iter().map(|(_, answer)| answer)).collect())
 }
 
-/// Records of one section, with their places among all.
+/// Reads records of one section. The numbers are their positions among all names.
 async fn read_chunk(
     inner: &Inner,
     script: &'static Script,

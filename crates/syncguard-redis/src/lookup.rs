@@ -1,4 +1,4 @@
-//! The details of a live lock.
+//! Looking up a live lock by key or by lock id.
 
 use fred::types::Value;
 use syncguard_core::{Key, LockError, LockId, LockInfo};

@@ -1,4 +1,4 @@
-//! Giving a lock back.
+//! Releasing a lock.
 
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, LockId, NotHeld, ReleaseResult, Timestamp};
@@ -9,7 +9,7 @@ use crate::inner::Inner;
 use crate::names::Section;
 use crate::{reply, scripts};
 
-/// One release, bounded. It may outlive its caller.
+/// Sends one release, bounded by the command timeout. The future may outlive its caller.
 pub(crate) async fn release(
     inner: &Inner,
     request: &ReleaseRequest,
@@ -25,7 +25,7 @@ impl Found for ReleaseResult {
     }
 }
 
-/// A release of a lock in this section, with the server's time if there was nothing to release.
+/// Releases a lock in this section. If there was nothing to release, the result has the server's time.
 pub(crate) async fn attempt(
     inner: &Inner,
     section: &Section,

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use fred::types::scripts::Script;
 
-/// A script with what all of them share put before it.
+/// A script after the functions that all scripts share.
 macro_rules! script {
     ($file:literal) => {
         LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! Which servers have the records of a layout.
+//! The servers that have the records of a layout.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use crate::client::Connections;
 use crate::driver::At;
 use crate::layout::Layout;
 
-/// The node of each section, as far as the client knows. Without a cluster there is none to tell.
+/// The node of each section, as far as the client knows; `None` without a cluster.
 pub(crate) fn of_sections(connections: &Connections, layout: &Layout) -> Vec<(At, Option<Server>)> {
     let nodes = connections.clients().find_map(Client::cached_cluster_state);
     let node = |at: At| nodes.as_ref()?.get_server(at.slot?).cloned();
     layout.sections().iter().map(|section| (section.at(), node(section.at()))).collect()
 }
 
-/// One section for each server that has some.
+/// One section for each server that has sections.
 pub(crate) fn one_section_each(connections: &Connections, layout: &Layout) -> Vec<At> {
     let mut seen = HashSet::new();
     let sections = of_sections(connections, layout).into_iter();

@@ -1,4 +1,4 @@
-//! A sweep over the keyspace: names in an order that Redis does not have.
+//! A sweep over the keyspace, which puts the names of records in order: Redis itself keeps no order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::listed::{Listed, What};
 use crate::reply;
 use crate::servers::{of_sections, one_section_each};
 
-/// How many names are kept at the most.
+/// The largest number of names that a sweep keeps.
 const KEPT: usize = 100_000;
 
-/// How many names a `SCAN` looks at, before other commands have their turn.
+/// The number of names that one `SCAN` looks at. Other commands run between two `SCAN`s.
 const COUNT: &str = "1000";
 
-/// What a sweep has found, in the order of the keys.
+/// The result of a sweep, in the order of the keys.
 struct Sweep {
     what: What,
     prefix: String,
     names: Vec<Listed>,
-    /// Whether there are more behind these.
+    /// True if there are more names after these.
     is_cut: bool,
 }
 
-/// The names of a page, and the request for the page behind.
+/// The names of a page, and the request for the next page.
 pub(crate) async fn page(
     inner: &Inner,
     what: What,
@@ -57,8 +57,8 @@ pub(crate) async fn page(
     Ok((page, next))
 }
 
-/// Redis promises to show what is there from the beginning of a sweep to its end, if it is one server all
-/// the time. After a fail-over, and where a slot has moved, the sweep begins anew.
+/// Sweeps, and starts again after a failover or if a slot has moved: Redis promises to show each key that exists
+/// from the beginning of a sweep to its end, but only if the sweep stays on one server.
 async fn sweep_the_same_servers(
     inner: &Inner,
     what: What,
@@ -80,7 +80,7 @@ async fn sweep_the_same_servers(
     ))
 }
 
-/// Which server has what, and the names that the servers give themselves; `None` where the user may not ask.
+/// The node of each section, and the run id of each server; `None` if the user may not ask.
 async fn servers(inner: &Inner) -> (Vec<Option<Server>>, Vec<Option<String>>) {
     let Inner { connections, layout, .. } = inner;
     let mut names = Vec::new();
@@ -98,7 +98,7 @@ async fn server(inner: &Inner, at: At) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// Goes over all servers, one after the other.
+/// Sweeps over all servers, one after the other.
 async fn sweep(inner: &Inner, what: What, prefix: &str, place: &str) -> Result<Sweep, LockError> {
     let (mut names, mut is_cut) = (BTreeSet::new(), false);
     for at in one_section_each(&inner.connections, &inner.layout) {
@@ -108,7 +108,7 @@ async fn sweep(inner: &Inner, what: What, prefix: &str, place: &str) -> Result<S
     Ok(Sweep { what, prefix: prefix.to_owned(), names, is_cut })
 }
 
-/// Adds what one server has, and says whether there was too much of it.
+/// Adds the names of one server, and returns whether some had to be dropped.
 async fn sweep_one(
     inner: &Inner,
     at: At,
@@ -123,7 +123,7 @@ async fn sweep_one(
         let answer = inner.connections.command(at, "SCAN", &words).await?;
         let (next, found) = scanned(&answer).ok_or_else(reply::unintelligible)?;
         for name in found {
-            // Names that are no text are not ours.
+            // A name of this library is always UTF-8.
             let Some(name) = name.as_str() else { continue };
             let Some(listed) = inner.layout.listed(what, &name) else { continue };
             if listed.rest() <= place {
@@ -142,7 +142,7 @@ async fn sweep_one(
     }
 }
 
-/// The answer to `SCAN`: where it goes on, and names.
+/// Reads the answer to `SCAN`: the next cursor, and names.
 fn scanned(answer: &Value) -> Option<(String, &[Value])> {
     let Value::Array(parts) = answer else { return None };
     let [cursor, Value::Array(names)] = parts.as_slice() else { return None };

@@ -1,6 +1,6 @@
-//! What goes wrong with TLS, by the names that rustls gives it.
+//! The table of TLS faults, by their names in rustls.
 //!
-//! fred keeps it as text, within that of an I/O error:
+//! fred keeps a fault as text inside the text of an I/O error:
 //! `Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }`.
 
 use std::fmt;
@@ -13,13 +13,13 @@ use ErrorCode::{AuthFailed, InvalidArgument};
 /// One row of the table.
 pub(super) struct TlsFault {
     name: &'static str,
-    /// How the parentheses after the name begin.
+    /// The start of the text in the parentheses after the name.
     detail: &'static str,
     pub(super) code: ErrorCode,
     pub(super) message: &'static str,
 }
 
-/// The first row that fits is the one.
+/// The first row that fits counts.
 const FAULTS: &[TlsFault] = &[
     row("InvalidCertificate", "Expired", AuthFailed, EXPIRED),
     row("InvalidCertificate", "NotValidYet", AuthFailed, NOT_VALID_YET),
@@ -34,7 +34,7 @@ const FAULTS: &[TlsFault] = &[
     row("AlertReceived", "CertificateUnknown", AuthFailed, WANTS_A_CERTIFICATE),
     row("AlertReceived", "UnknownCA", AuthFailed, WANTS_A_CERTIFICATE),
     row("AlertReceived", "AccessDenied", AuthFailed, WANTS_A_CERTIFICATE),
-    // So says a server with TLS 1.2 that misses the client's certificate.
+    // A server with TLS 1.2 sends this if it misses the client's certificate.
     row("AlertReceived", "HandshakeFailure", AuthFailed, NO_HANDSHAKE),
     row("AlertReceived", "UnrecognisedName", AuthFailed, OTHER_NAMES),
     row("AlertReceived", "ProtocolVersion", InvalidArgument, NOTHING_IN_COMMON),
@@ -71,15 +71,15 @@ const SPEAKS_NO_TLS: &str = "the server speaks no TLS on this port; use its TLS 
 const SPEAKS_TLS: &str =
     "the server speaks TLS on this port; use rediss in the place of redis, with the feature `tls`";
 
-/// What answered does not speak what the URL says.
+/// The error of a server that speaks TLS although the URL says plain text, or the reverse.
 pub(crate) fn other_language(tls: bool) -> LockError {
     LockError::invalid_argument(if tls { SPEAKS_NO_TLS } else { SPEAKS_TLS })
 }
 
 impl TlsFault {
-    /// The row of an error, if it is a fault of TLS.
+    /// The row of an error that is a TLS fault.
     pub(super) fn find(error: &DriverError) -> Option<&'static Self> {
-        // Their texts may be the server's.
+        // These kinds may carry a text of the server.
         if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unknown | ErrorKind::Protocol) {
             return None;
         }
@@ -91,7 +91,7 @@ impl TlsFault {
         FAULTS.iter().find(|row| row.name == name && detail.starts_with(row.detail))
     }
 
-    /// Whether it happens in a handshake and at no other time, so that nothing was sent yet.
+    /// Returns whether the fault happens only in a handshake, so that no command was sent yet.
     pub(super) fn is_of_a_handshake(&self) -> bool {
         matches!(
             self.name,
@@ -152,7 +152,7 @@ mod tests {
             assert!(connecting.message().contains(says), "{fault}: {connecting}");
             assert!(!connecting.is_outcome_unknown());
             assert!(!format!("{connecting:?}").contains("secret-key"), "{connecting:?}");
-            // A connection that worked until then may have had a script under way.
+            // A working connection may have had a script in flight.
             let calling = from_driver(&error, Stage::Calling);
             let certain = TlsFault::find(&error).is_some_and(TlsFault::is_of_a_handshake);
             assert_eq!(calling.is_outcome_unknown(), !certain, "{fault}");
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn they_are_found_wherever_fred_puts_them() {
-        // In the connection to the master that a sentinel named.
+        // On the connection to the master that a Sentinel named.
         let fault = wrapped("InvalidCertificate(UnknownIssuer)");
         let error = from_driver(&DriverError::new(ErrorKind::Sentinel, fault), Stage::Connecting);
         assert_eq!(error.code(), AuthFailed);

@@ -1,4 +1,4 @@
-//! Changes that the server told of and that were none.
+//! False invalidations: the server reported a change of a record that had not changed.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,59 +6,58 @@ use std::time::Duration;
 use syncguard_core::{Fence, Timestamp};
 use tokio::time::Instant;
 
-/// The records that the server said of late to have changed.
+/// The records that the server has reported as changed lately.
 pub(super) struct Changes {
     records: HashMap<Box<str>, Change>,
-    /// How many of them there may be before the old ones are thrown away.
+    /// At this number of records, old ones are dropped.
     most: usize,
 }
 
-/// The marks of one state of a locked record: each acquisition has a fence of its own, and each
-/// extend changes the expiry.
+/// Identifies the state of a locked record: each acquisition has a new fence, and each extend changes the expiry.
 pub(super) type Seen = (Fence, Timestamp);
 
 struct Change {
     at: Instant,
-    /// The state before it.
+    /// The state before the reported change.
     seen: Seen,
-    /// How often in a row the state afterwards was the same.
+    /// How many reported changes in a row were false before this one.
     in_vain: u32,
 }
 
 impl Changes {
-    /// For how long a record is not watched of which the server told a change that was none. The server has more
-    /// records to remember than it may (`tracking-table-max-keys`): with each record that is read again it forgets
-    /// another record, and says that this one has changed.
+    /// A record with false changes is not watched for this time. The server's tracking table is full then
+    /// (`tracking-table-max-keys`): for each record that is read again, the server forgets another record and reports
+    /// that one as changed.
     const REST: Duration = Duration::from_secs(5);
-    /// Once is no sign: what the server said before the record was read may be heard after the answer.
+    /// A single false change means nothing: a report from before the record was read may arrive after the answer.
     const OFTEN: u32 = 2;
-    /// So many changes are always remembered.
+    /// At least this many changes are remembered.
     const FEW: usize = 64;
 
     pub(super) fn new() -> Self {
         Self { records: HashMap::new(), most: Self::FEW }
     }
 
-    /// Whether a record is to be left alone.
+    /// Returns whether the record must not be watched now.
     pub(super) fn rests(&self, name: &str, now: Instant) -> bool {
         self.records
             .get(name)
             .is_some_and(|change| Self::is_often(change.in_vain) && change.is_recent(now))
     }
 
-    /// Whether a record that has changed in vain so often rests.
+    /// Returns whether so many false changes in a row are too many.
     pub(super) fn is_often(in_vain: u32) -> bool {
         in_vain >= Self::OFTEN
     }
 
-    /// A record was read. How often in a row it was said to have changed, and has not.
+    /// A record was read: returns how many changes in a row were false.
     pub(super) fn in_vain(&mut self, name: &str, seen: Seen, now: Instant) -> u32 {
         let change = self.records.remove(name);
         let change = change.filter(|change| change.seen == seen && change.is_recent(now));
         change.map_or(0, |change| change.in_vain + 1)
     }
 
-    /// The server says that a record has changed.
+    /// The server has reported a change of a record.
     pub(super) fn note(&mut self, name: &str, seen: Seen, in_vain: u32, at: Instant) {
         if self.records.len() >= self.most {
             self.records.retain(|_, change| change.is_recent(at));
@@ -83,7 +82,7 @@ mod tests {
         (Fence::new(fence).expect("a fence"), expires_at)
     }
 
-    /// Reads a record, and hears that it has changed.
+    /// Reads a record, and gets a report of a change.
     fn read_and_change(changes: &mut Changes, state: Seen, now: Instant) -> bool {
         let in_vain = changes.in_vain("a", state, now);
         changes.note("a", state, in_vain, now);
@@ -96,7 +95,7 @@ mod tests {
         let mut changes = Changes::new();
         let rests = [(); 3].map(|()| read_and_change(&mut changes, seen(1, 5), start));
         assert_eq!((rests, changes.rests("b", start)), ([false, false, true], false));
-        // After its rest, it is as any other.
+        // After the pause, the record is like any other.
         let later = start + Changes::REST;
         assert!(!changes.rests("a", later) && changes.in_vain("a", seen(1, 5), later) == 0);
     }

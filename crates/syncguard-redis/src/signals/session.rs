@@ -1,4 +1,4 @@
-//! One connection on which changes of records are heard.
+//! A session: one connection on which the server reports changes of records.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::driver::At;
 use crate::error::{self, Stage};
 use crate::{lookup, reply};
 
-/// Connects, and serves subscriptions until the connection is lost or they end.
+/// Connects, and serves subscriptions until they end or the connection is lost.
 pub(super) async fn listen(
     client: Client,
     command: Duration,
@@ -45,54 +45,54 @@ pub(super) async fn listen(
     }
 }
 
-/// The questions and the news of a connection.
+/// The state of a connection: its subscriptions, watched records and requests in flight.
 struct Session<'a> {
     connections: &'a Connections,
     command: Duration,
     subscriptions: Subscriptions,
     records: HashMap<Box<str>, Record>,
-    /// Questions on their way to the server.
+    /// Requests that the server has not answered yet.
     asked: FuturesUnordered<BoxFuture<'a, Result<Answer, LockError>>>,
     changes: Changes,
 }
 
-/// A record that the server tells of: it was read since its last change, or is being read.
+/// A record that the server tracks: it was read since its last change, or is being read.
 #[derive(Default)]
 struct Record {
     look: Look,
-    /// Looks that found it changed before they were answered.
+    /// How many reads in a row were outdated before their answer came.
     in_a_row: u32,
-    /// The state that was read, and how often in a row it was the same after the server had said that it changed.
+    /// The state that was read, and how many reported changes in a row were false.
     seen: Option<(Seen, u32)>,
 }
 
-/// The look at a record that is under way.
+/// The read of a record that is in flight.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Look {
     #[default]
     None,
     Current,
-    /// The record may have changed meanwhile.
+    /// The record may have changed since the read was sent.
     Changed,
-    /// Nobody wants to know any more.
+    /// The record has no watch any more.
     Left,
 }
 
 enum Answer {
-    /// A sign of life.
+    /// The server is alive.
     Pong,
-    /// The live lock of a record, if there is one, and whether its holder polls; an error if the record makes no sense.
+    /// The live lock of a record, if there is one, and whether its holder polls; an error if the record is corrupt.
     Record(Box<str>, Result<Option<(LockInfo, bool)>, LockError>),
 }
 
 impl Session<'_> {
-    /// How long to leave a record alone at the most that changes whenever it is read.
+    /// The longest pause before a read of a record that changes during each read.
     const PAUSE: Duration = Duration::from_millis(1);
 
     async fn serve(mut self, mut changes: Receiver<Invalidation>) -> Result<SignalEnd, LockError> {
         loop {
             tokio::select! {
-                // A change comes before the answer that it may follow, so that no watch is confirmed too late.
+                // A change is handled before an answer: the answer may be older, and must not confirm a watch then.
                 biased;
                 change = changes.recv() => match change {
                     Ok(change) => {
@@ -100,7 +100,7 @@ impl Session<'_> {
                             self.changed(name);
                         }
                     }
-                    // Nobody knows what they were.
+                    // Changes were dropped, so any record may have changed.
                     Err(RecvError::Lagged(_)) => {
                         let names: Vec<_> = self.records.keys().cloned().collect();
                         for name in &names {
@@ -110,7 +110,7 @@ impl Session<'_> {
                     Err(RecvError::Closed) => return Err(lost()),
                 },
                 Some(answer) = self.asked.next() => {
-                    // Also where the server forbids it, or says that another node has the record.
+                    // `?` also ends the session if the server denies the read, or says that another node has the record.
                     if let Answer::Record(name, lock) = answer? {
                         self.read(&name, lock);
                     }
@@ -131,8 +131,7 @@ impl Session<'_> {
         }
     }
 
-    /// The record is read, which tells the server that its changes are to be heard. Not for a while if the server
-    /// tells changes of it that are none.
+    /// Reads the record, which makes the server track it. Refuses a record that pauses because of false changes.
     fn subscribe(&mut self, name: Box<str>) {
         if self.changes.rests(&name, Instant::now()) {
             return self.subscriptions.refuse(&name);
@@ -140,14 +139,14 @@ impl Session<'_> {
         let record = self.records.entry(name.clone()).or_default();
         match record.look {
             Look::None => self.look(name, Duration::ZERO),
-            // Good for this watch too: a change since then is still to be heard.
+            // The read in flight serves this watch too: the server reports any change after it.
             Look::Current | Look::Changed => {}
-            // The change may have been heard.
+            // A change may have been reported while the record had no watch.
             Look::Left => record.look = Look::Changed,
         }
     }
 
-    /// The server goes on telling of the next change, which then concerns nobody.
+    /// Forgets the record. The server still reports its next change, which is then ignored.
     fn leave(&mut self, name: &str) {
         let Some(record) = self.records.get_mut(name) else { return };
         if record.look == Look::None {
@@ -157,7 +156,7 @@ impl Session<'_> {
         }
     }
 
-    /// The server says that a record has changed, once after each look.
+    /// The server reports a change of a record, once after each read.
     fn changed(&mut self, name: &str) {
         self.subscriptions.end(name);
         let Some(record) = self.records.get_mut(name) else { return };
@@ -196,7 +195,7 @@ impl Session<'_> {
         }));
     }
 
-    /// The server has answered for a record.
+    /// The server has answered a read.
     fn read(&mut self, name: &str, lock: Result<Option<(LockInfo, bool)>, LockError>) {
         let Some(record) = self.records.get_mut(name) else { return };
         let look = std::mem::take(&mut record.look);
@@ -221,7 +220,7 @@ impl Session<'_> {
         }
         if look == Look::Changed {
             record.in_a_row += 1;
-            // Others are busy with it.
+            // Rivals are busy with the record.
             let pause = if record.in_a_row > 1 { random_part(Self::PAUSE) } else { Duration::ZERO };
             return self.look(name.into(), pause);
         }
@@ -235,11 +234,11 @@ impl Session<'_> {
     }
 }
 
-/// The driver's task, which ends with this guard.
+/// A guard that ends the driver's task.
 struct Driver(ConnectHandle);
 
 impl Driver {
-    /// Why it has ended, which it does with its connection.
+    /// Waits until the task ends, which it does with its connection, and returns the reason.
     async fn ended(mut self) -> LockError {
         match (&mut self.0).await {
             Ok(Err(error)) => error::from_driver(&error, Stage::Asking),
@@ -254,10 +253,10 @@ impl Drop for Driver {
     }
 }
 
-/// Connects, and has the server tell of changes.
+/// Connects, and turns tracking on.
 async fn open(client: &Client, command: Duration) -> Result<(Connections, Driver), LockError> {
     let mut driver = None;
-    // Listening comes first, so that the outcome is not missed.
+    // `wait_for_connect` is polled first, so that it does not miss the outcome.
     let start = async { driver = Some(Driver(client.connect())) };
     let connected = tokio::join!(biased; client.wait_for_connect(), start).0;
     connected.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
