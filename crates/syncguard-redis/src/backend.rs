@@ -160,7 +160,7 @@ impl RedisBackend {
         Ok(DurabilityReport { signals: self.signals(), ..report })
     }
 
-    /// Returns whether waiters [hear of releases](crate::guide#waiting). Meant for health checks; sends nothing.
+    /// The state of signals: whether waiters [hear of releases](crate::guide#waiting). Meant for health checks; sends nothing.
     #[must_use]
     pub fn signals(&self) -> SignalStatus {
         self.0.signals.status()

@@ -30,7 +30,7 @@ pub(crate) enum Stage {
     Calling,
 }
 
-/// Whether a script may have run in spite of the error.
+/// The effect of a failed call on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// It did not run.
