@@ -18,7 +18,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::cluster::Cluster;
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::driver::{At, Call, Replicated, custom, late, plain, transmit, within};
-use crate::early_timer::EarlyTimer;
 use crate::error::{self, Stage};
 
 /// The connections of a backend.
@@ -26,7 +25,6 @@ pub(crate) struct Connections {
     all: Box<[Connection]>,
     next: AtomicUsize,
     command_timeout: Duration,
-    early_timer: EarlyTimer,
     /// True if a client may first have to interrupt a blocking command of the program.
     may_interrupt: bool,
     /// True if fred may send a script to two nodes of a cluster.
@@ -97,7 +95,6 @@ impl Connections {
             all: clients.iter().map(connection).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
-            early_timer: EarlyTimer::before(command_timeout),
             may_interrupt: clients
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
@@ -271,7 +268,6 @@ impl Connections {
         let connection = self.pick();
         let client = &connection.client;
         let changes = connection.changes();
-        self.early_timer.note_call();
         let answers = connection.answers(at);
         let mut sent_at = Instant::now();
         let (until, mut timer) = match bound {

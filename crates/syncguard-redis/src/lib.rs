@@ -51,7 +51,6 @@ mod cluster;
 mod config;
 mod driver;
 mod durability;
-mod early_timer;
 mod error;
 mod everywhere;
 mod extend;
