@@ -19,7 +19,7 @@ use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
-use crate::{acquire, error, extend, is_locked, lookup, release, settle, speech, url};
+use crate::{acquire, error, extend, is_locked, lookup, release, settle, tls_probe, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -105,9 +105,9 @@ impl RedisBackend {
         let connecting = async {
             let opening = Connections::open(config, layout.sections().len(), &options);
             let patience = connect_timeout / 2;
-            let connections = speech::explained(servers, tls, patience, opening).await?;
+            let connections = tls_probe::open_or_explain(servers, tls, patience, opening).await?;
             let inner = Inner::new(connections, layout, options)?;
-            inner.refuse_node_of_cluster().await?;
+            inner.refuse_cluster_node().await?;
             inner.check_durability().await?;
             inner.ask_times().await;
             Ok(Self(Arc::new(inner)))

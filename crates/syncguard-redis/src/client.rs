@@ -10,14 +10,13 @@ use fred::socket2::TcpKeepalive;
 use fred::types::config::{
     Blocking, Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig,
 };
-use fred::types::scripts::Script;
 use fred::types::{ConnectHandle, Value};
 use syncguard_core::LockError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
 use crate::config::{RedisOptions, WaitReplicas};
-use crate::driver::{At, Call, Replicated, custom, late, plain, transmit, within};
+use crate::driver::{Call, Replicated, Target, command_to, custom, timed_out, transmit, within};
 use crate::error::{self, Stage};
 
 /// The connections of a backend.
@@ -54,7 +53,7 @@ pub(crate) enum Bound {
 pub(crate) struct Sent {
     pub(crate) result: Result<Replicated, LockError>,
     /// When the script was last sent.
-    pub(crate) at: Instant,
+    pub(crate) sent_at: Instant,
     /// True if fred may have sent the script twice, so that it may run again after this answer.
     pub(crate) may_run_again: bool,
 }
@@ -122,7 +121,7 @@ impl Connections {
             .collect();
         let mut connections = Self::over(&clients, clustered, sections, options.command_timeout);
         // This guard ends the tasks that were started, also if a later connection fails.
-        let mut opened = Opened(Vec::with_capacity(clients.len()));
+        let mut opened = TaskGuard(Vec::with_capacity(clients.len()));
         let open_all = async {
             for client in &clients {
                 // Not `init`: if its future is dropped, its task stays behind, and may connect and live for
@@ -147,7 +146,7 @@ impl Connections {
     }
 
     /// Returns whether this library opened the connections.
-    pub(crate) fn are_ours(&self) -> bool {
+    pub(crate) fn are_opened_here(&self) -> bool {
         !self.tasks.is_empty()
     }
 
@@ -165,110 +164,81 @@ impl Connections {
     }
 
     /// Runs a script that reads: one EVALSHA, and one EVAL if the server does not know the script.
-    pub(crate) async fn read<'a, const K: usize, const A: usize>(
+    pub(crate) async fn read(
         &self,
-        at: At,
-        call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
+        target: Target,
+        call: impl Fn() -> Result<Call, LockError>,
     ) -> Result<Value, LockError> {
         let bound = Bound::Usual(Instant::now() + self.command_timeout);
-        Ok(self.send(at, call, None, bound).await.result?.0)
+        Ok(self.send(target, call, None, bound).await.result?.0)
     }
 
     /// Sends a command that inspects the server.
     pub(crate) async fn inspect(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         arguments: &[&'static str],
     ) -> Result<Value, LockError> {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
-        let answers = connection.answers(at);
-        let answer = custom(&connection.client, plain(command, at), words).await;
-        self.heard(connection, at, answers, answer)
+        let answers = connection.answers(target);
+        let answer = custom(&connection.client, command_to(command, target), words).await;
+        self.note_answer(connection, target, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
     /// Sends a command that reads, within the command timeout.
     pub(crate) async fn command(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         words: &[&str],
     ) -> Result<Value, LockError> {
         let words = words.iter().map(|word| Value::from(*word)).collect();
         let until = Instant::now() + self.command_timeout;
-        let answer = self.answer(at, command, words, until).await;
+        let answer = self.answer(target, command, words, until).await;
         answer.map_err(|error| error::from_driver(&error, Stage::Calling))
-    }
-
-    /// Runs a script that reads many records.
-    pub(crate) async fn read_all(
-        &self,
-        at: At,
-        script: &'static Script,
-        names: &[&str],
-    ) -> Result<Value, LockError> {
-        let words = |first: &str| {
-            let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
-            let lead = [Value::from(first), Value::from(count)];
-            lead.into_iter().chain(names.iter().map(|name| Value::from(*name))).collect()
-        };
-        let until = Instant::now() + self.command_timeout;
-        let mut may_have_moved = true;
-        let (mut command, mut text): (_, &str) = ("EVALSHA", script.sha1());
-        loop {
-            let answer = self.answer(at, command, words(text), until).await;
-            match &answer {
-                Err(error) if command == "EVALSHA" && error::is_unknown_script(error) => {
-                    (command, text) = ("EVAL", script.lua().map_or("", |text| text));
-                }
-                Err(error) if may_have_moved && error::is_redirection(error) => {
-                    may_have_moved = false;
-                }
-                _ => return answer.map_err(|error| error::from_driver(&error, Stage::Calling)),
-            }
-        }
     }
 
     async fn answer(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         words: Vec<Value>,
         until: Instant,
     ) -> Result<Value, DriverError> {
         let connection = self.pick();
-        let answers = connection.answers(at);
-        let answer = custom(&connection.client, plain(command, at), words);
-        let answer = timeout_at(until, answer).await.unwrap_or_else(late);
-        self.heard(connection, at, answers, answer)
+        let answers = connection.answers(target);
+        let answer = custom(&connection.client, command_to(command, target), words);
+        let answer = timeout_at(until, answer).await.unwrap_or_else(timed_out);
+        self.note_answer(connection, target, answers, answer)
     }
 
     /// Sends a command that has no arguments and changes nothing.
     pub(crate) async fn ask(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         until: Instant,
     ) -> Result<Value, LockError> {
-        let answer = self.answer(at, command, Vec::new(), until).await;
+        let answer = self.answer(target, command, Vec::new(), until).await;
         answer.map_err(|error| error::from_driver(&error, Stage::Asking))
     }
 
     /// Sends a script by its hash, and in full if the server does not know it. With `wait`, the outcome also
     /// says whether enough replicas have the script's writes.
-    pub(crate) async fn send<'a, const K: usize, const A: usize>(
+    pub(crate) async fn send(
         &self,
-        at: At,
-        call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
+        target: Target,
+        call: impl Fn() -> Result<Call, LockError>,
         wait: Option<WaitReplicas>,
         bound: Bound,
     ) -> Sent {
         let connection = self.pick();
         let client = &connection.client;
         let changes = connection.changes();
-        let answers = connection.answers(at);
+        let answers = connection.answers(target);
         let mut sent_at = Instant::now();
         let (until, mut timer) = match bound {
             // fred has a timer already; a second timer would cost a tenth of the client's time.
@@ -281,10 +251,10 @@ impl Connections {
                 Ok(call) if is_known => call.by_hash(),
                 Ok(call) => call.in_full(),
                 Err(error) => {
-                    return Sent { result: Err(error), at: sent_at, may_run_again: false };
+                    return Sent { result: Err(error), sent_at, may_run_again: false };
                 }
             };
-            let answer = within(timer, transmit(client, at, words, wait)).await;
+            let answer = within(timer, transmit(client, target, words, wait)).await;
             match &answer {
                 Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
                 // The script did not run. If the slot has moved, fred has read the slot map again by now.
@@ -295,34 +265,34 @@ impl Connections {
             }
             (sent_at, timer) = (Instant::now(), Some(until));
         };
-        let result = self.heard(connection, at, answers, answer);
+        let result = self.note_answer(connection, target, answers, answer);
         let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
         Sent {
             result,
-            at: sent_at,
+            sent_at,
             may_run_again: self.may_send_twice && connection.changes() != changes,
         }
     }
 
     /// Counts an answer. After a timeout, replaces the connection if no other answer came while this call waited:
     /// `answers` is the count from before the call.
-    fn heard<T>(
+    fn note_answer<T>(
         &self,
         connection: &Connection,
-        at: At,
+        target: Target,
         answers: u64,
         answer: Result<T, DriverError>,
     ) -> Result<T, DriverError> {
         if !matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
-            if let Some(count) = connection.answers.get(at.section) {
+            if let Some(count) = connection.answers.get(target.section) {
                 count.fetch_add(1, Ordering::Relaxed);
             }
         } else if let Some(cluster) = &connection.cluster {
-            if connection.answers(at) == answers {
-                cluster.look_again(&connection.client);
+            if connection.answers(target) == answers {
+                cluster.sync_slots(&connection.client);
             }
         } else {
-            self.replace_if_dead(connection, at, answers);
+            self.replace_if_dead(connection, target, answers);
         }
         answer
     }
@@ -344,14 +314,14 @@ impl Connections {
     ///
     /// fred's own check restarts with each command that it writes, so under load it never finds a dead
     /// connection. TCP needs a quarter of an hour.
-    fn replace_if_dead(&self, connection: &Connection, at: At, answers: u64) {
+    fn replace_if_dead(&self, connection: &Connection, target: Target, answers: u64) {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
         let is_first = || {
-            connection.answers.get(at.section).is_some_and(|count| {
+            connection.answers.get(target.section).is_some_and(|count| {
                 count.compare_exchange(answers, answers + 1, success, failure).is_ok()
             })
         };
-        if self.are_ours() && connection.client.is_connected() && is_first() {
+        if self.are_opened_here() && connection.client.is_connected() && is_first() {
             let client = connection.client.clone();
             tokio::spawn(async move { client.force_reconnection().await });
         }
@@ -360,8 +330,8 @@ impl Connections {
 
 impl Connection {
     /// The number of answers from a section.
-    fn answers(&self, at: At) -> u64 {
-        self.answers.get(at.section).map_or(0, |count| count.load(Ordering::Relaxed))
+    fn answers(&self, target: Target) -> u64 {
+        self.answers.get(target.section).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// How often nodes of the cluster have come or gone.
@@ -372,21 +342,21 @@ impl Connection {
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        Opened::end(&self.tasks);
+        TaskGuard::end(&self.tasks);
     }
 }
 
 /// A guard that ends its tasks unless they are taken out.
-struct Opened(Vec<ConnectHandle>);
+struct TaskGuard(Vec<ConnectHandle>);
 
-impl Opened {
+impl TaskGuard {
     /// fred's task never ends by itself, because it holds the client that it serves.
     fn end(tasks: &[ConnectHandle]) {
         tasks.iter().for_each(ConnectHandle::abort);
     }
 }
 
-impl Drop for Opened {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         Self::end(&self.0);
     }

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 /// The state of a cluster as one client sees it.
 pub(crate) struct Cluster {
     seen: Mutex<Seen>,
-    is_looking: Arc<AtomicBool>,
+    is_syncing: Arc<AtomicBool>,
 }
 
 struct Seen {
@@ -25,13 +25,13 @@ struct Seen {
 
 impl Cluster {
     /// How often the slot map is read again after a silent node.
-    const LOOKS: u32 = 8;
+    const SYNCS: u32 = 8;
     const PAUSE: Duration = Duration::from_millis(250);
-    const LONGEST_LOOK: Duration = Duration::from_secs(5);
+    const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
     pub(crate) fn of(client: &Client) -> Self {
         let seen = Seen { events: client.cluster_change_rx(), count: 0 };
-        Self { seen: Mutex::new(seen), is_looking: Arc::default() }
+        Self { seen: Mutex::new(seen), is_syncing: Arc::default() }
     }
 
     /// How often nodes have come or gone until now.
@@ -61,21 +61,21 @@ impl Cluster {
     ///
     /// fred reads the map when a node says `MOVED` or a connection breaks. A silent node does neither. So the map is
     /// read a few times; each silent node starts that again.
-    pub(crate) fn look_again(&self, client: &Client) {
+    pub(crate) fn sync_slots(&self, client: &Client) {
         let Ok(runtime) = Handle::try_current() else { return };
         // Without a reconnect policy, a failed read of the slot map ends fred's client for good.
         if !client.has_reconnect_policy() {
             return;
         }
-        if self.is_looking.swap(true, Ordering::AcqRel) {
+        if self.is_syncing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (client, looking) = (client.clone(), Looking(Arc::clone(&self.is_looking)));
+        let (client, mark) = (client.clone(), SyncMark(Arc::clone(&self.is_syncing)));
         runtime.spawn(async move {
-            let _looking = looking;
-            for _ in 0..Self::LOOKS {
+            let _mark = mark;
+            for _ in 0..Self::SYNCS {
                 // The next call shows whether this helped.
-                let _ = timeout(Self::LONGEST_LOOK, client.sync_cluster()).await;
+                let _ = timeout(Self::SYNC_TIMEOUT, client.sync_cluster()).await;
                 sleep(Self::PAUSE).await;
             }
         });
@@ -83,9 +83,9 @@ impl Cluster {
 }
 
 /// Marks that a task reads the slot map, until it is dropped.
-struct Looking(Arc<AtomicBool>);
+struct SyncMark(Arc<AtomicBool>);
 
-impl Drop for Looking {
+impl Drop for SyncMark {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

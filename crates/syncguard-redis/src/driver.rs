@@ -7,17 +7,16 @@ use fred::error::{Error as DriverError, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::types::scripts::Script;
 use fred::types::{ClusterHash, CustomCommand, Value};
-use syncguard_core::{ErrorCode, LockError};
+use syncguard_core::{ErrorCode, LockError, Timestamp};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::WaitReplicas;
 use crate::error::{self, Stage};
-use crate::words::Word;
 
 /// The target of a call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct At {
+pub(crate) struct Target {
     /// The index of the section in the layout.
     pub(crate) section: usize,
     /// The slot of the section, on a cluster.
@@ -25,10 +24,10 @@ pub(crate) struct At {
 }
 
 /// A script with its keys and arguments.
-pub(crate) struct Call<'a, const K: usize, const A: usize> {
+pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    pub(crate) keys: [Word<'a>; K],
-    pub(crate) arguments: [Word<'a>; A],
+    pub(crate) keys: Vec<Value>,
+    pub(crate) arguments: Vec<Value>,
 }
 
 /// A script's answer, and whether enough replicas have its writes.
@@ -39,20 +38,40 @@ pub(crate) type Transmission<'a> =
     Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
 
 /// A command and its arguments.
-pub(crate) type Words = (&'static str, Vec<Value>);
+pub(crate) type Command = (&'static str, Vec<Value>);
 
 /// fred has methods for these commands, but they ignore the options of a connection (`WithOptions` has no
 /// `LuaInterface` and dereferences to the bare client): fred would send a script up to three times and wait for
 /// ever.
-impl<const K: usize, const A: usize> Call<'_, K, A> {
-    pub(crate) fn by_hash(self) -> Words {
-        ("EVALSHA", Word::command(self.script.sha1(), &self.keys, &self.arguments))
+impl Call {
+    pub(crate) fn by_hash(self) -> Command {
+        let hash = self.script.sha1().into();
+        ("EVALSHA", self.arguments_after(hash))
     }
 
-    pub(crate) fn in_full(self) -> Words {
-        let text = self.script.lua().map_or("", |text| text);
-        ("EVAL", Word::command(text, &self.keys, &self.arguments))
+    pub(crate) fn in_full(self) -> Command {
+        let text = self.script.lua().map_or_else(|| "".into(), Value::from);
+        ("EVAL", self.arguments_after(text))
     }
+
+    fn arguments_after(self, script: Value) -> Vec<Value> {
+        let mut all = Vec::with_capacity(2 + self.keys.len() + self.arguments.len());
+        let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
+        all.extend([script, count.into()]);
+        all.extend(self.keys);
+        all.extend(self.arguments);
+        all
+    }
+}
+
+/// A number as an argument. Only numbers far beyond all times and fences do not fit.
+pub(crate) fn number(number: u64) -> Value {
+    i64::try_from(number).unwrap_or(i64::MAX).into()
+}
+
+/// A time as an argument, in ms.
+pub(crate) fn millis(time: Timestamp) -> Value {
+    number(time.as_millis())
 }
 
 /// Sends a script. With `wait`, a WAIT follows in the same pipeline.
@@ -63,19 +82,19 @@ impl<const K: usize, const A: usize> Call<'_, K, A> {
 /// Boxed like [`custom`].
 pub(crate) fn transmit(
     client: &WithOptions<Client>,
-    at: At,
-    (command, words): Words,
+    target: Target,
+    (command, words): Command,
     wait: Option<WaitReplicas>,
 ) -> Transmission<'_> {
     let Some(wait) = wait else {
-        return Box::pin(
-            async move { Ok((client.custom(plain(command, at), words).await?, Ok(()))) },
-        );
+        return Box::pin(async move {
+            Ok((client.custom(command_to(command, target), words).await?, Ok(())))
+        });
     };
     Box::pin(async move {
         let pipeline = Pipeline::from(client.clone());
-        let _: Value = pipeline.custom(plain(command, at), words).await?;
-        let _: Value = pipeline.custom(plain("WAIT", at), wait_words(wait)).await?;
+        let _: Value = pipeline.custom(command_to(command, target), words).await?;
+        let _: Value = pipeline.custom(command_to("WAIT", target), wait_words(wait)).await?;
         let mut results = pipeline.try_all::<Value>().await.into_iter();
         let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
         let value = next()?;
@@ -106,17 +125,17 @@ pub(crate) async fn within(
 ) -> Result<Replicated, DriverError> {
     match bound {
         None => answer.await,
-        Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(late),
+        Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(timed_out),
     }
 }
 
 /// A command for the node that has the target's slot.
-pub(crate) fn plain(command: &'static str, at: At) -> CustomCommand {
-    let node = at.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
+pub(crate) fn command_to(command: &'static str, target: Target) -> CustomCommand {
+    let node = target.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
     CustomCommand::new_static(command, node, false)
 }
 
-pub(crate) fn late<T>(_: Elapsed) -> Result<T, DriverError> {
+pub(crate) fn timed_out<T>(_: Elapsed) -> Result<T, DriverError> {
     Err(DriverError::new(ErrorKind::Timeout, "no answer in time"))
 }
 

@@ -11,7 +11,7 @@ use syncguard_core::{ErrorCode, LockError};
 
 use crate::client::Connections;
 use crate::config::WaitReplicas;
-use crate::driver::At;
+use crate::driver::Target;
 use crate::layout::{KeyLayout, Layout};
 use crate::servers::one_section_each;
 
@@ -206,7 +206,7 @@ impl fmt::Display for DurabilityRisk {
 
 impl DurabilityReport {
     /// The worse of two servers, point by point.
-    fn and(self, other: Self) -> Self {
+    fn worse_of(self, other: Self) -> Self {
         let persistence = self.persistence.safety() <= other.persistence.safety();
         let eviction = self.eviction.safety() <= other.eviction.safety();
         let role = self.role.safety() <= other.role.safety();
@@ -220,7 +220,7 @@ impl DurabilityReport {
     }
 
     pub(crate) fn log(&self, wait: Option<WaitReplicas>) {
-        match self.told(wait) {
+        match self.risk_text(wait) {
             None => tracing::info!(report = ?self, "locks on this Redis server survive a crash"),
             Some(risks) => {
                 tracing::warn!(report = ?self, "locks on this Redis server are at risk: {risks}");
@@ -232,14 +232,14 @@ impl DurabilityReport {
     ///
     /// `InvalidArgument` if locks are at risk.
     pub(crate) fn enforce(&self, wait: Option<WaitReplicas>) -> Result<(), LockError> {
-        self.told(wait).map_or(Ok(()), |risks| {
+        self.risk_text(wait).map_or(Ok(()), |risks| {
             Err(LockError::invalid_argument(format!(
                 "strict durability refuses this server: {risks}"
             )))
         })
     }
 
-    fn told(&self, wait: Option<WaitReplicas>) -> Option<String> {
+    fn risk_text(&self, wait: Option<WaitReplicas>) -> Option<String> {
         let risks: Vec<String> = self.risks(wait).iter().map(ToString::to_string).collect();
         (!risks.is_empty()).then(|| risks.join("; "))
     }
@@ -252,12 +252,13 @@ pub(crate) async fn report(
     layout: &Layout,
 ) -> Result<DurabilityReport, LockError> {
     let servers = one_section_each(connections, layout).into_iter();
-    let mut asking: FuturesUnordered<_> = servers.map(|at| one(connections, at)).collect();
+    let mut asking: FuturesUnordered<_> =
+        servers.map(|target| report_of_server(connections, target)).collect();
     let mut merged: Option<DurabilityReport> = None;
     while let Some(report) = asking.next().await {
         let report = report?;
         merged = Some(match merged {
-            Some(other) => other.and(report),
+            Some(other) => other.worse_of(report),
             None => report,
         });
     }
@@ -265,9 +266,12 @@ pub(crate) async fn report(
     Ok(DurabilityReport { layout: layout.kind(), ..merged })
 }
 
-async fn one(connections: &Connections, at: At) -> Result<DurabilityReport, LockError> {
-    let info = allowed(connections.inspect(at, "INFO", &[]).await)?;
-    let sync = allowed(connections.inspect(at, "CONFIG", &["GET", "appendfsync"]).await)?;
+async fn report_of_server(
+    connections: &Connections,
+    target: Target,
+) -> Result<DurabilityReport, LockError> {
+    let info = unless_denied(connections.inspect(target, "INFO", &[]).await)?;
+    let sync = unless_denied(connections.inspect(target, "CONFIG", &["GET", "appendfsync"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
     Ok(from_info(info.as_deref(), append_sync(sync)))
 }
@@ -277,8 +281,8 @@ async fn one(connections: &Connections, at: At) -> Result<DurabilityReport, Lock
 /// # Errors
 ///
 /// `InvalidArgument` for a node of a cluster, and the store's failures.
-pub(crate) async fn refuse_node(connections: &Connections) -> Result<(), LockError> {
-    let info = allowed(connections.inspect(At::default(), "INFO", &["cluster"]).await)?;
+pub(crate) async fn refuse_cluster_node(connections: &Connections) -> Result<(), LockError> {
+    let info = unless_denied(connections.inspect(Target::default(), "INFO", &["cluster"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
     if info.is_some_and(|info| info.lines().any(|line| line.trim() == "cluster_enabled:1")) {
         return Err(LockError::invalid_argument(
@@ -290,7 +294,7 @@ pub(crate) async fn refuse_node(connections: &Connections) -> Result<(), LockErr
 }
 
 /// The answer, or `None` if the server denies the command.
-fn allowed(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError> {
+fn unless_denied(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError> {
     match answer {
         Ok(value) => Ok(Some(value)),
         // `Internal`: some managed servers do not know CONFIG at all.
@@ -390,11 +394,11 @@ mod tests {
             (SAFE.replace("master", "slave"), AppendSync::Always, DurabilityRisk::IsReplica),
         ] {
             let bad = report(&bad, sync);
-            for merged in [good.clone().and(bad.clone()), bad.and(good.clone())] {
+            for merged in [good.clone().worse_of(bad.clone()), bad.worse_of(good.clone())] {
                 assert!(merged.risks(Some(WaitReplicas::new(1))).contains(&risk), "{merged:?}");
             }
         }
-        assert_eq!(good.clone().and(good.clone()), good);
+        assert_eq!(good.clone().worse_of(good.clone()), good);
     }
 
     #[test]

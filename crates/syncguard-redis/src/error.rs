@@ -13,7 +13,7 @@ use fred::error::{Error as DriverError, ErrorKind};
 use syncguard_core::{ErrorCode, LockError};
 
 use self::tls::TlsFault;
-pub(crate) use self::tls::other_language;
+pub(crate) use self::tls::wrong_protocol;
 
 use ErrorCode::{
     AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,

@@ -5,8 +5,8 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use syncguard_core::{Key, LockError};
 
-use crate::listed::{Listed, What};
 use crate::names::Section;
+use crate::record_name::{RecordKind, RecordName};
 
 /// How the locks of a key prefix spread over the servers: see [the guide](crate::guide#cluster).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +71,8 @@ impl Layout {
         if self.shards.is_empty() {
             return Ok(&self.whole);
         }
-        let name = self.whole.any_lock_name(key)?;
-        let mut hash = Sha256::new();
-        name.for_each_part(|part| hash.update(part));
-        let shard = usize::from(hash.finalize()[0]) % Self::SHARDS;
+        let name = self.whole.unchecked_lock_name(key)?;
+        let shard = usize::from(Sha256::digest(&name)[0]) % Self::SHARDS;
         Ok(self.shards.get(shard).unwrap_or(&self.whole))
     }
 
@@ -87,33 +85,33 @@ impl Layout {
     }
 
     /// The pattern for `SCAN`. It matches at least the names of these records.
-    pub(crate) fn pattern(&self, what: What, prefix: &str) -> String {
+    pub(crate) fn pattern(&self, kind: RecordKind, prefix: &str) -> String {
         let Some(shard) = self.shards.first() else {
-            return self.whole.pattern(what, prefix).concat();
+            return self.whole.pattern(kind, prefix).concat();
         };
-        let [lead, rest] = shard.pattern(what, prefix);
+        let [lead, rest] = shard.pattern(kind, prefix);
         // The prefix has no brace, so this replaces the number of the shard.
         lead.replace(":00}", ":??}") + &rest
     }
 
     /// A name from `SCAN`, if it belongs to such a record.
-    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
+    pub(crate) fn record_name(&self, kind: RecordKind, name: &str) -> Option<RecordName> {
         if self.shards.is_empty() {
-            return self.whole.listed(what, name);
+            return self.whole.record_name(kind, name);
         }
         let rest = name.strip_prefix('{')?.strip_prefix(self.prefix())?.strip_prefix(':')?;
         let shard = self.shards.get(rest.get(..2)?.parse::<usize>().ok()?)?;
-        let listed = shard.listed(what, name)?;
+        let record = shard.record_name(kind, name)?;
         // No operation looks for a record in another shard than its own. A hashed name does not tell its shard.
         let is_own = |key: &Key| self.section_of(key).is_ok_and(|own| own.index == shard.index);
         let is_misplaced =
-            !shard.hashes() && !Key::new(listed.rest()).is_ok_and(|key| is_own(&key));
-        (!is_misplaced).then_some(listed)
+            !shard.hashes() && !Key::new(record.user_key()).is_ok_and(|key| is_own(&key));
+        (!is_misplaced).then_some(record)
     }
 
     /// The section of a record that a sweep found.
-    pub(crate) fn section_of_listed(&self, listed: &Listed) -> &Section {
-        self.sections().get(listed.section).unwrap_or(&self.whole)
+    pub(crate) fn section_of_record(&self, record: &RecordName) -> &Section {
+        self.sections().get(record.section).unwrap_or(&self.whole)
     }
 
     /// Returns whether all records are in one slot on every cluster.
@@ -180,10 +178,10 @@ mod tests {
             assert_eq!(section.index.to_string(), shard, "{line}");
             assert_eq!(section.slot.map(|slot| slot.to_string()).as_deref(), Some(slot), "{line}");
             let names = section.names(&key).unwrap();
-            assert_eq!(names.lock.into_text(), lock);
-            assert_eq!(names.fence.into_text(), fence);
+            assert_eq!(names.lock, lock);
+            assert_eq!(names.fence, fence);
             let id = LockId::new("F-jSW78sCJhFIV6GYPa1lQ").unwrap();
-            assert_eq!(section.index_name(&id).unwrap().into_text(), index);
+            assert_eq!(section.index_name(&id).unwrap(), index);
             seen += 1;
         }
         assert!(seen > 20, "{seen} vectors");
@@ -200,7 +198,7 @@ mod tests {
             let section = layout.section_of(&key).unwrap();
             let slot = |name: &str| Some(fred::util::redis_keyslot(name.as_bytes()));
             let names = section.names(&key).unwrap();
-            for name in [names.lock.into_text(), names.fence.into_text()] {
+            for name in [names.lock, names.fence] {
                 assert_eq!(slot(&name), section.slot, "{text}");
             }
         }

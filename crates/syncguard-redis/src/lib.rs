@@ -52,8 +52,8 @@ mod config;
 mod driver;
 mod durability;
 mod error;
-mod everywhere;
 mod extend;
+mod find_by_id;
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -62,22 +62,21 @@ pub mod guide {}
 mod inner;
 mod is_locked;
 mod layout;
-mod listed;
 mod listing;
 mod lookup;
 mod names;
+mod record_name;
 mod release;
 mod reply;
 mod scripts;
 mod servers;
 mod settle;
 mod signals;
-mod speech;
 mod sweep;
 #[cfg(feature = "tls")]
 mod tls;
+mod tls_probe;
 mod url;
-mod words;
 
 pub use fred;
 pub use syncguard_core::*;

@@ -7,9 +7,8 @@ use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{Key, LockError, LockId, LockInfo};
 
-use crate::driver::At;
-use crate::listed::{Listed, What};
-use crate::words::Word;
+use crate::driver::Target;
+use crate::record_name::{RecordKind, RecordName};
 
 /// Names have up to 1000 bytes, of which 26 are reserved for `:id:` and a lock id. TypeScript:
 /// `BACKEND_LIMITS.REDIS` and `RESERVE_BYTES.REDIS`.
@@ -39,9 +38,9 @@ struct Leads {
 }
 
 /// The names of one lock's records.
-pub(crate) struct Names<'a> {
-    pub(crate) lock: Word<'a>,
-    pub(crate) fence: Word<'a>,
+pub(crate) struct Names {
+    pub(crate) lock: String,
+    pub(crate) fence: String,
 }
 
 impl Section {
@@ -81,8 +80,8 @@ impl Section {
     }
 
     /// The target of calls to this section.
-    pub(crate) fn at(&self) -> At {
-        At { section: self.index, slot: self.slot }
+    pub(crate) fn target(&self) -> Target {
+        Target { section: self.index, slot: self.slot }
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -90,38 +89,38 @@ impl Section {
     }
 
     /// The names for a user's key.
-    pub(crate) fn names<'a>(&'a self, key: &'a Key) -> Result<Names<'a>, LockError> {
+    pub(crate) fn names(&self, key: &Key) -> Result<Names, LockError> {
         self.refuse_reserved(key.expose())?;
         if let Some(leads) = &self.leads {
-            let name = |lead| Word::Joined(lead, key.expose());
+            let name = |lead: &str| [lead, key.expose()].concat();
             return Ok(Names { lock: name(&leads.lock), fence: name(&leads.fence) });
         }
         let lock = make_storage_key(&self.prefix, key, LIMITS)?;
         let fence = make_fence_key(&self.prefix, &lock, LIMITS)?;
-        Ok(Names { lock: lock.into_exposed().into(), fence: fence.into_exposed().into() })
+        Ok(Names { lock: lock.into_exposed(), fence: fence.into_exposed() })
     }
 
     /// The name of a key's lock. Reserved keys are allowed.
-    pub(crate) fn any_lock_name<'a>(&'a self, key: &'a Key) -> Result<Word<'a>, LockError> {
+    pub(crate) fn unchecked_lock_name(&self, key: &Key) -> Result<String, LockError> {
         match &self.leads {
-            Some(leads) => Ok(Word::Joined(&leads.lock, key.expose())),
-            None => Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed().into()),
+            Some(leads) => Ok([&leads.lock, key.expose()].concat()),
+            None => Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed()),
         }
     }
 
     /// The name of a key's lock.
     pub(crate) fn lock_name(&self, key: &Key) -> Result<String, LockError> {
         self.refuse_reserved(key.expose())?;
-        Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed())
+        self.unchecked_lock_name(key)
     }
 
     /// The name of a lock id's index entry.
-    pub(crate) fn index_name<'a>(&'a self, lock_id: &'a LockId) -> Result<Word<'a>, LockError> {
+    pub(crate) fn index_name(&self, lock_id: &LockId) -> Result<String, LockError> {
         match &self.index_lead {
-            Some(lead) => Ok(Word::Joined(lead, lock_id.expose())),
+            Some(lead) => Ok([lead, lock_id.expose()].concat()),
             None => {
                 let name = index_key(lock_id.expose())?;
-                Ok(make_storage_key(&self.prefix, &name, LIMITS)?.into_exposed().into())
+                Ok(make_storage_key(&self.prefix, &name, LIMITS)?.into_exposed())
             }
         }
     }
@@ -133,7 +132,7 @@ impl Section {
 
     /// The pattern for `SCAN` in two parts: the start of all names of these records, and the rest. It matches at
     /// least these names.
-    pub(crate) fn pattern(&self, what: What, prefix: &str) -> [String; 2] {
+    pub(crate) fn pattern(&self, kind: RecordKind, prefix: &str) -> [String; 2] {
         let escaped = |text: &str| {
             let mut pattern = String::with_capacity(text.len() + 1);
             for character in text.chars() {
@@ -146,38 +145,38 @@ impl Section {
         };
         // If names are hashed, only the records tell their keys.
         let prefix = if self.leads.is_some() { prefix } else { "" };
-        [escaped(&self.lead(what)), escaped(prefix) + "*"]
+        [escaped(&self.lead(kind)), escaped(prefix) + "*"]
     }
 
     /// A name from `SCAN`, if it belongs to such a record.
-    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
-        let lead = self.lead(what);
+    pub(crate) fn record_name(&self, kind: RecordKind, name: &str) -> Option<RecordName> {
+        let lead = self.lead(kind);
         let rest = name.strip_prefix(&*lead).filter(|rest| !rest.is_empty())?;
-        let is_another = what == What::Locks
+        let is_another = kind == RecordKind::Lock
             && if self.leads.is_some() {
                 self.refuse_reserved(rest).is_err()
             } else {
                 self.is_reserved(rest)
             };
-        (!is_another).then(|| Listed::new(name, self.index, lead.len()))
+        (!is_another).then(|| RecordName::new(name, self.index, lead.len()))
     }
 
     /// Returns whether the key of a lock that a sweep found has the prefix of the request.
-    pub(crate) fn is_listed(
+    pub(crate) fn has_requested_prefix(
         &self,
         request: &ListRequest,
-        listed: &Listed,
+        record: &RecordName,
         info: &LockInfo,
     ) -> bool {
         if self.leads.is_some() {
-            return request.includes(listed.rest());
+            return request.includes(record.user_key());
         }
         request.includes(info.clone().expose().key.expose())
     }
 
     /// Returns whether this may be the hashed name of a counter or an index entry.
-    pub(crate) fn may_be_no_lock(&self, listed: &Listed) -> bool {
-        self.hashes() && LockId::new(listed.rest()).is_ok()
+    pub(crate) fn may_be_no_lock(&self, record: &RecordName) -> bool {
+        self.hashes() && LockId::new(record.user_key()).is_ok()
     }
 
     /// Refuses to list counters if names are hashed: a hashed name tells neither its kind of record nor its key.
@@ -192,10 +191,10 @@ impl Section {
     }
 
     /// The part before the users' keys or their hashes.
-    fn lead(&self, what: What) -> Cow<'_, str> {
-        match (&self.leads, what) {
-            (Some(leads), What::Locks) => Cow::Borrowed(&leads.lock),
-            (Some(leads), What::Counters) => Cow::Borrowed(&leads.fence),
+    fn lead(&self, kind: RecordKind) -> Cow<'_, str> {
+        match (&self.leads, kind) {
+            (Some(leads), RecordKind::Lock) => Cow::Borrowed(&leads.lock),
+            (Some(leads), RecordKind::Counter) => Cow::Borrowed(&leads.fence),
             (None, _) => Cow::Owned([&self.prefix, ":"].concat()),
         }
     }
@@ -266,7 +265,7 @@ mod tests {
     fn names(layout: &Section, key: &str) -> (String, String) {
         let key = Key::new(key).unwrap();
         let Names { lock, fence } = layout.names(&key).unwrap();
-        (lock.into_text().into(), fence.into_text().into())
+        (lock, fence)
     }
 
     #[test]
@@ -407,7 +406,7 @@ mod tests {
         assert_eq!(slot(&lock), tagged.slot);
         assert_eq!(slot(&fence), tagged.slot);
         let id = LockId::generate().unwrap();
-        let index = tagged.index_name(&id).unwrap().into_text();
+        let index = tagged.index_name(&id).unwrap();
         assert_eq!(slot(&index), tagged.slot);
     }
 
@@ -416,7 +415,7 @@ mod tests {
         let long = layout(&"p".repeat(950));
         let id = LockId::generate().unwrap();
         assert!(long.index_lead().is_none());
-        let name = long.index_name(&id).unwrap().into_text();
+        let name = long.index_name(&id).unwrap();
         assert_eq!(name.len(), 950 + 1 + 22);
         assert!(!name.ends_with(id.expose()));
     }

@@ -20,7 +20,7 @@ const LATE: i64 = -8;
 
 /// The server's time, if a script came after its deadline and wrote nothing.
 pub(crate) fn refused_at(answer: &Value) -> Option<Timestamp> {
-    pair(answer).filter(|(what, _)| *what == LATE).map(|(_, time)| time)
+    pair(answer).filter(|(code, _)| *code == LATE).map(|(_, time)| time)
 }
 
 /// Reads the answer to `TIME`: seconds, and the microseconds of the current second.
@@ -33,23 +33,23 @@ pub(crate) fn time(answer: &Value) -> Option<Timestamp> {
 
 /// The answer to an acquire.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub(crate) struct AcquireReply {
     pub(crate) result: AcquireResult,
     /// True if this sending set the expiry. Otherwise an earlier sending did.
     pub(crate) is_fresh: bool,
 }
 
 /// Reads the answer of `acquire.lua` to a request with this lock id.
-pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<Granted, LockError> {
+pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<AcquireReply, LockError> {
     let granted = |text: &str, is_fresh| {
         let result = parse_granted(text, lock_id).ok_or_else(unintelligible)?;
-        Ok(Granted { result, is_fresh })
+        Ok(AcquireReply { result, is_fresh })
     };
     let locked = |left: i64, holder_polls| {
         let left = u64::try_from(left).map_err(|_| unintelligible())?;
         let held = Contention::free_within(Duration::from_millis(left));
         let result = AcquireResult::Locked(held.with_holder_polls(holder_polls));
-        Ok(Granted { result, is_fresh: false })
+        Ok(AcquireReply { result, is_fresh: false })
     };
     match &answer {
         Value::Integer(left) => locked(*left, false),
@@ -106,8 +106,8 @@ fn not_held(answer: &Value) -> Option<(NotHeld, Timestamp)> {
 /// Reads `{ code, time }`.
 fn pair(answer: &Value) -> Option<(i64, Timestamp)> {
     let Value::Array(parts) = answer else { return None };
-    let [Value::Integer(what), time] = parts.as_slice() else { return None };
-    Some((*what, moment(time)?))
+    let [Value::Integer(code), time] = parts.as_slice() else { return None };
+    Some((*code, moment(time)?))
 }
 
 fn moment(value: &Value) -> Option<Timestamp> {

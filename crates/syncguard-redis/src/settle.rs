@@ -22,5 +22,5 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     if is_certain {
         return Ok(Settled::Done);
     }
-    Ok(Settled::NotYet(inner.clock(section.at()).passes_in(deadline)))
+    Ok(Settled::NotYet(inner.clock(section.target()).passes_in(deadline)))
 }

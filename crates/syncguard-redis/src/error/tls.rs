@@ -72,7 +72,7 @@ const SPEAKS_TLS: &str =
     "the server speaks TLS on this port; use rediss in the place of redis, with the feature `tls`";
 
 /// The error of a server that speaks TLS although the URL says plain text, or the reverse.
-pub(crate) fn other_language(tls: bool) -> LockError {
+pub(crate) fn wrong_protocol(tls: bool) -> LockError {
     LockError::invalid_argument(if tls { SPEAKS_NO_TLS } else { SPEAKS_TLS })
 }
 

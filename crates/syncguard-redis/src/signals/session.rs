@@ -17,11 +17,11 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep};
 
-use super::changes::{Changes, Seen};
+use super::false_changes::{FalseChanges, LockState};
 use crate::client::Connections;
-use crate::driver::At;
+use crate::driver::Target;
 use crate::error::{self, Stage};
-use crate::{lookup, reply};
+use crate::{reply, scripts};
 
 /// Connects, and serves subscriptions until they end or the connection is lost.
 pub(super) async fn listen(
@@ -36,8 +36,8 @@ pub(super) async fn listen(
         command,
         subscriptions,
         records: HashMap::new(),
-        asked: FuturesUnordered::new(),
-        changes: Changes::new(),
+        in_flight: FuturesUnordered::new(),
+        false_changes: FalseChanges::new(),
     };
     tokio::select! {
         error = driver.ended() => Err(error),
@@ -52,30 +52,31 @@ struct Session<'a> {
     subscriptions: Subscriptions,
     records: HashMap<Box<str>, Record>,
     /// Requests that the server has not answered yet.
-    asked: FuturesUnordered<BoxFuture<'a, Result<Answer, LockError>>>,
-    changes: Changes,
+    in_flight: FuturesUnordered<BoxFuture<'a, Result<Answer, LockError>>>,
+    false_changes: FalseChanges,
 }
 
 /// A record that the server tracks: it was read since its last change, or is being read.
 #[derive(Default)]
 struct Record {
-    look: Look,
+    state: ReadState,
     /// How many reads in a row were outdated before their answer came.
-    in_a_row: u32,
+    outdated_reads: u32,
     /// The state that was read, and how many reported changes in a row were false.
-    seen: Option<(Seen, u32)>,
+    seen: Option<(LockState, u32)>,
 }
 
-/// The read of a record that is in flight.
+/// The progress of reading a record.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Look {
+enum ReadState {
+    /// No read is in flight.
     #[default]
-    None,
-    Current,
-    /// The record may have changed since the read was sent.
-    Changed,
-    /// The record has no watch any more.
-    Left,
+    Idle,
+    Reading,
+    /// A read is in flight, and the record may have changed since it was sent.
+    Outdated,
+    /// A read is in flight, and the record has no watch any more.
+    Abandoned,
 }
 
 enum Answer {
@@ -87,7 +88,7 @@ enum Answer {
 
 impl Session<'_> {
     /// The longest pause before a read of a record that changes during each read.
-    const PAUSE: Duration = Duration::from_millis(1);
+    const MAX_PAUSE: Duration = Duration::from_millis(1);
 
     async fn serve(mut self, mut changes: Receiver<Invalidation>) -> Result<SignalEnd, LockError> {
         loop {
@@ -97,22 +98,22 @@ impl Session<'_> {
                 change = changes.recv() => match change {
                     Ok(change) => {
                         for name in change.keys.iter().filter_map(|key| key.as_str()) {
-                            self.changed(name);
+                            self.on_change(name);
                         }
                     }
                     // Changes were dropped, so any record may have changed.
                     Err(RecvError::Lagged(_)) => {
                         let names: Vec<_> = self.records.keys().cloned().collect();
                         for name in &names {
-                            self.changed(name);
+                            self.on_change(name);
                         }
                     }
                     Err(RecvError::Closed) => return Err(lost()),
                 },
-                Some(answer) = self.asked.next() => {
+                Some(answer) = self.in_flight.next() => {
                     // `?` also ends the session if the server denies the read, or says that another node has the record.
                     if let Answer::Record(name, lock) = answer? {
-                        self.read(&name, lock);
+                        self.on_answer(&name, lock);
                     }
                 }
                 next = self.subscriptions.next() => {
@@ -133,55 +134,56 @@ impl Session<'_> {
 
     /// Reads the record, which makes the server track it. Refuses a record that pauses because of false changes.
     fn subscribe(&mut self, name: Box<str>) {
-        if self.changes.rests(&name, Instant::now()) {
+        if self.false_changes.is_paused(&name, Instant::now()) {
             return self.subscriptions.refuse(&name);
         }
         let record = self.records.entry(name.clone()).or_default();
-        match record.look {
-            Look::None => self.look(name, Duration::ZERO),
+        match record.state {
+            ReadState::Idle => self.start_read(name, Duration::ZERO),
             // The read in flight serves this watch too: the server reports any change after it.
-            Look::Current | Look::Changed => {}
+            ReadState::Reading | ReadState::Outdated => {}
             // A change may have been reported while the record had no watch.
-            Look::Left => record.look = Look::Changed,
+            ReadState::Abandoned => record.state = ReadState::Outdated,
         }
     }
 
     /// Forgets the record. The server still reports its next change, which is then ignored.
     fn leave(&mut self, name: &str) {
         let Some(record) = self.records.get_mut(name) else { return };
-        if record.look == Look::None {
+        if record.state == ReadState::Idle {
             self.records.remove(name);
         } else {
-            record.look = Look::Left;
+            record.state = ReadState::Abandoned;
         }
     }
 
     /// The server reports a change of a record, once after each read.
-    fn changed(&mut self, name: &str) {
+    fn on_change(&mut self, name: &str) {
         self.subscriptions.end(name);
         let Some(record) = self.records.get_mut(name) else { return };
-        if let Some((seen, in_vain)) = record.seen.take() {
-            self.changes.note(name, seen, in_vain, Instant::now());
+        if let Some((seen, false_reports)) = record.seen.take() {
+            self.false_changes.note(name, seen, false_reports, Instant::now());
         }
-        match record.look {
-            Look::None => {
+        match record.state {
+            ReadState::Idle => {
                 self.records.remove(name);
             }
-            Look::Current => record.look = Look::Changed,
-            Look::Changed | Look::Left => {}
+            ReadState::Reading => record.state = ReadState::Outdated,
+            ReadState::Outdated | ReadState::Abandoned => {}
         }
     }
 
-    fn look(&mut self, name: Box<str>, pause: Duration) {
+    fn start_read(&mut self, name: Box<str>, pause: Duration) {
         if let Some(record) = self.records.get_mut(&name) {
-            record.look = Look::Current;
+            record.state = ReadState::Reading;
         }
         let connections = self.connections;
-        self.asked.push(Box::pin(async move {
+        self.in_flight.push(Box::pin(async move {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            let answer = lookup::at(connections, At::default(), &name).await?;
+            let answer =
+                connections.read(Target::default(), || Ok(scripts::lookup_by_key(&name))).await?;
             let polls = reply::lacks_holder(&answer);
             let lock = reply::found(answer, &name).map(|lock| lock.map(|lock| (lock, polls)));
             Ok(Answer::Record(name, lock))
@@ -190,16 +192,16 @@ impl Session<'_> {
 
     fn ping(&mut self) {
         let (connections, until) = (self.connections, Instant::now() + self.command);
-        self.asked.push(Box::pin(async move {
-            connections.ask(At::default(), "PING", until).await.map(|_| Answer::Pong)
+        self.in_flight.push(Box::pin(async move {
+            connections.ask(Target::default(), "PING", until).await.map(|_| Answer::Pong)
         }));
     }
 
     /// The server has answered a read.
-    fn read(&mut self, name: &str, lock: Result<Option<(LockInfo, bool)>, LockError>) {
+    fn on_answer(&mut self, name: &str, lock: Result<Option<(LockInfo, bool)>, LockError>) {
         let Some(record) = self.records.get_mut(name) else { return };
-        let look = std::mem::take(&mut record.look);
-        if look == Look::Left {
+        let state = std::mem::take(&mut record.state);
+        if state == ReadState::Abandoned {
             self.records.remove(name);
             return;
         }
@@ -207,24 +209,28 @@ impl Session<'_> {
         let lock_seen = LockSeen::of(lock.as_ref().map(|(_, polls)| *polls));
         if let Some((lock, _)) = lock {
             let (seen, now) = ((lock.fence, lock.expires_at), Instant::now());
-            let in_vain = self.changes.in_vain(name, seen, now);
-            if Changes::is_often(in_vain) {
-                self.changes.note(name, seen, in_vain, now);
+            let false_reports = self.false_changes.false_reports(name, seen, now);
+            if FalseChanges::is_too_many(false_reports) {
+                self.false_changes.note(name, seen, false_reports, now);
                 return self.refuse(name);
             }
-            if look == Look::Changed {
-                self.changes.note(name, seen, in_vain, now);
+            if state == ReadState::Outdated {
+                self.false_changes.note(name, seen, false_reports, now);
             } else if record.seen.is_none_or(|(before, _)| before != seen) {
-                record.seen = Some((seen, in_vain));
+                record.seen = Some((seen, false_reports));
             }
         }
-        if look == Look::Changed {
-            record.in_a_row += 1;
+        if state == ReadState::Outdated {
+            record.outdated_reads += 1;
             // Rivals are busy with the record.
-            let pause = if record.in_a_row > 1 { random_part(Self::PAUSE) } else { Duration::ZERO };
-            return self.look(name.into(), pause);
+            let pause = if record.outdated_reads > 1 {
+                random_part(Self::MAX_PAUSE)
+            } else {
+                Duration::ZERO
+            };
+            return self.start_read(name.into(), pause);
         }
-        record.in_a_row = 0;
+        record.outdated_reads = 0;
         self.subscriptions.confirm(name, lock_seen);
     }
 
@@ -262,7 +268,7 @@ async fn open(client: &Client, command: Duration) -> Result<(Connections, Driver
     connected.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
     let driver = driver.ok_or_else(lost)?;
     let connections = Connections::over(std::slice::from_ref(client), false, 1, command);
-    connections.inspect(At::default(), "CLIENT", &["TRACKING", "ON"]).await?;
+    connections.inspect(Target::default(), "CLIENT", &["TRACKING", "ON"]).await?;
     Ok((connections, driver))
 }
 

@@ -16,32 +16,32 @@ use tokio::time::{sleep, timeout};
 use crate::error;
 
 /// The longest time for an answer in the other protocol.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Waits for `opening`, and returns an error that names the mistake if a server speaks the other protocol. The
 /// servers are probed if opening fails, or if it takes longer than `patience`.
-pub(crate) async fn explained<T>(
+pub(crate) async fn open_or_explain<T>(
     servers: Vec<Server>,
     tls: bool,
     patience: Duration,
     opening: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    let ask_later = async {
+    let probe_later = async {
         sleep(patience).await;
-        ask(&servers, tls).await
+        probe(&servers, tls).await
     };
     tokio::select! {
         biased;
         result = opening => match result {
-            Err(error) if is_in_doubt(&error) => Err(ask(&servers, tls).await.unwrap_or(error)),
+            Err(error) if may_be_wrong_protocol(&error) => Err(probe(&servers, tls).await.unwrap_or(error)),
             result => result,
         },
-        Some(error) = ask_later => Err(error),
+        Some(error) = probe_later => Err(error),
     }
 }
 
 /// Returns whether the wrong protocol may be the reason of the error.
-fn is_in_doubt(error: &LockError) -> bool {
+fn may_be_wrong_protocol(error: &LockError) -> bool {
     matches!(
         error.code(),
         ErrorCode::ServiceUnavailable | ErrorCode::NetworkTimeout | ErrorCode::Internal
@@ -49,18 +49,18 @@ fn is_in_doubt(error: &LockError) -> bool {
 }
 
 /// The error if one of these servers answers in the other protocol.
-async fn ask(servers: &[Server], tls: bool) -> Option<LockError> {
+async fn probe(servers: &[Server], tls: bool) -> Option<LockError> {
     // A Unix socket has no port.
     for server in servers.iter().filter(|server| server.port > 0) {
-        if matches!(timeout(PATIENCE, answers(server, !tls)).await, Ok(Ok(true))) {
-            return Some(error::other_language(tls));
+        if matches!(timeout(PROBE_TIMEOUT, answers_in(server, !tls)).await, Ok(Ok(true))) {
+            return Some(error::wrong_protocol(tls));
         }
     }
     None
 }
 
 /// Returns whether a server answers in TLS or, without `tls`, in plain text.
-async fn answers(server: &Server, tls: bool) -> io::Result<bool> {
+async fn answers_in(server: &Server, tls: bool) -> io::Result<bool> {
     let mut stream = TcpStream::connect((&*server.host, server.port)).await?;
     let question = if tls { client_hello() } else { b"PING\r\n".to_vec() };
     stream.write_all(&question).await?;

@@ -32,7 +32,7 @@ where
     T: Found,
     O: Future<Output = Result<T, LockError>>,
 {
-    inner.refuse_node_of_cluster().await?;
+    inner.refuse_cluster_node().await?;
     let until = Instant::now() + inner.connections.command_timeout();
     let sections = inner.layout.sections();
     let likely = inner.layout.likely(hint);
