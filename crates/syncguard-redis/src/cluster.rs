@@ -14,11 +14,11 @@ use tokio::time::{sleep, timeout};
 
 /// The state of a cluster as one client sees it.
 pub(crate) struct Cluster {
-    seen: Mutex<Seen>,
+    seen: Mutex<NodeChanges>,
     is_syncing: Arc<AtomicBool>,
 }
 
-struct Seen {
+struct NodeChanges {
     events: Receiver<Vec<ClusterStateChange>>,
     count: u64,
 }
@@ -30,7 +30,7 @@ impl Cluster {
     const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
     pub(crate) fn of(client: &Client) -> Self {
-        let seen = Seen { events: client.cluster_change_rx(), count: 0 };
+        let seen = NodeChanges { events: client.cluster_change_rx(), count: 0 };
         Self { seen: Mutex::new(seen), is_syncing: Arc::default() }
     }
 

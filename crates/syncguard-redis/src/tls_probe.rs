@@ -33,7 +33,9 @@ pub(crate) async fn open_or_explain<T>(
     tokio::select! {
         biased;
         result = opening => match result {
-            Err(error) if may_be_wrong_protocol(&error) => Err(probe(&servers, tls).await.unwrap_or(error)),
+            Err(error) if may_be_wrong_protocol(&error) => {
+                Err(probe(&servers, tls).await.unwrap_or(error))
+            }
             result => result,
         },
         Some(error) = probe_later => Err(error),
