@@ -45,12 +45,12 @@ pub(crate) type Command = (&'static str, Vec<Value>);
 /// ever.
 impl Call {
     pub(crate) fn by_hash(self) -> Command {
-        let hash = self.script.sha1().into();
+        let hash = self.script.sha1().clone().into();
         ("EVALSHA", self.arguments_after(hash))
     }
 
     pub(crate) fn in_full(self) -> Command {
-        let text = self.script.lua().map_or_else(|| "".into(), Value::from);
+        let text = self.script.lua().cloned().map_or_else(|| "".into(), Value::from);
         ("EVAL", self.arguments_after(text))
     }
 

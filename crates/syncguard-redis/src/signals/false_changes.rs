@@ -1,4 +1,4 @@
-//! False invalidations: the server reported a change of a record that had not changed.
+//! False changes: the server reported a change of a record that had not changed.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use syncguard_core::{ErrorCode, LockError};
 /// The server that has the locks, found in the same way as by the backend's clients.
 pub(super) struct Route {
     clients: Box<[Client]>,
-    /// The node, if the server is a cluster.
+    /// The node of a cluster; `None` without a cluster.
     node: Option<Server>,
 }
 
