@@ -143,7 +143,7 @@ fn they_are_found_wherever_fred_puts_them() {
     let fault = wrapped("InvalidCertificate(UnknownIssuer)");
     let error = from_driver(&DriverError::new(ErrorKind::Sentinel, fault), Stage::Connecting);
     assert_eq!(error.code(), AuthFailed);
-    let cause = std::error::Error::source(&error).unwrap().to_string();
+    let cause = Error::source(&error).unwrap().to_string();
     assert_eq!(cause, "Sentinel Error (InvalidCertificate: UnknownIssuer)");
     #[cfg(feature = "tls")]
     {
