@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
+use fred::types::Value;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, TIME_TOLERANCE};
 use syncguard_core::{LockError, Timestamp, Ttl};
 
-use crate::driver::Call;
+use crate::driver::{Call, millis, number};
 use crate::inner::{Answer, Inner};
 use crate::names::Section;
-use crate::words::Word;
 use crate::{names, release, reply, scripts};
 
-/// One acquire, bounded. It may outlive its caller.
+/// Sends one acquire, bounded by the command timeout. The future may outlive its caller.
 pub(crate) async fn acquire(
     inner: &Inner,
     request: &AcquireRequest,
@@ -27,7 +27,7 @@ async fn attempt(
     request: &AcquireRequest,
     caller: &Caller,
 ) -> Result<AcquireResult, LockError> {
-    inner.refuse_forgetful_server().await?;
+    inner.enforce_durability().await?;
     let section = inner.layout.section_of(&request.key)?;
     let holder = inner.client_state.holder_of(request);
     let call = |deadline| call(section, request, holder, deadline);
@@ -36,12 +36,13 @@ async fn attempt(
         caller.sends(deadline, bound);
         Ok(())
     };
-    let answer = inner.write(section.at(), call, inner.wait_replicas, sends).await?.settled()?;
+    let answer =
+        inner.write(section.target(), call, inner.wait_replicas, sends).await?.final_answer()?;
     let Answer { value, replicated, sent, .. } = answer;
     let granted = reply::acquired(value, request.lock_id)?;
     if let AcquireResult::Acquired(acquired) = &granted.result {
         if granted.is_fresh {
-            inner.learn_from_expiry(section.at(), sent, acquired.expires_at, request.ttl);
+            inner.learn_from_expiry(section.target(), sent, acquired.expires_at, request.ttl);
         }
         acquired.fence.warn_near_limit("redis", &request.key);
         if let Err(shortfall) = replicated {
@@ -51,30 +52,30 @@ async fn attempt(
     Ok(granted.result)
 }
 
-fn call<'a>(
-    section: &'a Section,
-    request: &'a AcquireRequest,
-    holder: &'a Holder,
+fn call(
+    section: &Section,
+    request: &AcquireRequest,
+    holder: &Holder,
     deadline: Timestamp,
-) -> Result<Call<'a, 3, 6>, LockError> {
+) -> Result<Call, LockError> {
     let names = section.names(&request.key)?;
     let index = section.index_name(&request.lock_id)?;
     let [ttl, life] = lifetimes(request.ttl);
     Ok(Call {
         script: &scripts::ACQUIRE,
-        keys: [names.lock, names.fence, index],
-        arguments: [
+        keys: vec![names.lock.into(), names.fence.into(), index.into()],
+        arguments: vec![
             request.lock_id.expose().into(),
             ttl,
             life,
-            names::json_inside(request.key.expose()).into(),
-            deadline.into(),
-            holder_inside(holder).into(),
+            names::json_inside(request.key.expose()).into_owned().into(),
+            millis(deadline),
+            holder_inside(holder).into_owned().into(),
         ],
     })
 }
 
-/// The label as the inside of a JSON string, and the field of the note behind it if there is one.
+/// The holder's label, escaped for the inside of a JSON string. If there is a note, its field follows.
 fn holder_inside(holder: &Holder) -> Cow<'_, str> {
     let label = holder.stored_label();
     match (holder.note(), label) {
@@ -87,15 +88,16 @@ fn holder_inside(holder: &Holder) -> Cow<'_, str> {
     }
 }
 
-/// The TTL, and how long the records live: both counted from the moment the script runs.
-pub(crate) fn lifetimes(ttl: Ttl) -> [Word<'static>; 2] {
-    // Redis would drop a lock at its expiry, and contenders would get in within the tolerance.
+/// The TTL and the lifetime of the records, in ms from the moment the script runs.
+pub(crate) fn lifetimes(ttl: Ttl) -> [Value; 2] {
+    // Without the tolerance, Redis would drop a lock at its expiry, and rivals would get it too early.
     let life = ttl.as_duration() + TIME_TOLERANCE;
     let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-    [ttl.as_millis(), life].map(Word::Number)
+    [ttl.as_millis(), life].map(number)
 }
 
-/// Releases a lock that too few replicas have. What fails here is tried again in the background.
+/// Releases a lock that too few replicas have. If the release fails, the clean-up tries it again in the
+/// background.
 async fn give_back(
     inner: &Inner,
     section: &Section,

@@ -1,4 +1,4 @@
-//! The backend, and the ways to get one.
+//! The backend and its constructors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
-use crate::{acquire, error, extend, is_locked, lookup, release, settle, speech, url};
+use crate::{acquire, error, extend, is_locked, lookup, release, settle, tls_probe, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -29,41 +29,41 @@ use crate::{acquire, error, extend, is_locked, lookup, release, settle, speech, 
 pub struct RedisBackend(Arc<Inner>);
 
 impl RedisBackend {
-    /// Connects with the default options, and those that the URL sets.
+    /// Connects with the default options and with those that the URL sets.
     ///
     /// | URL | server |
     /// |---|---|
     /// | `redis://[[user:]password@]host[:6379][/database]` | one server |
-    /// | `redis-cluster://[[user:]password@]host[:6379]?node=host:port&…` | a cluster, found from any of its nodes; [how locks spread over it](crate#cluster) |
-    /// | `redis-sentinel://[[user:]password@]host[:26379][/database]?sentinelServiceName=…` | the master that Sentinels name |
+    /// | `redis-cluster://[[user:]password@]host[:6379]?node=host:port&…` | a cluster, found from any of its nodes; [how locks spread over it](crate::guide#cluster) |
+    /// | `redis-sentinel://[[user:]password@]host[:26379][/database]?sentinelServiceName=…` | the master that the Sentinels name |
     /// | `redis+unix:///path` | a Unix socket, with the feature `unix-sockets` |
     ///
-    /// `rediss…` is the same over TLS, with the feature `tls`; `valkey` reads as `redis` everywhere.
-    /// Special characters are percent-encoded, in user name and password as well.
+    /// `rediss…` is the same over TLS and needs the feature `tls`. `valkey` can replace `redis` in each scheme.
+    /// Percent-encode special characters, also in user name and password.
     ///
-    /// Options follow as `?name=value&…`. Each is called as the method of [`RedisOptions`] that sets
-    /// it; times are whole milliseconds, switches `true` or `false`.
+    /// Options follow as `?name=value&…`. An option has the name of the method of [`RedisOptions`] that sets
+    /// it. Times are whole milliseconds, switches are `true` or `false`.
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
-    /// | `key_prefix` | what the names of all records start with; `{app}` is written `%7Bapp%7D` or as it is; [never the beginning of another prefix up to a colon](RedisOptions::with_key_prefix) | `syncguard` |
+    /// | `key_prefix` | the start of all record names; write `{app}` as it is or as `%7Bapp%7D`; [never the beginning of another prefix up to a colon](RedisOptions::with_key_prefix) | `syncguard` |
     /// | `command_timeout_ms` | the longest an operation may take | 2000 |
     /// | `connect_timeout_ms` | the longest connecting may take in all | 5000 |
     /// | `connections` | how many connections, 1 to 64 | 1 |
     /// | `wait_replicas` | how many replicas must have a lock before it counts; 0 is none | 0 |
     /// | `wait_replicas_timeout_ms` | how long to wait for them, up to half of the command timeout | 500 |
-    /// | `strict_durability` | refuses a server that can lose locks | `false` |
-    /// | `cleanup_in_is_locked` | lets `is_locked` clear away expired locks | `false` |
+    /// | `strict_durability` | refuse a server that can lose locks | `false` |
+    /// | `cleanup_in_is_locked` | let `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
-    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
-    /// | `note` | a note beside it | none |
-    /// | `sslrootcert` | for `rediss`: a PEM file of the authorities to trust, instead of the system's | |
-    /// | `node` | clusters and Sentinel: a further address, as often as there are some | |
+    /// | `holder` | a label of the holder, for people; empty means none | host name and process id |
+    /// | `note` | a note beside the label | none |
+    /// | `sslrootcert` | for `rediss`: a PEM file of the authorities to trust, instead of the system's | the system's |
+    /// | `node` | clusters and Sentinel: one more address; may be repeated | none |
     /// | `sentinelServiceName` | Sentinel: the name of the master | |
     /// | `sentinelUsername` | Sentinel: the user name for the Sentinels themselves | none |
     /// | `sentinelPassword` | Sentinel: the password for the Sentinels themselves | none |
     ///
-    /// Not in a URL: [`with_on_release_error`](RedisOptions::with_on_release_error), which is code.
+    /// A URL cannot set [`with_on_release_error`](RedisOptions::with_on_release_error), which takes code.
     ///
     /// # Errors
     ///
@@ -76,22 +76,22 @@ impl RedisBackend {
         Self::connect_with(url, RedisOptions::new()).await
     }
 
-    /// Connects with these options, and reports on the server's durability. The URL is that of
-    /// [`connect`](Self::connect), and wins over the options where it says something else.
+    /// Connects with these options, and logs how durable the server is. The URL has the form that
+    /// [`connect`](Self::connect) describes, and overrides the options.
     ///
-    /// The connections live on the runtime this is called in, and reconnect for ever. While there is
-    /// none, operations fail at once with `ServiceUnavailable`.
+    /// The connections live on the current runtime and reconnect for ever. While no connection is open,
+    /// operations fail at once with `ServiceUnavailable`.
     ///
     /// # Errors
     ///
-    /// - `InvalidArgument` for a bad URL or option, a node of a cluster that is connected to as a single server, or a URL that
-    ///   needs a feature which is not enabled. The message says what is allowed and shows nothing of
-    ///   the URL.
-    ///   So is what [strict durability](RedisOptions::with_strict_durability) refuses, and a port that speaks TLS where the URL says that it does not, and the other way round.
+    /// - `InvalidArgument` for a bad URL or option, a URL that needs a feature which is not enabled, a single-server
+    ///   URL of a cluster node, a server that [strict durability](RedisOptions::with_strict_durability) refuses,
+    ///   and a port that speaks TLS although the URL says plain text, or the reverse. The message says what is
+    ///   allowed and shows nothing of the URL.
     /// - `AuthFailed` if the server refuses the credentials, if its certificate cannot be trusted, or if it
     ///   wants a client certificate.
-    /// - `ServiceUnavailable` or `NetworkTimeout` if it cannot be reached, or has not answered everything
-    ///   that is asked of it here within the [connect timeout](RedisOptions::with_connect_timeout).
+    /// - `ServiceUnavailable` or `NetworkTimeout` if the server cannot be reached, or has not answered all
+    ///   questions of this call within the [connect timeout](RedisOptions::with_connect_timeout).
     ///
     /// # Cancel safety
     ///
@@ -105,9 +105,9 @@ impl RedisBackend {
         let connecting = async {
             let opening = Connections::open(config, layout.sections().len(), &options);
             let patience = connect_timeout / 2;
-            let connections = speech::explained(servers, tls, patience, opening).await?;
+            let connections = tls_probe::open_or_explain(servers, tls, patience, opening).await?;
             let inner = Inner::new(connections, layout, options)?;
-            inner.refuse_node_of_cluster().await?;
+            inner.refuse_cluster_node().await?;
             inner.check_durability().await?;
             inner.ask_times().await;
             Ok(Self(Arc::new(inner)))
@@ -117,25 +117,25 @@ impl RedisBackend {
             .unwrap_or_else(|_| Err(error::connect_timed_out()))
     }
 
-    /// Over a client the program has: connected, or about to be. It may be of a single server, a
-    /// cluster or Sentinel, and stays in use and in charge of its connection. Sends nothing; with
-    /// [strict durability](RedisOptions::with_strict_durability), the first acquire asks the server.
+    /// Uses a client of the program, which may still be connecting. The client may be of a single server, a
+    /// cluster or Sentinel. The program goes on using it, and it still manages its own connection. This call sends nothing;
+    /// with [strict durability](RedisOptions::with_strict_durability), the first acquire asks the server.
     ///
-    /// Give it a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
+    /// Give the client a reconnect policy. Its attempts, timeouts and fail-fast settings do not matter here.
     ///
-    /// On a cluster with [shards](crate#cluster), a client with `max_redirections: 0` in its `ConnectionConfig` is needed:
-    /// following an `ASK`, fred 10.1 takes the answer to another command for its own, and mixes up all that follow.
-    /// Locks find slots that have moved without it.
+    /// On a cluster with [shards](crate::guide#cluster), the client needs `max_redirections: 0` in its
+    /// `ConnectionConfig`: when fred 10.1 follows an `ASK`, it takes the answer to another command for its own, and
+    /// mixes up all later answers. The backend finds moved slots without redirections.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad option, or a cluster client that follows redirections with a prefix without a
+    /// `InvalidArgument` for a bad option, and for a cluster client that follows redirections if the prefix has no
     /// hash tag.
     pub fn from_client(client: Client, options: RedisOptions) -> Result<Self, LockError> {
         Self::over(&[client], options)
     }
 
-    /// Over a pool the program has; see [`from_client`](Self::from_client).
+    /// Uses a pool of the program; see [`from_client`](Self::from_client).
     ///
     /// # Errors
     ///
@@ -145,22 +145,22 @@ impl RedisBackend {
         Self::over(pool.clients(), options)
     }
 
-    /// Asks the server how safe locks are on it. Of a cluster, these are all masters that have locks of this
-    /// prefix, and the report is the worst of theirs.
+    /// Asks the server how safe locks are on it. On a cluster, it asks all masters that have locks of this
+    /// prefix and reports the worst answer for each point.
     ///
     /// # Errors
     ///
-    /// The store's failures. What the server refuses to say is in the report as unverified.
+    /// The store's failures. If the server refuses an answer, the report says `Unverified`.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only reads.
+    /// Safe: the call only reads.
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
         let report = durability::report(&self.0.connections, &self.0.layout).await?;
         Ok(DurabilityReport { signals: self.signals(), ..report })
     }
 
-    /// Whether those who wait [hear of releases](crate#waiting). Meant for health checks; asks nobody.
+    /// The state of signals: whether waiters [hear of releases](crate::guide#waiting). Meant for health checks; sends nothing.
     #[must_use]
     pub fn signals(&self) -> SignalStatus {
         self.0.signals.status()

@@ -1,4 +1,4 @@
-//! Calls to the server: bounded, each sent once, over any of fred's clients.
+//! Calls to the server over any of fred's clients. Each call is bounded and sent once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,15 +10,13 @@ use fred::socket2::TcpKeepalive;
 use fred::types::config::{
     Blocking, Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig,
 };
-use fred::types::scripts::Script;
 use fred::types::{ConnectHandle, Value};
 use syncguard_core::LockError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
 use crate::config::{RedisOptions, WaitReplicas};
-use crate::driver::{At, Call, Replicated, custom, late, plain, transmit, within};
-use crate::early_timer::EarlyTimer;
+use crate::driver::{Call, Replicated, Target, command_to, custom, timed_out, transmit, within};
 use crate::error::{self, Stage};
 
 /// The connections of a backend.
@@ -26,65 +24,64 @@ pub(crate) struct Connections {
     all: Box<[Connection]>,
     next: AtomicUsize,
     command_timeout: Duration,
-    early_timer: EarlyTimer,
-    /// Whether a client may have to interrupt a blocking command of the program's before it sends ours.
+    /// True if a client may first have to interrupt a blocking command of the program.
     may_interrupt: bool,
-    /// Whether a script may reach two nodes of a cluster.
+    /// True if fred may send a script to two nodes of a cluster.
     may_send_twice: bool,
-    /// The tasks of connections this library opened; they end with it.
+    /// The tasks of connections that this library opened. They end with this value.
     tasks: Box<[ConnectHandle]>,
 }
 
 struct Connection {
     client: WithOptions<Client>,
-    /// For each section, counts answers, and replacements of the connection.
+    /// Answers and replacements of the connection, counted for each section.
     answers: Box<[AtomicU64]>,
-    /// On a cluster.
+    /// Set on a cluster.
     cluster: Option<Cluster>,
 }
 
-/// Until when an answer is waited for.
+/// How long to wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// The whole command timeout, from now on. fred keeps it.
+    /// The whole command timeout, which begins now. fred enforces it.
     Usual(Instant),
-    /// What is left of it.
+    /// The rest of the command timeout.
     Exact(Instant),
 }
 
-/// A script that was sent, and what came of it.
+/// The outcome of sending a script.
 pub(crate) struct Sent {
     pub(crate) result: Result<Replicated, LockError>,
-    /// When it was sent for the last time.
-    pub(crate) at: Instant,
-    /// Whether it may have been sent twice, so that it may run once more after this answer.
+    /// When the script was last sent.
+    pub(crate) sent_at: Instant,
+    /// True if fred may have sent the script twice, so that it may run again after this answer.
     pub(crate) may_run_again: bool,
 }
 
 impl Connections {
-    /// Over clients somebody else opened. `sections` is how many there are of the layout.
+    /// Uses clients that are already open. `sections` is the number of sections of the layout.
     pub(crate) fn over(
         clients: &[Client],
         clustered: bool,
         sections: usize,
         command_timeout: Duration,
     ) -> Self {
-        // fred 10.1 follows no redirection of a cluster rightly. For an ASK it sends ASKING over the connection
-        // that others are using, and takes the next answer for its own: from then on each answer on that
-        // connection goes to the wrong command. With no redirection it looks where the slots are, and says so.
-        // A client of the program is set to more, and options cannot say none.
+        // fred 10.1 does not follow redirections of a cluster correctly. For an ASK it sends ASKING over the shared
+        // connection and takes the next answer for its own; from then on, each answer on that connection goes
+        // to the wrong command. With redirections off, fred reads the slot map again and returns an error. A client of
+        // the program may have redirections on, and `Options` cannot turn them off.
         let follows = clients.iter().map(|client| client.connection_config().max_redirections);
         let follows = clustered && follows.max().unwrap_or(0) > 0;
         let options = Options {
-            // A lost connection must not make fred send a script again: that is ours to decide. Where it
-            // follows an ASK, one attempt would end its router for good. A second one is used where it closes
-            // the connection to a node that leaves the cluster: see `Cluster`.
+            // fred must not resend a script after a lost connection: the caller decides that. If fred follows an
+            // ASK with one attempt, its router ends for good, so it gets two. fred also uses the second attempt when
+            // it closes the connection to a node that leaves the cluster: see `Cluster`.
             max_attempts: Some(if follows { 2 } else { 1 }),
-            // It follows an ASK to the node that said it, and ends its router for good when the attempts run out
+            // fred follows an ASK back to the node that sent it. Its router ends for good if the attempts run out
             // before the redirections do.
             max_redirections: Some(u32::from(follows)),
             timeout: Some(command_timeout),
-            // While there is no connection, an error at once beats a command sent much later.
+            // Without a connection, an error at once is better than a command that is sent much later.
             fail_fast: true,
             ..Options::default()
         };
@@ -97,7 +94,6 @@ impl Connections {
             all: clients.iter().map(connection).collect(),
             next: AtomicUsize::new(0),
             command_timeout,
-            early_timer: EarlyTimer::before(command_timeout),
             may_interrupt: clients
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
@@ -106,7 +102,7 @@ impl Connections {
         }
     }
 
-    /// Opens connections of its own. How long that may take is the caller's business.
+    /// Opens connections. The caller bounds the time.
     pub(crate) async fn open(
         config: Config,
         sections: usize,
@@ -124,12 +120,12 @@ impl Connections {
             })
             .collect();
         let mut connections = Self::over(&clients, clustered, sections, options.command_timeout);
-        // Tasks that were started end with this guard, also where a later one fails.
-        let mut opened = Opened(Vec::with_capacity(clients.len()));
+        // This guard ends the tasks that were started, also if a later connection fails.
+        let mut opened = TaskGuard(Vec::with_capacity(clients.len()));
         let open_all = async {
             for client in &clients {
-                // Not `init`: given up while it waits, it leaves its task alone, which then may connect and
-                // live for ever. Listening comes first, so that no outcome is missed.
+                // Not `init`: if its future is dropped, its task stays behind, and may connect and live for
+                // ever. `wait_for_connect` is polled first, so that it misses no outcome.
                 let start = async { opened.0.push(client.connect()) };
                 tokio::join!(biased; client.wait_for_connect(), start).0?;
             }
@@ -144,17 +140,17 @@ impl Connections {
         self.all.len()
     }
 
-    /// The clients, for connections like theirs.
+    /// The clients, as patterns for further connections.
     pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
         self.all.iter().map(|one| &*one.client)
     }
 
-    /// Whether they were opened here.
-    pub(crate) fn are_ours(&self) -> bool {
+    /// Returns whether this library opened the connections.
+    pub(crate) fn are_opened_here(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// Whether a script may reach two nodes of a cluster.
+    /// Returns whether fred may send a script to two nodes of a cluster.
     pub(crate) fn may_send_twice(&self) -> bool {
         self.may_send_twice
     }
@@ -167,115 +163,85 @@ impl Connections {
         self.command_timeout
     }
 
-    /// Runs a script that reads: one EVALSHA, and one EVAL where the server does not have it.
-    pub(crate) async fn read<'a, const K: usize, const A: usize>(
+    /// Runs a script that reads: one EVALSHA, and one EVAL if the server does not know the script.
+    pub(crate) async fn read(
         &self,
-        at: At,
-        call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
+        target: Target,
+        call: impl Fn() -> Result<Call, LockError>,
     ) -> Result<Value, LockError> {
         let bound = Bound::Usual(Instant::now() + self.command_timeout);
-        Ok(self.send(at, call, None, bound).await.result?.0)
+        Ok(self.send(target, call, None, bound).await.result?.0)
     }
 
-    /// Sends one of the commands that inspect the server.
+    /// Sends a command that inspects the server.
     pub(crate) async fn inspect(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         arguments: &[&'static str],
     ) -> Result<Value, LockError> {
         let words: Vec<Value> = arguments.iter().map(|word| (*word).into()).collect();
         let connection = self.pick();
-        let answers = connection.answers(at);
-        let answer = custom(&connection.client, plain(command, at), words).await;
-        self.heard(connection, at, answers, answer)
+        let answers = connection.answers(target);
+        let answer = custom(&connection.client, command_to(command, target), words).await;
+        self.note_answer(connection, target, answers, answer)
             .map_err(|error| error::from_driver(&error, Stage::Calling))
     }
 
     /// Sends a command that reads, within the command timeout.
     pub(crate) async fn command(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         words: &[&str],
     ) -> Result<Value, LockError> {
         let words = words.iter().map(|word| Value::from(*word)).collect();
         let until = Instant::now() + self.command_timeout;
-        let answer = self.answer(at, command, words, until).await;
+        let answer = self.answer(target, command, words, until).await;
         answer.map_err(|error| error::from_driver(&error, Stage::Calling))
-    }
-
-    /// Runs a script that reads many records.
-    pub(crate) async fn read_all(
-        &self,
-        at: At,
-        script: &'static Script,
-        names: &[&str],
-    ) -> Result<Value, LockError> {
-        let words = |first: &str| {
-            let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
-            let lead = [Value::from(first), Value::from(count)];
-            lead.into_iter().chain(names.iter().map(|name| Value::from(*name))).collect()
-        };
-        let until = Instant::now() + self.command_timeout;
-        let mut may_have_moved = true;
-        let (mut command, mut text): (_, &str) = ("EVALSHA", script.sha1());
-        loop {
-            let answer = self.answer(at, command, words(text), until).await;
-            match &answer {
-                Err(error) if command == "EVALSHA" && error::is_unknown_script(error) => {
-                    (command, text) = ("EVAL", script.lua().map_or("", |text| text));
-                }
-                Err(error) if may_have_moved && error::is_redirection(error) => {
-                    may_have_moved = false;
-                }
-                _ => return answer.map_err(|error| error::from_driver(&error, Stage::Calling)),
-            }
-        }
     }
 
     async fn answer(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         words: Vec<Value>,
         until: Instant,
     ) -> Result<Value, DriverError> {
         let connection = self.pick();
-        let answers = connection.answers(at);
-        let answer = custom(&connection.client, plain(command, at), words);
-        let answer = timeout_at(until, answer).await.unwrap_or_else(late);
-        self.heard(connection, at, answers, answer)
+        let answers = connection.answers(target);
+        let answer = custom(&connection.client, command_to(command, target), words);
+        let answer = timeout_at(until, answer).await.unwrap_or_else(timed_out);
+        self.note_answer(connection, target, answers, answer)
     }
 
-    /// Sends a command without arguments that changes nothing.
+    /// Sends a command that has no arguments and changes nothing.
     pub(crate) async fn ask(
         &self,
-        at: At,
+        target: Target,
         command: &'static str,
         until: Instant,
     ) -> Result<Value, LockError> {
-        let answer = self.answer(at, command, Vec::new(), until).await;
+        let answer = self.answer(target, command, Vec::new(), until).await;
         answer.map_err(|error| error::from_driver(&error, Stage::Asking))
     }
 
-    /// Sends a script by its hash, and in full if the server does not know it. With replicas to wait
-    /// for, also says whether enough of them have what it wrote.
-    pub(crate) async fn send<'a, const K: usize, const A: usize>(
+    /// Sends a script by its hash, and in full if the server does not know it. With `wait`, the outcome also
+    /// says whether enough replicas have the script's writes.
+    pub(crate) async fn send(
         &self,
-        at: At,
-        call: impl Fn() -> Result<Call<'a, K, A>, LockError>,
+        target: Target,
+        call: impl Fn() -> Result<Call, LockError>,
         wait: Option<WaitReplicas>,
         bound: Bound,
     ) -> Sent {
         let connection = self.pick();
         let client = &connection.client;
         let changes = connection.changes();
-        self.early_timer.note_call();
-        let answers = connection.answers(at);
+        let answers = connection.answers(target);
         let mut sent_at = Instant::now();
         let (until, mut timer) = match bound {
-            // One more timer of our own would cost a tenth of the client's time.
+            // fred has a timer already; a second timer would cost a tenth of the client's time.
             Bound::Usual(until) => (until, self.may_interrupt.then_some(until)),
             Bound::Exact(until) => (until, Some(until)),
         };
@@ -285,13 +251,13 @@ impl Connections {
                 Ok(call) if is_known => call.by_hash(),
                 Ok(call) => call.in_full(),
                 Err(error) => {
-                    return Sent { result: Err(error), at: sent_at, may_run_again: false };
+                    return Sent { result: Err(error), sent_at, may_run_again: false };
                 }
             };
-            let answer = within(timer, transmit(client, at, words, wait)).await;
+            let answer = within(timer, transmit(client, target, words, wait)).await;
             match &answer {
                 Err(error) if is_known && error::is_unknown_script(error) => is_known = false,
-                // Nothing was run. If the slot has moved, the client has looked where to.
+                // The script did not run. If the slot has moved, fred has read the slot map again by now.
                 Err(error) if may_have_moved && error::is_redirection(error) => {
                     may_have_moved = false;
                 }
@@ -299,38 +265,39 @@ impl Connections {
             }
             (sent_at, timer) = (Instant::now(), Some(until));
         };
-        let result = self.heard(connection, at, answers, answer);
+        let result = self.note_answer(connection, target, answers, answer);
         let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
         Sent {
             result,
-            at: sent_at,
+            sent_at,
             may_run_again: self.may_send_twice && connection.changes() != changes,
         }
     }
 
-    /// Notes an answer, and has the connection replaced if none came since there were so many.
-    fn heard<T>(
+    /// Counts an answer. After a timeout, replaces the connection if no other answer came while this call waited:
+    /// `answers` is the count from before the call.
+    fn note_answer<T>(
         &self,
         connection: &Connection,
-        at: At,
+        target: Target,
         answers: u64,
         answer: Result<T, DriverError>,
     ) -> Result<T, DriverError> {
         if !matches!(&answer, Err(error) if *error.kind() == ErrorKind::Timeout) {
-            if let Some(count) = connection.answers.get(at.section) {
+            if let Some(count) = connection.answers.get(target.section) {
                 count.fetch_add(1, Ordering::Relaxed);
             }
         } else if let Some(cluster) = &connection.cluster {
-            if connection.answers(at) == answers {
-                cluster.look_again(&connection.client);
+            if connection.answers(target) == answers {
+                cluster.sync_slots(&connection.client);
             }
         } else {
-            self.replace_if_dead(connection, at, answers);
+            self.replace_if_dead(connection, target, answers);
         }
         answer
     }
 
-    /// The next connection in turn, a working one if there is any.
+    /// The next connection in turn; skips lost connections if another connection works.
     fn pick(&self) -> &Connection {
         let count = self.all.len();
         if count == 1 {
@@ -342,18 +309,19 @@ impl Connections {
         working.unwrap_or(&self.all[first])
     }
 
-    /// Replaces a connection on which nothing at all was answered while a call waited in vain.
+    /// Replaces a connection that gave no answer at all while a call timed out. Only for connections that this
+    /// library opened.
     ///
-    /// fred's own check starts anew with each command it writes, so under load it never finds a
-    /// connection dead, and TCP takes a quarter of an hour to. Only for connections opened here.
-    fn replace_if_dead(&self, connection: &Connection, at: At, answers: u64) {
+    /// fred's own check restarts with each command that it writes, so under load it never finds a dead
+    /// connection. TCP needs a quarter of an hour.
+    fn replace_if_dead(&self, connection: &Connection, target: Target, answers: u64) {
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
         let is_first = || {
-            connection.answers.get(at.section).is_some_and(|count| {
+            connection.answers.get(target.section).is_some_and(|count| {
                 count.compare_exchange(answers, answers + 1, success, failure).is_ok()
             })
         };
-        if self.are_ours() && connection.client.is_connected() && is_first() {
+        if self.are_opened_here() && connection.client.is_connected() && is_first() {
             let client = connection.client.clone();
             tokio::spawn(async move { client.force_reconnection().await });
         }
@@ -361,12 +329,12 @@ impl Connections {
 }
 
 impl Connection {
-    /// How many answers there were from a section.
-    fn answers(&self, at: At) -> u64 {
-        self.answers.get(at.section).map_or(0, |count| count.load(Ordering::Relaxed))
+    /// The number of answers from a section.
+    fn answers(&self, target: Target) -> u64 {
+        self.answers.get(target.section).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// How often the nodes of a cluster have changed.
+    /// How often nodes of the cluster have come or gone.
     fn changes(&self) -> u64 {
         self.cluster.as_ref().map_or(0, |cluster| cluster.changes(&self.client))
     }
@@ -374,21 +342,21 @@ impl Connection {
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        Opened::end(&self.tasks);
+        TaskGuard::end(&self.tasks);
     }
 }
 
-/// Tasks that end with this guard unless they are taken out of it.
-struct Opened(Vec<ConnectHandle>);
+/// A guard that ends its tasks unless they are taken out.
+struct TaskGuard(Vec<ConnectHandle>);
 
-impl Opened {
-    /// fred's task would run for ever otherwise: it holds the client that it serves.
+impl TaskGuard {
+    /// fred's task never ends by itself, because it holds the client that it serves.
     fn end(tasks: &[ConnectHandle]) {
         tasks.iter().for_each(ConnectHandle::abort);
     }
 }
 
-impl Drop for Opened {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         Self::end(&self.0);
     }
@@ -402,7 +370,7 @@ fn performance(options: &RedisOptions) -> PerformanceConfig {
 }
 
 fn connection(options: &RedisOptions) -> ConnectionConfig {
-    // Opening one takes four round trips, so a tight command timeout would be too tight here.
+    // A connection takes four round trips to open, so a tight command timeout would be too tight here.
     let timeout = options.command_timeout.max(Duration::from_secs(1));
     ConnectionConfig {
         connection_timeout: timeout,
@@ -418,7 +386,7 @@ fn connection(options: &RedisOptions) -> ConnectionConfig {
     }
 }
 
-/// For ever, and at least once a second, so that locks are back within two seconds of their server.
+/// Reconnects for ever, at least once a second, so that locks are back within two seconds after their server.
 fn reconnect_policy() -> ReconnectPolicy {
     ReconnectPolicy::new_exponential(0, 20, 1000, 2)
 }

@@ -1,4 +1,4 @@
-//! What a cluster's client has to be asked, and told, about the cluster.
+//! Changes of a cluster that fred reports, or has to be told of.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,33 +12,33 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::{sleep, timeout};
 
-/// The cluster of one client.
+/// The state of a cluster as one client sees it.
 pub(crate) struct Cluster {
-    seen: Mutex<Seen>,
-    is_looking: Arc<AtomicBool>,
+    seen: Mutex<NodeChanges>,
+    is_syncing: Arc<AtomicBool>,
 }
 
-struct Seen {
+struct NodeChanges {
     events: Receiver<Vec<ClusterStateChange>>,
     count: u64,
 }
 
 impl Cluster {
-    /// For so long the client is made to look for the node that has the slot now.
-    const LOOKS: u32 = 8;
+    /// How often the slot map is read again after a silent node.
+    const SYNCS: u32 = 8;
     const PAUSE: Duration = Duration::from_millis(250);
-    const LONGEST_LOOK: Duration = Duration::from_secs(5);
+    const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
     pub(crate) fn of(client: &Client) -> Self {
-        let seen = Seen { events: client.cluster_change_rx(), count: 0 };
-        Self { seen: Mutex::new(seen), is_looking: Arc::default() }
+        let seen = NodeChanges { events: client.cluster_change_rx(), count: 0 };
+        Self { seen: Mutex::new(seen), is_syncing: Arc::default() }
     }
 
-    /// How many nodes have come and gone until now.
+    /// How often nodes have come or gone until now.
     ///
-    /// A client that follows redirections sends a command for a second time when it drops the connection on which the answer was to come,
-    /// because the node has left the cluster or the connection is broken. Before that it says that a node was
-    /// removed, or added again.
+    /// A client that follows redirections sends a command again if it drops the connection of the first sending,
+    /// because the node has left the cluster or the connection is broken. Before that, it reports that a node was
+    /// removed or added again.
     pub(crate) fn changes(&self, client: &Client) -> u64 {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -46,7 +46,7 @@ impl Cluster {
                 Ok(changes) => seen.count += u64::from(moves_connections(&changes)),
                 Err(TryRecvError::Lagged(_)) => seen.count += 1,
                 Err(TryRecvError::Empty) => return seen.count,
-                // The client was closed; it may be opened again.
+                // The client was closed, and may be opened again.
                 Err(TryRecvError::Closed) => {
                     seen.events = client.cluster_change_rx();
                     seen.count += 1;
@@ -56,35 +56,36 @@ impl Cluster {
         }
     }
 
-    /// A node has not answered in time: has the client look whether another one has taken over.
+    /// Makes the client read the slot map again, because a node has not answered in time and another node may have
+    /// taken over.
     ///
-    /// fred looks when a node says `MOVED`, or a connection breaks. One that is silent does neither, and the
-    /// others do not ask for its slots. So the client looks a few times; each time of silence begins that anew.
-    pub(crate) fn look_again(&self, client: &Client) {
+    /// fred reads the map when a node says `MOVED` or a connection breaks. A silent node does neither. So the map is
+    /// read a few times; each silent node starts that again.
+    pub(crate) fn sync_slots(&self, client: &Client) {
         let Ok(runtime) = Handle::try_current() else { return };
-        // Without one, a look that fails ends fred's client for good.
+        // Without a reconnect policy, a failed read of the slot map ends fred's client for good.
         if !client.has_reconnect_policy() {
             return;
         }
-        if self.is_looking.swap(true, Ordering::AcqRel) {
+        if self.is_syncing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (client, looking) = (client.clone(), Looking(Arc::clone(&self.is_looking)));
+        let (client, mark) = (client.clone(), SyncMark(Arc::clone(&self.is_syncing)));
         runtime.spawn(async move {
-            let _looking = looking;
-            for _ in 0..Self::LOOKS {
-                // What it finds, or that it finds nothing, the next call will show.
-                let _ = timeout(Self::LONGEST_LOOK, client.sync_cluster()).await;
+            let _mark = mark;
+            for _ in 0..Self::SYNCS {
+                // The next call shows whether this helped.
+                let _ = timeout(Self::SYNC_TIMEOUT, client.sync_cluster()).await;
                 sleep(Self::PAUSE).await;
             }
         });
     }
 }
 
-/// A client is being made to look, until this is dropped.
-struct Looking(Arc<AtomicBool>);
+/// Marks that a task reads the slot map, until it is dropped.
+struct SyncMark(Arc<AtomicBool>);
 
-impl Drop for Looking {
+impl Drop for SyncMark {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

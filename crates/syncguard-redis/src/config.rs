@@ -1,4 +1,4 @@
-//! How a backend is set up.
+//! The options of a backend.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use syncguard_core::authoring::{ClientOptions, checked_timeout};
 
 /// Options of a [`RedisBackend`](crate::RedisBackend). TypeScript: `RedisBackendOptions`.
 ///
-/// What is out of range is reported when the backend is made.
+/// A value out of range is an error when the backend is made.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,19 +28,19 @@ pub struct RedisOptions {
     pub(crate) strict_durability: bool,
     pub(crate) cleanup_in_is_locked: bool,
     pub(crate) client: ClientOptions,
-    /// In DER; the system's if there are none.
+    /// In DER. If empty, the system's certificates count.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
 }
 
 impl RedisOptions {
-    /// The prefix unless another is set, as in the TypeScript library.
+    /// The default key prefix, as in the TypeScript library.
     pub const DEFAULT_KEY_PREFIX: &'static str = "syncguard";
 
-    /// The command timeout unless another is set.
+    /// The default command timeout.
     pub const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// The connect timeout unless another is set.
+    /// The default connect timeout.
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The defaults.
@@ -59,67 +59,67 @@ impl RedisOptions {
         }
     }
 
-    /// What the names of all records start with. Default: `syncguard`.
+    /// The start of all record names. Default: `syncguard`.
     ///
-    /// Trailing colons are dropped. Up to 951 bytes; neither `fence:` within it nor `fence` at its
-    /// end. On a cluster, one without a hash tag [spreads the locks over all masters](crate#cluster).
+    /// A prefix has up to 951 bytes, does not contain `fence:` and does not end in `fence`. Trailing colons are
+    /// dropped. On a cluster, a prefix without a hash tag [spreads the locks over all masters](crate::guide#cluster).
     ///
     /// **Never let one prefix be the beginning of another up to a colon**, such as `app` and `app:billing`
     /// on one server. The key `billing:7` under `app` and the key `7` under `app:billing` are one lock, but
-    /// each prefix has a fence counter of its own for it, so fences do not grow from holder to holder. Nothing
-    /// can find that out: the names are those of the TypeScript library. For the same reason an empty prefix
-    /// goes with no other one.
+    /// each prefix has its own fence counter for that lock, so fences do not grow from holder to holder. The
+    /// backend cannot detect this, because the names are those of the TypeScript library. For the same reason, an
+    /// empty prefix must be the only prefix on its server.
     ///
-    /// From 228 bytes on, keys of exactly 22 base64url characters are refused, because names of other
-    /// records are hashed and look like that.
+    /// With a prefix of 228 bytes or more, keys of exactly 22 base64url characters are refused, because hashed
+    /// names of other records have that form.
     pub fn with_key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = prefix.into();
         self
     }
 
-    /// The longest an operation may take, 1 ms to 100 years, whatever the client is set to. Default: 2 s.
+    /// The longest time for an operation, 1 ms to 100 years. Overrides the timeout of the client. Default: 2 s.
     pub fn with_command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
 
-    /// The longest [`connect`](crate::RedisBackend::connect) may take in all, 1 ms to 100 years: opening
-    /// all connections, and looking at the server's durability. Default: 5 s.
+    /// The longest time for [`connect`](crate::RedisBackend::connect), 1 ms to 100 years: to open all
+    /// connections and to check the server's durability. Default: 5 s.
     ///
-    /// A single connection may take as long as the [command timeout](Self::with_command_timeout), and
-    /// at least a second, so raise both for a server that is slow to answer.
+    /// A single connection may take as long as the [command timeout](Self::with_command_timeout), or one
+    /// second if that is longer. For a slow server, raise both timeouts.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How many connections [`connect`](crate::RedisBackend::connect) opens, 1 to 64. Default: 1.
+    /// The number of connections that [`connect`](crate::RedisBackend::connect) opens, 1 to 64. Default: 1.
     ///
-    /// Operations share a connection without waiting for each other. A second one helps where one
-    /// core is busy with the first; more make it slower.
+    /// Operations share a connection without waiting for each other. A second connection helps if the first
+    /// keeps one core busy; more connections are slower.
     pub fn with_connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Lets an acquire or an extend succeed only once this many replicas have it. Default: none.
+    /// Lets an acquire or an extend succeed only after this many replicas have the lock. Default: none.
     pub fn with_wait_replicas(mut self, wait: WaitReplicas) -> Self {
         self.wait_replicas = Some(wait);
         self
     }
 
-    /// Refuses a server that cannot keep fences growing and locks alive, or that does not say
-    /// whether it can: see [`DurabilityReport`](crate::DurabilityReport). Default: off, which logs.
+    /// Refuses a server that can lose locks or take fences back, or that does not say whether it can: see
+    /// [`DurabilityReport`](crate::DurabilityReport). Default: off, which logs the risks.
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
         self.strict_durability = strict;
         self
     }
 
-    /// Lets `is_locked` clear away a lock that has been over for three seconds. Default: off.
+    /// Lets `is_locked` delete a lock that has been over for three seconds. Default: off.
     ///
-    /// Redis does that by itself; only records without a TTL, which this library never writes, stay.
-    /// With it on, `is_locked` also writes. Where it may not, it still answers: a clearing that fails is
-    /// ignored.
+    /// Redis deletes expired locks by itself, except for records without a TTL, which this library never writes.
+    /// With this option, `is_locked` also writes. If the server refuses the write, `is_locked` ignores that and
+    /// still answers.
     pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
         self.cleanup_in_is_locked = cleanup;
         self
@@ -127,11 +127,11 @@ impl RedisOptions {
 
     syncguard_core::client_options!(client);
 
-    /// Trusts this authority's certificate (X.509 in DER), and others given the same way, instead of
-    /// the system's. For `rediss://` URLs; a client of the program's own has its own TLS.
+    /// Trusts this authority's certificate (X.509 in DER) instead of the system's. Can be called several times. For
+    /// `rediss://` URLs; a client of the program has its own TLS settings.
     ///
-    /// One that cannot be read is an `InvalidArgument` when the backend is made. In a URL it is
-    /// `sslrootcert`, the path of a PEM file, which replaces all that are given here.
+    /// A certificate that cannot be read is an `InvalidArgument` when the backend is made. In a URL, the option is
+    /// `sslrootcert`, the path of a PEM file, which replaces all certificates that are given here.
     #[cfg(feature = "tls")]
     pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
         self.root_certificates.push(der.into());
@@ -159,8 +159,8 @@ impl Default for RedisOptions {
 
 /// How many replicas must have a lock before it counts, and how long to wait for them.
 ///
-/// On a shortfall the lock is released and the acquire fails with `ServiceUnavailable`. The commands
-/// of other operations on the same connection wait meanwhile.
+/// If too few replicas confirm in time, the lock is released and the acquire fails with `ServiceUnavailable`. Other
+/// operations on the same connection wait meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitReplicas {

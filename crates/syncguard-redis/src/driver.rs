@@ -1,4 +1,4 @@
-//! Commands, as fred takes them.
+//! Commands in fred's form.
 
 use std::pin::Pin;
 
@@ -7,75 +7,94 @@ use fred::error::{Error as DriverError, ErrorKind};
 use fred::interfaces::ClientLike;
 use fred::types::scripts::Script;
 use fred::types::{ClusterHash, CustomCommand, Value};
-use syncguard_core::{ErrorCode, LockError};
+use syncguard_core::{ErrorCode, LockError, Timestamp};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::WaitReplicas;
 use crate::error::{self, Stage};
-use crate::words::Word;
 
-/// Where a call goes.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct At {
-    /// The section of the layout.
+pub(crate) struct Target {
+    /// The index of the section in the layout.
     pub(crate) section: usize,
-    /// Its slot, on a cluster.
+    /// The slot of the section, on a cluster.
     pub(crate) slot: Option<u16>,
 }
 
-/// A script with what it is given.
-pub(crate) struct Call<'a, const K: usize, const A: usize> {
+/// A script with its keys and arguments.
+pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    pub(crate) keys: [Word<'a>; K],
-    pub(crate) arguments: [Word<'a>; A],
+    pub(crate) keys: Vec<Value>,
+    pub(crate) arguments: Vec<Value>,
 }
 
-/// What a script answered, and whether enough replicas have what it wrote.
+/// A script's answer, and whether enough replicas have its writes.
 pub(crate) type Replicated = (Value, Result<(), LockError>);
 
-/// A script on its way.
+/// A script that is being sent.
 pub(crate) type Transmission<'a> =
     Pin<Box<dyn Future<Output = Result<Replicated, DriverError>> + Send + 'a>>;
 
-/// A command with what follows it.
-pub(crate) type Words = (&'static str, Vec<Value>);
+/// A command and its arguments.
+pub(crate) type Command = (&'static str, Vec<Value>);
 
-/// fred has methods for these commands, but those pass the options of a connection over
-/// (`WithOptions` has no `LuaInterface` and dereferences to the bare client), so a script would be
-/// sent up to three times and wait for ever.
-impl<const K: usize, const A: usize> Call<'_, K, A> {
-    pub(crate) fn by_hash(self) -> Words {
-        ("EVALSHA", Word::command(self.script.sha1(), &self.keys, &self.arguments))
+/// fred has methods for these commands, but they ignore the options of a connection (`WithOptions` has no
+/// `LuaInterface` and dereferences to the bare client): fred would send a script up to three times and wait for
+/// ever.
+impl Call {
+    pub(crate) fn by_hash(self) -> Command {
+        let hash = self.script.sha1().clone().into();
+        ("EVALSHA", self.arguments_after(hash))
     }
 
-    pub(crate) fn in_full(self) -> Words {
-        let text = self.script.lua().map_or("", |text| text);
-        ("EVAL", Word::command(text, &self.keys, &self.arguments))
+    pub(crate) fn in_full(self) -> Command {
+        let text = self.script.lua().cloned().map_or_else(|| "".into(), Value::from);
+        ("EVAL", self.arguments_after(text))
+    }
+
+    fn arguments_after(self, script: Value) -> Vec<Value> {
+        let mut all = Vec::with_capacity(2 + self.keys.len() + self.arguments.len());
+        let count = i64::try_from(self.keys.len()).unwrap_or(i64::MAX);
+        all.extend([script, count.into()]);
+        all.extend(self.keys);
+        all.extend(self.arguments);
+        all
     }
 }
 
-/// Sends a script; with replicas to wait for, WAIT in the same pipeline.
+/// A number as an argument. Only numbers far beyond all times and fences do not fit.
+pub(crate) fn number(number: u64) -> Value {
+    i64::try_from(number).unwrap_or(i64::MAX).into()
+}
+
+/// A time as an argument, in ms.
+pub(crate) fn millis(time: Timestamp) -> Value {
+    number(time.as_millis())
+}
+
+/// Sends a script. With `wait`, a WAIT follows in the same pipeline.
 ///
-/// WAIT counts the writes of its own connection: on a new one, after a reconnection in between, it
-/// would find nothing to wait for.
+/// WAIT counts the writes of its own connection. Outside of the pipeline, fred could reconnect in between, and WAIT
+/// would have no write to wait for.
 ///
-/// Boxed, as [`custom`] is.
+/// Boxed like [`custom`].
 pub(crate) fn transmit(
     client: &WithOptions<Client>,
-    at: At,
-    (command, words): Words,
+    target: Target,
+    (command, words): Command,
     wait: Option<WaitReplicas>,
 ) -> Transmission<'_> {
     let Some(wait) = wait else {
-        return Box::pin(
-            async move { Ok((client.custom(plain(command, at), words).await?, Ok(()))) },
-        );
+        return Box::pin(async move {
+            Ok((client.custom(command_to(command, target), words).await?, Ok(())))
+        });
     };
     Box::pin(async move {
         let pipeline = Pipeline::from(client.clone());
-        let _: Value = pipeline.custom(plain(command, at), words).await?;
-        let _: Value = pipeline.custom(plain("WAIT", at), wait_words(wait)).await?;
+        let _: Value = pipeline.custom(command_to(command, target), words).await?;
+        let _: Value = pipeline.custom(command_to("WAIT", target), wait_words(wait)).await?;
         let mut results = pipeline.try_all::<Value>().await.into_iter();
         let mut next = || results.next().unwrap_or_else(|| Err(no_answer()));
         let value = next()?;
@@ -90,8 +109,8 @@ fn wait_words(wait: WaitReplicas) -> Vec<Value> {
 
 /// Sends a command.
 ///
-/// Boxed, because fred's future takes 5 KB. Every future that it is in would be as large, also where it is
-/// hardly ever used, and would be copied from one into the next.
+/// Boxed, because fred's future has 5 KB. Each future around it would be as large, and would be copied into the
+/// next one.
 pub(crate) fn custom<'a>(
     client: &'a WithOptions<Client>,
     command: CustomCommand,
@@ -106,17 +125,17 @@ pub(crate) async fn within(
 ) -> Result<Replicated, DriverError> {
     match bound {
         None => answer.await,
-        Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(late),
+        Some(deadline) => timeout_at(deadline, answer).await.unwrap_or_else(timed_out),
     }
 }
 
-/// A command for the node that has a slot.
-pub(crate) fn plain(command: &'static str, at: At) -> CustomCommand {
-    let node = at.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
+/// A command for the node that has the target's slot.
+pub(crate) fn command_to(command: &'static str, target: Target) -> CustomCommand {
+    let node = target.slot.map_or(ClusterHash::Random, ClusterHash::Custom);
     CustomCommand::new_static(command, node, false)
 }
 
-pub(crate) fn late<T>(_: Elapsed) -> Result<T, DriverError> {
+pub(crate) fn timed_out<T>(_: Elapsed) -> Result<T, DriverError> {
     Err(DriverError::new(ErrorKind::Timeout, "no answer in time"))
 }
 

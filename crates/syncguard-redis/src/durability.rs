@@ -1,4 +1,4 @@
-//! How safe locks are on a server.
+//! The durability report: how safe locks are on a server.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,51 +11,51 @@ use syncguard_core::{ErrorCode, LockError};
 
 use crate::client::Connections;
 use crate::config::WaitReplicas;
-use crate::driver::At;
+use crate::driver::Target;
 use crate::layout::{KeyLayout, Layout};
 use crate::servers::one_section_each;
 
-/// What a server says about how it keeps locks: see
+/// The server's own account of how safely it keeps locks: see
 /// [`RedisBackend::durability_report`](crate::RedisBackend::durability_report).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurabilityReport {
-    /// What of the newest writes survives a crash.
+    /// Which of the newest writes survive a crash.
     pub persistence: Persistence,
-    /// Whether the server may drop records when its memory is full.
+    /// The server's behavior when its memory is full.
     pub eviction: Eviction,
-    /// Master or replica.
+    /// The server's role: master or replica.
     pub role: ServerRole,
-    /// How the locks are spread.
+    /// How the locks spread over the servers.
     pub layout: KeyLayout,
-    /// Whether those who wait hear of releases. No risk: without, they look from time to time.
+    /// The state of signals. Without signals, waiters poll, which is no risk.
     pub signals: SignalStatus,
 }
 
-/// What survives a crash of the server.
+/// The writes that survive a crash of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Persistence {
     /// The append-only file: nothing is lost when the process dies.
     AppendOnly(AppendSync),
-    /// At most snapshots: the newest locks and fences are lost in a crash.
+    /// Snapshots at most: a crash loses the newest locks and fences.
     SnapshotsOrNothing,
-    /// `INFO` is denied.
+    /// The server denies `INFO`.
     Unverified,
 }
 
-/// What survives a loss of power, with the append-only file.
+/// The writes that survive a loss of power, with the append-only file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AppendSync {
     /// `appendfsync always`: everything.
     Always,
-    /// `appendfsync everysec`: all but the last second. While the disk is slow, Redis puts its writes off for
-    /// up to two seconds, and a server that is killed then loses those.
+    /// `appendfsync everysec`: all but the last second. While the disk is slow, Redis delays its writes for up to two
+    /// seconds, and loses them if it is killed then.
     EverySecond,
-    /// `appendfsync no`: what the operating system has written.
+    /// `appendfsync no`: whatever the operating system has written.
     Never,
-    /// `CONFIG GET` is denied.
+    /// The server denies `CONFIG GET`.
     Unverified,
 }
 
@@ -72,15 +72,15 @@ impl Persistence {
     }
 }
 
-/// What happens when the memory is full.
+/// The server's behavior when its memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// Nothing is evicted: there is no limit, or the policy is `noeviction`.
+    /// The server evicts no record: it has no memory limit, or its policy is `noeviction`.
     Never,
-    /// This policy may drop held locks, and with `allkeys-…` fence counters.
+    /// This policy may drop held locks, and if its name begins with `allkeys-`, fence counters too.
     Policy(String),
-    /// `INFO` is denied.
+    /// The server denies `INFO`.
     Unverified,
 }
 
@@ -94,7 +94,7 @@ impl Eviction {
     }
 }
 
-/// The place of a server in its replication.
+/// The role of a server in replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerRole {
@@ -103,14 +103,14 @@ pub enum ServerRole {
         /// How many replicas are connected.
         replicas: u32,
     },
-    /// A replica: it cannot grant locks.
+    /// A replica, which cannot grant locks.
     Replica,
-    /// `INFO` is denied.
+    /// The server denies `INFO`.
     Unverified,
 }
 
 impl ServerRole {
-    /// A lock is as safe as that on the master with the fewest replicas.
+    /// The master with the fewest replicas counts.
     fn safety(self) -> u64 {
         match self {
             Self::Replica => 0,
@@ -120,7 +120,7 @@ impl ServerRole {
     }
 }
 
-/// Something that can break a lock or take a fence back. `Display` says what to change.
+/// A risk for locks or fences. `Display` says what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurabilityRisk {
@@ -132,16 +132,16 @@ pub enum DurabilityRisk {
     Evicts(String),
     /// The server is a replica.
     IsReplica,
-    /// A failover takes locks and fences back that the new master did not get.
+    /// A failover takes back locks and fences that the new master did not get.
     FailoverLosesWrites,
-    /// There are fewer replicas than an acquire waits for: none can succeed.
+    /// Fewer replicas are connected than an acquire waits for, so no acquire can succeed.
     TooFewReplicas,
-    /// `INFO` or `CONFIG GET` is denied, so the server may or may not be safe.
+    /// The server denies `INFO` or `CONFIG GET`, so it may or may not be safe.
     Unverified,
 }
 
 impl DurabilityReport {
-    /// What is unsafe, for a backend that waits for these replicas. Empty if nothing is.
+    /// The risks for a backend that waits for these replicas. Empty if locks are safe.
     #[must_use]
     pub fn risks(&self, wait_replicas: Option<WaitReplicas>) -> Vec<DurabilityRisk> {
         let mut risks = Vec::new();
@@ -205,8 +205,8 @@ impl fmt::Display for DurabilityRisk {
 }
 
 impl DurabilityReport {
-    /// The worst of two servers.
-    fn and(self, other: Self) -> Self {
+    /// The worse of two servers, point by point.
+    fn worse_of(self, other: Self) -> Self {
         let persistence = self.persistence.safety() <= other.persistence.safety();
         let eviction = self.eviction.safety() <= other.eviction.safety();
         let role = self.role.safety() <= other.role.safety();
@@ -220,7 +220,7 @@ impl DurabilityReport {
     }
 
     pub(crate) fn log(&self, wait: Option<WaitReplicas>) {
-        match self.told(wait) {
+        match self.risk_text(wait) {
             None => tracing::info!(report = ?self, "locks on this Redis server survive a crash"),
             Some(risks) => {
                 tracing::warn!(report = ?self, "locks on this Redis server are at risk: {risks}");
@@ -232,31 +232,33 @@ impl DurabilityReport {
     ///
     /// `InvalidArgument` if locks are at risk.
     pub(crate) fn enforce(&self, wait: Option<WaitReplicas>) -> Result<(), LockError> {
-        self.told(wait).map_or(Ok(()), |risks| {
+        self.risk_text(wait).map_or(Ok(()), |risks| {
             Err(LockError::invalid_argument(format!(
                 "strict durability refuses this server: {risks}"
             )))
         })
     }
 
-    fn told(&self, wait: Option<WaitReplicas>) -> Option<String> {
+    fn risk_text(&self, wait: Option<WaitReplicas>) -> Option<String> {
         let risks: Vec<String> = self.risks(wait).iter().map(ToString::to_string).collect();
         (!risks.is_empty()).then(|| risks.join("; "))
     }
 }
 
-/// Asks all servers that have locks. What one refuses to say is unverified. Of signals they know nothing.
+/// Asks all servers that have locks. If a server refuses an answer, that point is `Unverified`. The caller sets
+/// `signals`.
 pub(crate) async fn report(
     connections: &Connections,
     layout: &Layout,
 ) -> Result<DurabilityReport, LockError> {
     let servers = one_section_each(connections, layout).into_iter();
-    let mut asking: FuturesUnordered<_> = servers.map(|at| one(connections, at)).collect();
+    let mut asking: FuturesUnordered<_> =
+        servers.map(|target| report_of_server(connections, target)).collect();
     let mut merged: Option<DurabilityReport> = None;
     while let Some(report) = asking.next().await {
         let report = report?;
         merged = Some(match merged {
-            Some(other) => other.and(report),
+            Some(other) => other.worse_of(report),
             None => report,
         });
     }
@@ -264,20 +266,23 @@ pub(crate) async fn report(
     Ok(DurabilityReport { layout: layout.kind(), ..merged })
 }
 
-async fn one(connections: &Connections, at: At) -> Result<DurabilityReport, LockError> {
-    let info = allowed(connections.inspect(at, "INFO", &[]).await)?;
-    let sync = allowed(connections.inspect(at, "CONFIG", &["GET", "appendfsync"]).await)?;
+async fn report_of_server(
+    connections: &Connections,
+    target: Target,
+) -> Result<DurabilityReport, LockError> {
+    let info = unless_denied(connections.inspect(target, "INFO", &[]).await)?;
+    let sync = unless_denied(connections.inspect(target, "CONFIG", &["GET", "appendfsync"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
     Ok(from_info(info.as_deref(), append_sync(sync)))
 }
 
-/// Refuses a server that is a node of a cluster. One that does not say so is let be.
+/// Refuses a server that says that it is a node of a cluster.
 ///
 /// # Errors
 ///
 /// `InvalidArgument` for a node of a cluster, and the store's failures.
-pub(crate) async fn refuse_node(connections: &Connections) -> Result<(), LockError> {
-    let info = allowed(connections.inspect(At::default(), "INFO", &["cluster"]).await)?;
+pub(crate) async fn refuse_cluster_node(connections: &Connections) -> Result<(), LockError> {
+    let info = unless_denied(connections.inspect(Target::default(), "INFO", &["cluster"]).await)?;
     let info = info.as_ref().and_then(Value::as_str);
     if info.is_some_and(|info| info.lines().any(|line| line.trim() == "cluster_enabled:1")) {
         return Err(LockError::invalid_argument(
@@ -288,11 +293,11 @@ pub(crate) async fn refuse_node(connections: &Connections) -> Result<(), LockErr
     Ok(())
 }
 
-/// The answer, or none if the server does not let us ask.
-fn allowed(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError> {
+/// The answer, or `None` if the server denies the command.
+fn unless_denied(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        // `Internal`: managed servers do not know CONFIG at all.
+        // `Internal`: some managed servers do not know CONFIG at all.
         Err(error) if matches!(error.code(), ErrorCode::AuthFailed | ErrorCode::Internal) => {
             Ok(None)
         }
@@ -300,7 +305,7 @@ fn allowed(answer: Result<Value, LockError>) -> Result<Option<Value>, LockError>
     }
 }
 
-/// `CONFIG GET` answers a list of names and values, as a map with RESP3.
+/// Reads the answer to `CONFIG GET`: a list of names and values, in RESP3 a map.
 fn append_sync(answer: Option<Value>) -> AppendSync {
     let settings = answer.and_then(|answer| answer.convert::<HashMap<String, String>>().ok());
     match settings.as_ref().and_then(|settings| settings.get("appendfsync")).map(String::as_str) {
@@ -389,11 +394,11 @@ mod tests {
             (SAFE.replace("master", "slave"), AppendSync::Always, DurabilityRisk::IsReplica),
         ] {
             let bad = report(&bad, sync);
-            for merged in [good.clone().and(bad.clone()), bad.and(good.clone())] {
+            for merged in [good.clone().worse_of(bad.clone()), bad.worse_of(good.clone())] {
                 assert!(merged.risks(Some(WaitReplicas::new(1))).contains(&risk), "{merged:?}");
             }
         }
-        assert_eq!(good.clone().and(good.clone()), good);
+        assert_eq!(good.clone().worse_of(good.clone()), good);
     }
 
     #[test]

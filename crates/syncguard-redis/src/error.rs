@@ -1,8 +1,8 @@
-//! What the errors of fred and of the server mean.
+//! The table of errors: what an error of fred or of the server means.
 //!
-//! fred sorts few of the server's answers into kinds of their own, and its texts may hold arguments
-//! and addresses. So the first word of an answer decides, as Redis defines it, and no text of fred's
-//! or the server's goes any further than this file.
+//! fred has its own kinds for only a few of the server's answers, and its texts may contain arguments and
+//! addresses. So the first word of an answer decides, as Redis defines it. No text of fred or of the server leaves
+//! this file.
 
 mod tls;
 
@@ -13,35 +13,35 @@ use fred::error::{Error as DriverError, ErrorKind};
 use syncguard_core::{ErrorCode, LockError};
 
 use self::tls::TlsFault;
-pub(crate) use self::tls::other_language;
+pub(crate) use self::tls::wrong_protocol;
 
 use ErrorCode::{
     AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
 };
 
-/// What a call was doing when it failed.
+/// The stage of a call at which it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// No request of ours can have been carried out.
+    /// No request can have been carried out.
     Connecting,
-    /// What was sent changes nothing.
+    /// The command changes nothing.
     Asking,
     /// A script may have run.
     Calling,
 }
 
-/// Whether a script may have run although this came back.
+/// The effect of a failed call on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It did not.
+    /// It did not run.
     Refused,
-    /// Nobody can tell.
+    /// It may have run.
     Unknown,
 }
 
 use Outcome::{Refused, Unknown};
 
-/// Answers of the server by their first word.
+/// Answers of the server, by their first word.
 const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("NOAUTH", AuthFailed, Refused, "the server wants a password"),
     ("WRONGPASS", AuthFailed, Refused, "the server refused the user name or the password"),
@@ -55,7 +55,7 @@ const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("MISCONF", ServiceUnavailable, Refused, "the server cannot persist and refuses writes"),
     ("MASTERDOWN", ServiceUnavailable, Refused, "the server is a replica that lost its master"),
     ("NOREPLICAS", ServiceUnavailable, Refused, "too few replicas for the server to accept writes"),
-    // fred closes the connection at this one and hands it to everything in flight on it, also to
+    // At this answer, fred closes the connection and passes the answer to all commands in flight, also to
     // scripts that ran.
     ("CLUSTERDOWN", ServiceUnavailable, Unknown, "the cluster does not serve all of its slots"),
     ("TRYAGAIN", ServiceUnavailable, Refused, "the cluster is moving the slot"),
@@ -65,12 +65,12 @@ const ANSWERS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("NOPROTO", InvalidArgument, Refused, "the server does not speak RESP3; use RESP2"),
 ];
 
-/// Answers of the server that start with `ERR`, by a part of the rest.
+/// Answers of the server that start with `ERR`, by a part of their text.
 const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
     ("max number of clients", RateLimited, "the server has no connection left to give"),
     ("can't run this command", AuthFailed, FORBIDDEN),
     ("can't access at least one of the keys", AuthFailed, FORBIDDEN),
-    // One of the records of a lock is on its way to another node, and the others are still here.
+    // One record of the lock has moved to another node, and its other records have not.
     ("non local key", ServiceUnavailable, "the cluster is moving the slot"),
     (
         "cluster support disabled",
@@ -83,10 +83,10 @@ const GENERAL_ANSWERS: &[(&str, ErrorCode, &str)] = &[
     ("unknown command", Internal, "the server or a proxy before it does not know a command"),
 ];
 
-/// What fred says itself, by its text.
+/// Errors of fred itself, by the start of their text.
 const DRIVER_TEXTS: &[(&str, ErrorCode, Outcome, &str)] = &[
-    // What was in flight when fred replaced the connection, after a loss or a time without an answer. On a
-    // cluster it also says so after a second MOVED, which ran nothing, and these cannot be told apart.
+    // The command was in flight when fred replaced the connection, after a loss or a time without an answer. On a
+    // cluster, fred also says this after a second MOVED, which ran nothing; the two cannot be told apart.
     ("Too many failed write attempts", ServiceUnavailable, Unknown, LOST_OR_MOVED),
     ("Failed to route command", ServiceUnavailable, Refused, NOT_CONNECTED),
     ("Client is not initialized", ServiceUnavailable, Refused, NOT_CONNECTED),
@@ -97,12 +97,12 @@ const DRIVER_TEXTS: &[(&str, ErrorCode, Outcome, &str)] = &[
     ("Missing primary address", ServiceUnavailable, Refused, UNKNOWN_MASTER),
 ];
 
-/// Everything else, by fred's kind.
+/// The other errors, by fred's kind.
 fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
     match kind {
         ErrorKind::Timeout => (NetworkTimeout, Unknown, "no answer within the command timeout"),
         ErrorKind::IO => (ServiceUnavailable, Unknown, LOST),
-        // What the fail-fast check answers: nothing was sent.
+        // fred's fail-fast check: nothing was sent.
         ErrorKind::Canceled => (ServiceUnavailable, Refused, NOT_CONNECTED),
         ErrorKind::Auth => (AuthFailed, Refused, "the server refused the credentials"),
         ErrorKind::Config | ErrorKind::Url => {
@@ -117,7 +117,7 @@ fn by_kind(kind: &ErrorKind) -> (ErrorCode, Outcome, &'static str) {
         ErrorKind::Protocol | ErrorKind::Parse | ErrorKind::NotFound => {
             (Internal, Unknown, "the server's answer makes no sense")
         }
-        // The router has ended, with commands in flight.
+        // fred's router has ended with commands in flight.
         ErrorKind::Unknown => (ServiceUnavailable, Unknown, "the client has stopped"),
         _ => (ServiceUnavailable, Unknown, "the connection failed"),
     }
@@ -128,7 +128,7 @@ const NEEDS_TAG: &str = "the records of a lock are in several slots: use redis-c
      with a hash tag";
 const NEEDS_CLUSTER: &str =
     "the server is a node of a cluster; use redis-cluster:// or a cluster client";
-/// fred does not say why it cannot talk to a Sentinel.
+// fred does not say why it cannot talk to a Sentinel.
 const NO_SENTINEL: &str = "no Sentinel answered at the given addresses; where they run, see whether they take sentinelPassword \
      and, with rediss-sentinel, whether their certificates can be trusted";
 const UNKNOWN_MASTER: &str = "the Sentinels know no master of the name in sentinelServiceName";
@@ -150,18 +150,18 @@ pub(crate) fn from_driver(error: &DriverError, stage: Stage) -> LockError {
     if stage == Stage::Calling && outcome == Unknown { error.with_unknown_outcome() } else { error }
 }
 
-/// Connecting took too long.
+/// The error of a `connect` that took too long.
 pub(crate) fn connect_timed_out() -> LockError {
     LockError::new(NetworkTimeout, "the server was not ready for use within the connect timeout")
 }
 
-/// Whether the server forgot the scripts, or never had this one.
+/// Returns whether the server does not know the script.
 pub(crate) fn is_unknown_script(error: &DriverError) -> bool {
     error.details().starts_with("NOSCRIPT")
 }
 
-/// Whether a node has refused a command because another one has its slot, or will have it. fred does not follow
-/// where the node points to, but it has looked where the slots are now.
+/// Returns whether a node refused the command because another node has the slot, or gets it. fred does not follow the
+/// redirection, but it has read the slot map again by now.
 pub(crate) fn is_redirection(error: &DriverError) -> bool {
     *error.kind() == ErrorKind::Routing && error.details().starts_with("Too many redirections")
 }
@@ -179,7 +179,7 @@ fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static 
         );
     }
     if let Some(fault) = TlsFault::find(error) {
-        // Others can also come of a connection that worked until then, and had scripts under way.
+        // Other faults can also happen on a working connection with scripts in flight.
         if stage == Stage::Connecting || fault.is_of_a_handshake() {
             return (fault.code, Refused, fault.message);
         }
@@ -192,7 +192,7 @@ fn classify(error: &DriverError, stage: Stage) -> (ErrorCode, Outcome, &'static 
     by_kind(error.kind())
 }
 
-/// The row of an answer. Redis 6 wraps what goes wrong inside a script:
+/// The row of an answer. Redis 6 wraps an error inside a script:
 /// `ERR Error running script (…): @user_script:1: @user_script: 1: -OOM command not allowed`.
 fn answer(details: &str) -> Option<&'static (&'static str, ErrorCode, Outcome, &'static str)> {
     let row = |word: &str| ANSWERS.iter().find(|(name, ..)| *name == word);
@@ -204,8 +204,8 @@ fn answer(details: &str) -> Option<&'static (&'static str, ErrorCode, Outcome, &
         .or_else(|| wrapped.then(|| words.find_map(|word| row(word.trim_start_matches('-'))))?)
 }
 
-/// What may be told of a driver's error: its kind, the first word of the server's answer, the name of a
-/// fault of TLS, the kind of an I/O error.
+/// The parts of a driver's error that are safe to show: its kind, and the first word of the server's answer, the
+/// name of a TLS fault or the kind of an I/O error.
 #[derive(Debug)]
 struct Origin {
     kind: &'static str,
@@ -244,106 +244,4 @@ impl fmt::Display for Origin {
 impl Error for Origin {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool) {
-        let error = from_driver(&DriverError::new(kind, details), Stage::Calling);
-        (error.code(), error.is_outcome_unknown())
-    }
-
-    /// What fred and servers of several versions were seen to say. The real server is asked in
-    /// `tests/tests/redis/errors.rs`.
-    #[test]
-    fn every_row_is_what_it_says() {
-        use ErrorKind as K;
-        for (kind, details, expected) in [
-            (K::Auth, "NOAUTH Authentication required.", (AuthFailed, false)),
-            (K::Auth, "WRONGPASS invalid username-password pair", (AuthFailed, false)),
-            (
-                K::Unknown,
-                "NOPERM this user has no permissions to run 'evalsha'",
-                (AuthFailed, false),
-            ),
-            (
-                K::Unknown,
-                "ERR The user executing the script can't run this command or subcommand",
-                (AuthFailed, false),
-            ),
-            (K::InvalidArgument, "WRONGTYPE Operation against a key", (Internal, false)),
-            (
-                K::Unknown,
-                "OOM command not allowed when used memory > 'maxmemory'.",
-                (ServiceUnavailable, false),
-            ),
-            (
-                K::Unknown,
-                "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: -OOM command",
-                (ServiceUnavailable, false),
-            ),
-            (
-                K::Unknown,
-                "@user_script: 26: -READONLY You can't write against a read only replica.",
-                (ServiceUnavailable, false),
-            ),
-            (K::Unknown, "BUSY Redis is busy running a script.", (ServiceUnavailable, false)),
-            (K::Unknown, "BUSYKEY Target key name already exists.", (ServiceUnavailable, true)),
-            (K::Cluster, "CLUSTERDOWN Hash slot not served", (ServiceUnavailable, true)),
-            (K::Unknown, "CROSSSLOT Keys in request", (InvalidArgument, false)),
-            (K::Cluster, "MOVED 1 10.0.0.1:6379", (InvalidArgument, false)),
-            (
-                K::Cluster,
-                "All keys must belong to the same cluster node.",
-                (InvalidArgument, false),
-            ),
-            (K::Unknown, "ERR max number of clients reached", (RateLimited, false)),
-            (K::Unknown, "ERR something new", (Internal, true)),
-            (K::Timeout, "Request timed out.", (NetworkTimeout, true)),
-            (K::IO, "Connection closed.", (ServiceUnavailable, true)),
-            (K::Canceled, "Connection closed unexpectedly.", (ServiceUnavailable, false)),
-            (K::Unknown, "Failed to route command.", (ServiceUnavailable, false)),
-            (K::Unknown, "Too many failed write attempts.", (ServiceUnavailable, true)),
-            (K::Unknown, "channel closed", (ServiceUnavailable, true)),
-            (K::Backpressure, "Max in-flight commands reached.", (RateLimited, false)),
-            (K::Parse, "Invalid UTF-8 string.", (Internal, true)),
-        ] {
-            assert_eq!(classified(kind, details), expected, "{details}");
-        }
-    }
-
-    #[test]
-    fn a_lost_connection_reads_as_one() {
-        for (kind, details) in [
-            (ErrorKind::IO, "Connection closed."),
-            // What was in flight when fred replaced the connection.
-            (ErrorKind::Unknown, "Too many failed write attempts."),
-        ] {
-            let error = from_driver(&DriverError::new(kind, details), Stage::Calling);
-            assert!(error.message().starts_with("the connection was lost"), "{details}: {error}");
-            assert!(error.is_outcome_unknown() && error.is_retryable());
-        }
-    }
-
-    #[test]
-    fn nothing_is_unknown_before_the_first_call() {
-        let lost = DriverError::new(ErrorKind::IO, "Connection closed.");
-        assert!(!from_driver(&lost, Stage::Connecting).is_outcome_unknown());
-    }
-
-    #[test]
-    fn no_text_of_the_driver_or_the_server_is_passed_on() {
-        for details in [
-            "NOPERM this user has no permissions to access 'secret-key'",
-            "ERR wrong number of secret-key arguments",
-            "secret-key",
-            "Os { code: 111, kind: ConnectionRefused, message: \"secret-key\" }",
-        ] {
-            let error = DriverError::new(ErrorKind::IO, details);
-            let error = from_driver(&error, Stage::Calling);
-            assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
-        }
-        let refused = DriverError::new(ErrorKind::IO, "Os { code: 111, kind: ConnectionRefused }");
-        let refused = from_driver(&refused, Stage::Connecting);
-        assert_eq!(refused.source().unwrap().to_string(), "IO Error (ConnectionRefused)");
-    }
-}
+mod tests;

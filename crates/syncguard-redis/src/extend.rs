@@ -1,23 +1,22 @@
-//! Letting a lock live longer.
+//! Extending a lock.
 
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, NotHeld, Timestamp};
 
 use crate::acquire::lifetimes;
-use crate::driver::Call;
-use crate::everywhere::{self, Found};
+use crate::driver::{Call, millis};
+use crate::find_by_id::{self, Found};
 use crate::inner::{Answer, Inner};
 use crate::names::Section;
-use crate::words::Word;
 use crate::{reply, scripts};
 
-/// One extend, bounded. It may outlive its caller.
+/// Sends one extend, bounded by the command timeout. The future may outlive its caller.
 pub(crate) async fn extend(
     inner: &Inner,
     request: &ExtendRequest,
 ) -> Result<ExtendResult, LockError> {
-    let at = |section| attempt(inner, section, request);
-    let extended = everywhere::find(inner, request.key_hint.as_ref(), at).await;
+    let in_section = |section| attempt(inner, section, request);
+    let extended = find_by_id::find(inner, request.key_hint.as_ref(), in_section).await;
     extended.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
@@ -34,23 +33,24 @@ async fn attempt(
 ) -> Result<ExtendResult, LockError> {
     let call = |deadline: Timestamp| {
         let [ttl, life] = lifetimes(request.ttl);
-        let expected = request.expected_expiry.map_or(Word::EMPTY, Word::from);
+        let expected = request.expected_expiry.map_or_else(|| "".into(), millis);
         Ok(Call {
             script: &scripts::EXTEND,
-            keys: [section.index_name(&request.lock_id)?],
-            arguments: [request.lock_id.expose().into(), ttl, life, deadline.into(), expected],
+            keys: vec![section.index_name(&request.lock_id)?.into()],
+            arguments: vec![request.lock_id.expose().into(), ttl, life, millis(deadline), expected],
         })
     };
-    let at = section.at();
-    let answer = inner.write(at, call, inner.wait_replicas, |_, _| Ok(())).await?.settled()?;
+    let target = section.target();
+    let answer =
+        inner.write(target, call, inner.wait_replicas, |_, _| Ok(())).await?.final_answer()?;
     let Answer { value, replicated, sent, .. } = answer;
     let (result, time) = reply::extended(value)?;
     if let Some(time) = time {
-        inner.clock(at).learn(sent, time);
+        inner.clock(target).learn(sent, time);
     }
     if let ExtendResult::Extended { expires_at } = result {
-        inner.learn_from_expiry(at, sent, expires_at, request.ttl);
-        // The master has it, so it may well hold; only it does not count.
+        inner.learn_from_expiry(target, sent, expires_at, request.ttl);
+        // The master has the new expiry, but too few replicas do: the outcome is unknown.
         replicated.map_err(LockError::with_unknown_outcome)?;
     }
     Ok(result)

@@ -1,4 +1,4 @@
-//! What all operations share: the connections, the names of records, and the server's clock.
+//! The state that all operations share: connections, layout, clocks of the servers, signals.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::client::{Bound, Connections};
 use crate::config::{RedisOptions, WaitReplicas};
-use crate::driver::{At, Call};
+use crate::driver::{Call, Target};
 use crate::layout::Layout;
 use crate::signals::Signals;
 use crate::{durability, reply};
@@ -21,35 +21,35 @@ use crate::{durability, reply};
 pub(crate) struct Inner {
     pub(crate) connections: Connections,
     pub(crate) layout: Layout,
-    /// One for each section: they may be on different servers.
+    /// A clock for each section, because sections may be on different servers.
     clocks: Box<[StoreClock]>,
     pub(crate) client_state: ClientState,
     pub(crate) signals: Signals,
     pub(crate) wait_replicas: Option<WaitReplicas>,
     pub(crate) cleanup_in_is_locked: bool,
     strict_durability: bool,
-    /// Set once the server was found good enough for strict durability.
-    checked: OnceCell<()>,
-    /// Set once the server was found to be no node of a cluster.
-    is_alone: OnceCell<()>,
+    /// Set when the server has passed the check for strict durability.
+    is_durable: OnceCell<()>,
+    /// Set when the server turned out to be no node of a cluster.
+    is_no_cluster_node: OnceCell<()>,
 }
 
-/// What a script that writes has answered.
+/// The answer of a script that writes.
 pub(crate) struct Answer {
     pub(crate) value: Value,
-    /// Whether enough replicas have what it wrote.
+    /// An error if too few replicas have the script's writes.
     pub(crate) replicated: Result<(), LockError>,
-    /// When it was sent.
+    /// When the script was sent.
     pub(crate) sent: Instant,
     may_run_again: bool,
 }
 
 impl Answer {
-    /// The answer, if it is the last word.
+    /// The answer, or an error if the script may run again after it.
     ///
-    /// On a cluster, the driver sends a command again to another node if the first node goes away before it
-    /// answers. The first node may still carry it out after the second one has answered.
-    pub(crate) fn settled(self) -> Result<Self, LockError> {
+    /// On a cluster, fred resends a command to another node if the first node goes away before it answers. The
+    /// first node may still run the command after the second node has answered.
+    pub(crate) fn final_answer(self) -> Result<Self, LockError> {
         if self.may_run_again { Err(sent_twice()) } else { Ok(self) }
     }
 }
@@ -68,16 +68,16 @@ impl Inner {
             wait_replicas: options.wait_replicas,
             cleanup_in_is_locked: options.cleanup_in_is_locked,
             strict_durability: options.strict_durability,
-            checked: OnceCell::new(),
-            is_alone: OnceCell::new(),
+            is_durable: OnceCell::new(),
+            is_no_cluster_node: OnceCell::new(),
             client_state: options.client.client_state()?,
         })
     }
 
-    /// Says in the log how safe locks are on this server. With strict durability, refuses one that is not.
+    /// Logs how safe locks are on this server. With strict durability, refuses an unsafe server.
     pub(crate) async fn check_durability(&self) -> Result<(), LockError> {
         if self.strict_durability {
-            return self.refuse_forgetful_server().await;
+            return self.enforce_durability().await;
         }
         match durability::report(&self.connections, &self.layout).await {
             Ok(report) => report.log(self.wait_replicas),
@@ -88,66 +88,68 @@ impl Inner {
         Ok(())
     }
 
-    /// With strict durability, the first acquire over a client of the program finds out what the server is.
-    pub(crate) async fn refuse_forgetful_server(&self) -> Result<(), LockError> {
+    /// With strict durability, checks the server once. Over a client of the program, the first acquire does this.
+    pub(crate) async fn enforce_durability(&self) -> Result<(), LockError> {
         if self.strict_durability {
             let check = async || {
                 let report = durability::report(&self.connections, &self.layout).await?;
-                // What is refused is said by the error alone.
+                // A refusal is not logged: the error says it.
                 report.enforce(self.wait_replicas).inspect(|()| report.log(self.wait_replicas))
             };
-            self.checked.get_or_try_init(check).await?;
+            self.is_durable.get_or_try_init(check).await?;
         }
         Ok(())
     }
 
-    /// With an untagged prefix, refuses a server that is a node of a cluster, to a client of this node alone:
-    /// clients of the whole cluster have their locks elsewhere.
+    /// With an untagged prefix, refuses a cluster node over a client of this node alone: clients of the whole cluster
+    /// have their locks elsewhere.
     ///
-    /// What takes a lock need not ask: such a server refuses names in several slots by itself.
-    pub(crate) async fn refuse_node_of_cluster(&self) -> Result<(), LockError> {
+    /// An acquire need not call this: a cluster node refuses names in several slots by itself.
+    pub(crate) async fn refuse_cluster_node(&self) -> Result<(), LockError> {
         if self.connections.is_clustered() || self.layout.is_tagged() {
             return Ok(());
         }
-        self.is_alone.get_or_try_init(|| durability::refuse_node(&self.connections)).await?;
+        self.is_no_cluster_node
+            .get_or_try_init(|| durability::refuse_cluster_node(&self.connections))
+            .await?;
         Ok(())
     }
 
     /// Runs a script that writes, with a deadline after which the server refuses it.
     ///
-    /// `sends` is told of the deadline before each sending, and of how long the answer is waited for. If
-    /// the server refuses, its clock was set since we last heard of it, and the script is sent once more.
-    pub(crate) async fn write<'a, const K: usize, const A: usize>(
+    /// `sends` gets the deadline and the time to wait for an answer, before each sending. If the server refuses,
+    /// its clock was set since its last answer, and the script is sent once more.
+    pub(crate) async fn write(
         &self,
-        at: At,
-        call: impl Fn(Timestamp) -> Result<Call<'a, K, A>, LockError>,
+        target: Target,
+        call: impl Fn(Timestamp) -> Result<Call, LockError>,
         wait: Option<WaitReplicas>,
         sends: impl Fn(Timestamp, Duration) -> Result<(), LockError>,
     ) -> Result<Answer, LockError> {
         let timeout = self.connections.command_timeout();
         let until = Instant::now() + timeout;
         let (mut bound, mut left) = (Bound::Usual(until), timeout);
-        let clock = self.clock(at);
+        let clock = self.clock(target);
         if clock.deadline(left).is_none() {
-            self.ask_time(at, until).await?;
+            self.ask_time(target, until).await?;
             (bound, left) = (Bound::Exact(until), remaining(until));
         }
         for _ in 0..2 {
             let deadline = clock.deadline(left).ok_or_else(reply::unintelligible)?;
             sends(deadline, left)?;
             let call = || call(deadline);
-            let sent = self.connections.send(at, call, wait, bound).await;
+            let sent = self.connections.send(target, call, wait, bound).await;
             let may_run_again = sent.may_run_again;
             let (value, replicated) = sent.result.map_err(|error| {
                 if may_run_again { error.with_unknown_outcome() } else { error }
             })?;
             let Some(time) = reply::refused_at(&value) else {
-                return Ok(Answer { value, replicated, sent: sent.at, may_run_again });
+                return Ok(Answer { value, replicated, sent: sent.sent_at, may_run_again });
             };
             if may_run_again {
                 return Err(sent_twice());
             }
-            clock.learn(sent.at, time);
+            clock.learn(sent.sent_at, time);
             (bound, left) = (Bound::Exact(until), remaining(until));
             if left.is_zero() {
                 break;
@@ -160,39 +162,45 @@ impl Inner {
         ))
     }
 
-    /// Learns the server's time. Nothing else is asked for, so nothing can be left behind.
-    pub(crate) async fn ask_time(&self, at: At, until: Instant) -> Result<(), LockError> {
+    /// Learns the server's time. Sends `TIME` alone, which changes nothing.
+    pub(crate) async fn ask_time(&self, target: Target, until: Instant) -> Result<(), LockError> {
         let sent = Instant::now();
-        let answer = self.connections.ask(at, "TIME", until).await?;
+        let answer = self.connections.ask(target, "TIME", until).await?;
         let time = reply::time(&answer).ok_or_else(|| {
             LockError::new(ErrorCode::Internal, "the server's answer to TIME makes no sense")
         })?;
-        self.clock(at).learn(sent, time);
+        self.clock(target).learn(sent, time);
         Ok(())
     }
 
-    /// Learns the time of all servers at once. What fails is asked again before the first write there.
+    /// Learns the time of all servers at once. After a failure, the first write to that server asks again.
     pub(crate) async fn ask_times(&self) {
         let until = Instant::now() + self.connections.command_timeout();
         let mut asking: FuturesUnordered<_> = self
             .layout
             .sections()
             .iter()
-            .map(|section| self.ask_time(section.at(), until))
+            .map(|section| self.ask_time(section.target(), until))
             .collect();
         while asking.next().await.is_some() {}
     }
 
-    /// The clock of the server that a section is on.
-    pub(crate) fn clock(&self, at: At) -> &StoreClock {
-        self.clocks.get(at.section).unwrap_or(&self.clocks[0])
+    /// The clock of the server that has the section.
+    pub(crate) fn clock(&self, target: Target) -> &StoreClock {
+        self.clocks.get(target.section).unwrap_or(&self.clocks[0])
     }
 
-    /// Learns the server's time from the expiry that it has just given a lock.
-    pub(crate) fn learn_from_expiry(&self, at: At, sent: Instant, expires_at: Timestamp, ttl: Ttl) {
+    /// Learns the server's time from the expiry that the server has just given a lock.
+    pub(crate) fn learn_from_expiry(
+        &self,
+        target: Target,
+        sent: Instant,
+        expires_at: Timestamp,
+        ttl: Ttl,
+    ) {
         let time = expires_at.as_millis().checked_sub(ttl.as_millis());
         if let Some(Ok(time)) = time.map(Timestamp::from_millis) {
-            self.clock(at).learn(sent, time);
+            self.clock(target).learn(sent, time);
         }
     }
 }

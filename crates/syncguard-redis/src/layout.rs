@@ -1,45 +1,45 @@
-//! How the locks of a prefix are spread over a cluster.
+//! How the locks of a prefix spread over a cluster.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 use syncguard_core::{Key, LockError};
 
-use crate::listed::{Listed, What};
 use crate::names::Section;
+use crate::record_name::{RecordKind, RecordName};
 
-/// How the locks under a key prefix are spread: see [the crate's page](crate#cluster).
+/// How the locks of a key prefix spread over the servers: see [the guide](crate::guide#cluster).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyLayout {
-    /// All of them on one server: that of a client without a cluster, or the node that has the slot of a
+    /// One server has all locks: the server of a client without a cluster, or the node that has the slot of a
     /// tagged prefix.
     OneServer,
-    /// In so many shards, each in a slot of its own: a cluster with an untagged prefix.
+    /// The locks are in shards with a slot each: a cluster with an untagged prefix.
     Sharded {
-        /// How many shards. It is always 64.
+        /// The number of shards, always 64.
         shards: usize,
     },
 }
 
-/// Where the records under a prefix are.
+/// The sections of a prefix: one, or one for each shard.
 pub(crate) struct Layout {
-    /// As if there were no shards.
+    /// The section of the whole prefix, as without shards.
     whole: Section,
     /// Empty without shards.
     shards: Box<[Section]>,
 }
 
 impl Layout {
-    /// Part of the layout: another number would be another place for most locks, and counters that start anew.
+    /// Never change this number: most locks would be in another shard, and their counters would start anew.
     pub(crate) const SHARDS: usize = 64;
 
-    /// Checks a prefix.
+    /// Checks a prefix and lays it out.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a prefix that could name other records or is too long, and on a cluster for one
-    /// with a brace in it and no tag.
+    /// `InvalidArgument` for a prefix that could name other records or is too long, and on a cluster for a prefix
+    /// with a brace but no hash tag.
     pub(crate) fn new(prefix: &str, clustered: bool) -> Result<Self, LockError> {
         let whole = Section::new(prefix, 0, clustered)?;
         let prefix = whole.prefix();
@@ -61,24 +61,22 @@ impl Layout {
         self.whole.prefix()
     }
 
-    /// All of it.
+    /// The sections: one, or one for each shard.
     pub(crate) fn sections(&self) -> &[Section] {
         if self.shards.is_empty() { std::slice::from_ref(&self.whole) } else { &self.shards }
     }
 
-    /// Where the lock of a key is.
+    /// The section that has the lock of a key.
     pub(crate) fn section_of(&self, key: &Key) -> Result<&Section, LockError> {
         if self.shards.is_empty() {
             return Ok(&self.whole);
         }
-        let name = self.whole.any_lock_name(key)?;
-        let mut hash = Sha256::new();
-        name.for_each_part(|part| hash.update(part));
-        let shard = usize::from(hash.finalize()[0]) % Self::SHARDS;
+        let name = self.whole.unchecked_lock_name(key)?;
+        let shard = usize::from(Sha256::digest(&name)[0]) % Self::SHARDS;
         Ok(self.shards.get(shard).unwrap_or(&self.whole))
     }
 
-    /// The only section, or that of the hint; `None` if it can be any.
+    /// The only section, or the section of the hint; `None` if the lock may be in any section.
     pub(crate) fn likely(&self, hint: Option<&Key>) -> Option<&Section> {
         if self.shards.is_empty() {
             return Some(&self.whole);
@@ -86,37 +84,37 @@ impl Layout {
         self.section_of(hint?).ok()
     }
 
-    /// What `SCAN` is to match: it shows at least the names of these records.
-    pub(crate) fn pattern(&self, what: What, prefix: &str) -> String {
+    /// The pattern for `SCAN`. It matches at least the names of these records.
+    pub(crate) fn pattern(&self, kind: RecordKind, prefix: &str) -> String {
         let Some(shard) = self.shards.first() else {
-            return self.whole.pattern(what, prefix).concat();
+            return self.whole.pattern(kind, prefix).concat();
         };
-        let [lead, rest] = shard.pattern(what, prefix);
-        // There is no brace in the prefix, so this is the number of the shard.
+        let [lead, rest] = shard.pattern(kind, prefix);
+        // The prefix has no brace, so this replaces the number of the shard.
         lead.replace(":00}", ":??}") + &rest
     }
 
-    /// A name that `SCAN` has shown, if it is that of such a record.
-    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
+    /// A name from `SCAN`, if it belongs to such a record.
+    pub(crate) fn record_name(&self, kind: RecordKind, name: &str) -> Option<RecordName> {
         if self.shards.is_empty() {
-            return self.whole.listed(what, name);
+            return self.whole.record_name(kind, name);
         }
         let rest = name.strip_prefix('{')?.strip_prefix(self.prefix())?.strip_prefix(':')?;
         let shard = self.shards.get(rest.get(..2)?.parse::<usize>().ok()?)?;
-        let listed = shard.listed(what, name)?;
-        // In another shard than its own nobody looks for it. Of a hashed name only the record tells.
+        let record = shard.record_name(kind, name)?;
+        // No operation looks for a record in another shard than its own. A hashed name does not tell its shard.
         let is_own = |key: &Key| self.section_of(key).is_ok_and(|own| own.index == shard.index);
         let is_misplaced =
-            !shard.hashes() && !Key::new(listed.rest()).is_ok_and(|key| is_own(&key));
-        (!is_misplaced).then_some(listed)
+            !shard.hashes() && !Key::new(record.user_key()).is_ok_and(|key| is_own(&key));
+        (!is_misplaced).then_some(record)
     }
 
-    /// The section of a record that was listed.
-    pub(crate) fn section_of_listed(&self, listed: &Listed) -> &Section {
-        self.sections().get(listed.section).unwrap_or(&self.whole)
+    /// The section of a record that a sweep found.
+    pub(crate) fn section_of_record(&self, record: &RecordName) -> &Section {
+        self.sections().get(record.section).unwrap_or(&self.whole)
     }
 
-    /// Whether all of it is in one slot of whatever cluster it is on.
+    /// Returns whether all records are in one slot on every cluster.
     pub(crate) fn is_tagged(&self) -> bool {
         is_tagged(self.prefix())
     }
@@ -138,12 +136,12 @@ impl fmt::Debug for Layout {
     }
 }
 
-/// The prefix of a shard's names: `{app:07}` for `app`.
+/// The prefix of a shard's names, such as `{app:07}` for `app`.
 fn shard_prefix(prefix: &str, shard: usize) -> String {
     format!("{{{prefix}:{shard:02}}}")
 }
 
-/// Whether all names fall into one slot of a cluster: by the hash tag `{…}` of the prefix.
+/// Returns whether the prefix has a hash tag `{…}`, which puts all names into one slot of a cluster.
 fn is_tagged(prefix: &str) -> bool {
     prefix
         .split_once('{')
@@ -163,7 +161,7 @@ mod tests {
         Layout::new(prefix, true).unwrap()
     }
 
-    /// The file is the layout: it was made by `tests/fixtures/shards.py`, which knows nothing of this code.
+    /// The file defines the layout. `tests/fixtures/shards.py` made it, independently of this code.
     #[test]
     fn shards_and_names_are_those_of_the_vectors() {
         let mut seen = 0;
@@ -180,10 +178,10 @@ mod tests {
             assert_eq!(section.index.to_string(), shard, "{line}");
             assert_eq!(section.slot.map(|slot| slot.to_string()).as_deref(), Some(slot), "{line}");
             let names = section.names(&key).unwrap();
-            assert_eq!(names.lock.into_text(), lock);
-            assert_eq!(names.fence.into_text(), fence);
+            assert_eq!(names.lock, lock);
+            assert_eq!(names.fence, fence);
             let id = LockId::new("F-jSW78sCJhFIV6GYPa1lQ").unwrap();
-            assert_eq!(section.index_name(&id).unwrap().into_text(), index);
+            assert_eq!(section.index_name(&id).unwrap(), index);
             seen += 1;
         }
         assert!(seen > 20, "{seen} vectors");
@@ -194,19 +192,19 @@ mod tests {
         let layout = sharded("app");
         assert_eq!(layout.sections().len(), 64);
         let slots: HashSet<_> = layout.sections().iter().map(|section| section.slot).collect();
-        assert_eq!(slots.len(), 64, "each shard has a slot of its own");
+        assert_eq!(slots.len(), 64, "each shard has its own slot");
         for text in ["k", "a{b}c", "{x}", "}{", "fence:app:k", "fence:{app:01}:k"] {
             let key = Key::new(text).unwrap();
             let section = layout.section_of(&key).unwrap();
             let slot = |name: &str| Some(fred::util::redis_keyslot(name.as_bytes()));
             let names = section.names(&key).unwrap();
-            for name in [names.lock.into_text(), names.fence.into_text()] {
+            for name in [names.lock, names.fence] {
                 assert_eq!(slot(&name), section.slot, "{text}");
             }
         }
     }
 
-    /// By their own hash, so that no pattern in the keys makes a heap.
+    /// A hash decides, so a pattern in the keys does not crowd a shard.
     #[test]
     fn keys_spread_evenly_over_the_shards() {
         let layout = sharded("syncguard");

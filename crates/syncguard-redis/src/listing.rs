@@ -1,4 +1,4 @@
-//! Looking over all locks.
+//! The inventory: pages of locks and fence counters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,16 @@ use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
 use crate::client::Bound;
-use crate::driver::Call;
+use crate::driver::{Call, Target, number};
 use crate::inner::Inner;
-use crate::listed::{Listed, What};
 use crate::names::Section;
+use crate::record_name::{RecordKind, RecordName};
 use crate::sweep::page;
-use crate::words::Word;
 use crate::{reply, scripts};
 
-/// Redis keeps no order of its keys. So the first page sweeps over the whole keyspace, and keeps the names
-/// in the request for the next page, in the order of the keys: up to 100 000 of them, and beyond that it sweeps again when
-/// those are used up. Each page then reads its records. See the crate's front page.
+/// Redis keeps its keys in no order. So the first page sweeps over the whole keyspace, and keeps up to 100 000 names in
+/// the request for the next page, in the order of the keys. When these are used up, it sweeps again for more. Each page
+/// then reads its records. See [the guide](crate::guide#listing-all-locks).
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for RedisBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
@@ -50,18 +49,18 @@ impl LockInventory for RedisBackend {
 }
 
 async fn list_locks(inner: &Inner, request: &ListRequest) -> Result<Page<LockInfo>, LockError> {
-    let section = |listed| inner.layout.section_of_listed(listed);
-    let (names, next) = page(inner, What::Locks, request).await?;
+    let section = |record| inner.layout.section_of_record(record);
+    let (names, next) = page(inner, RecordKind::Lock, request).await?;
     let mut page = Page::new(next);
-    for (listed, answer) in read(inner, &scripts::LIST_LOCKS, &names).await? {
-        match reply::found(answer, &listed.name) {
-            Ok(Some(info)) if section(listed).is_listed(request, listed, &info) => {
+    for (record, answer) in read(inner, &scripts::LIST_LOCKS, &names).await? {
+        match reply::found(answer, &record.name) {
+            Ok(Some(info)) if section(record).has_requested_prefix(request, record, &info) => {
                 page.entries.push(info);
             }
             Ok(_) => {}
-            // Where names are hashed, this may be another kind of record.
-            Err(_) if section(listed).may_be_no_lock(listed) => {}
-            Err(_) => page.corrupt.push(hash_key(&listed.name)),
+            // A hashed name may belong to another kind of record.
+            Err(_) if section(record).may_be_no_lock(record) => {}
+            Err(_) => page.corrupt.push(hash_key(&record.name)),
         }
     }
     Ok(page)
@@ -72,30 +71,30 @@ async fn list_counters(
     request: &ListRequest,
 ) -> Result<Page<FenceCounter>, LockError> {
     inner.layout.sections().iter().try_for_each(Section::refuse_hashed_counters)?;
-    let (names, next) = page(inner, What::Counters, request).await?;
+    let (names, next) = page(inner, RecordKind::Counter, request).await?;
     let mut page = Page::new(next);
-    for (listed, answer) in read(inner, &scripts::COUNTERS, &names).await? {
-        match (Key::new(listed.rest()), reply::counter(&answer)) {
+    for (record, answer) in read(inner, &scripts::COUNTERS, &names).await? {
+        match (Key::new(record.user_key()), reply::counter(&answer)) {
             (_, Ok(None)) => {}
             (Ok(key), Ok(Some(last))) => page.entries.push(FenceCounter::new(key, last)),
-            _ => page.corrupt.push(hash_key(&listed.name)),
+            _ => page.corrupt.push(hash_key(&record.name)),
         }
     }
     Ok(page)
 }
 
-/// Has a script look at each of the records. The answers are in the order of the names.
+/// Reads the records with a script. The answers are in the order of the names.
 async fn read<'n>(
     inner: &Inner,
     script: &'static Script,
-    names: &'n [Listed],
-) -> Result<Vec<(&'n Listed, Value)>, LockError> {
-    /// So that other commands have their turn in between.
+    names: &'n [RecordName],
+) -> Result<Vec<(&'n RecordName, Value)>, LockError> {
+    /// Other commands run between two chunks.
     const AT_ONCE: usize = 200;
-    // A script sees the records of one slot.
-    let mut sections: BTreeMap<usize, Vec<(usize, &Listed)>> = BTreeMap::new();
-    for (place, listed) in names.iter().enumerate() {
-        sections.entry(listed.section).or_default().push((place, listed));
+    // A script can read the records of one slot only.
+    let mut sections: BTreeMap<usize, Vec<(usize, &RecordName)>> = BTreeMap::new();
+    for (place, record) in names.iter().enumerate() {
+        sections.entry(record.section).or_default().push((place, record));
     }
     let chunks = sections.values().flat_map(|names| names.chunks(AT_ONCE));
     let mut reading: FuturesUnordered<_> =
@@ -108,16 +107,16 @@ async fn read<'n>(
     Ok(names.iter().zip(answers.into_iter().map(|(_, answer)| answer)).collect())
 }
 
-/// Records of one section, with their places among all.
+/// Reads records of one section. The numbers are their positions among all names.
 async fn read_chunk(
     inner: &Inner,
     script: &'static Script,
-    chunk: &[(usize, &Listed)],
+    chunk: &[(usize, &RecordName)],
 ) -> Result<Vec<(usize, Value)>, LockError> {
     let Some((_, first)) = chunk.first() else { return Ok(Vec::new()) };
-    let at = inner.layout.section_of_listed(first).at();
-    let keys: Vec<&str> = chunk.iter().map(|(_, listed)| listed.name.as_str()).collect();
-    match inner.connections.read_all(at, script, &keys).await? {
+    let target = inner.layout.section_of_record(first).target();
+    let names: Vec<&str> = chunk.iter().map(|(_, record)| record.name.as_str()).collect();
+    match run(inner, target, script, &names).await? {
         Value::Array(found) if found.len() == chunk.len() => {
             Ok(chunk.iter().map(|(place, _)| *place).zip(found).collect())
         }
@@ -125,29 +124,43 @@ async fn read_chunk(
     }
 }
 
+/// Runs a script that reads the records with these names.
+async fn run(
+    inner: &Inner,
+    target: Target,
+    script: &'static Script,
+    names: &[&str],
+) -> Result<Value, LockError> {
+    let call = || {
+        let keys = names.iter().map(|name| Value::from(*name)).collect();
+        Ok(Call { script, keys, arguments: Vec::new() })
+    };
+    inner.connections.read(target, call).await
+}
+
 async fn counter(inner: &Inner, key: &Key) -> Result<Option<Fence>, LockError> {
-    inner.refuse_node_of_cluster().await?;
+    inner.refuse_cluster_node().await?;
     let section = inner.layout.section_of(key)?;
-    let name = section.names(key)?.fence.into_text();
-    match inner.connections.read_all(section.at(), &scripts::COUNTERS, &[&name]).await? {
+    let name = section.names(key)?.fence;
+    match run(inner, section.target(), &scripts::COUNTERS, &[&name]).await? {
         Value::Array(found) if found.len() == 1 => reply::counter(&found[0]),
         _ => Err(reply::unintelligible()),
     }
 }
 
 async fn raise(inner: &Inner, key: &Key, at_least: Fence) -> Result<Fence, LockError> {
-    inner.refuse_node_of_cluster().await?;
+    inner.refuse_cluster_node().await?;
     let section = inner.layout.section_of(key)?;
-    let name = section.names(key)?.fence.into_text();
+    let name = section.names(key)?.fence;
     let call = || {
         Ok(Call {
             script: &scripts::RAISE_COUNTER,
-            keys: [name.as_ref().into()],
-            arguments: [Word::Number(at_least.get())],
+            keys: vec![name.as_str().into()],
+            arguments: vec![number(at_least.get())],
         })
     };
     let bound = Bound::Usual(Instant::now() + inner.connections.command_timeout());
-    let sent = inner.connections.send(section.at(), call, inner.wait_replicas, bound).await;
+    let sent = inner.connections.send(section.target(), call, inner.wait_replicas, bound).await;
     let (value, replicated) = sent.result?;
     let raised = reply::counter(&value)?.ok_or_else(reply::unintelligible)?;
     replicated.map_err(LockError::with_unknown_outcome)?;

@@ -1,4 +1,4 @@
-//! Where the records under one prefix are stored, and which keys and prefixes would get in their way.
+//! The names of the records under one prefix, and the keys and prefixes that would collide with them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,28 +7,27 @@ use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{Key, LockError, LockId, LockInfo};
 
-use crate::driver::At;
-use crate::listed::{Listed, What};
-use crate::words::Word;
+use crate::driver::Target;
+use crate::record_name::{RecordKind, RecordName};
 
-/// Of 1000 bytes, 26 are kept free for `:id:` and a lock id. TypeScript: `BACKEND_LIMITS.REDIS` and
-/// `RESERVE_BYTES.REDIS`.
+/// Names have up to 1000 bytes, of which 26 are reserved for `:id:` and a lock id. TypeScript:
+/// `BACKEND_LIMITS.REDIS` and `RESERVE_BYTES.REDIS`.
 const LIMITS: StorageLimits = StorageLimits::new(1000, 26);
 
-/// The names of the records under one prefix, all of which are on one server.
+/// A prefix whose records are all on one server: the whole key prefix, or a shard of it.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// Which of the sections of a layout it is.
+    /// The index of the section in its layout.
     pub(crate) index: usize,
-    /// The slot of all its names, on a cluster.
+    /// The slot of all names, on a cluster.
     pub(crate) slot: Option<u16>,
     prefix: String,
-    /// What every user key starts with whose record would be a fence counter. `None` if no user key
-    /// is long enough for that.
+    /// The start of user keys whose lock would have the name of a fence counter. `None` if no user key is long
+    /// enough for that.
     fence_lead: Option<Key>,
-    /// What comes before the lock id in the name of an index entry. `None` where that is hashed.
+    /// The part before the lock id in the name of an index entry. `None` if these names are hashed.
     index_lead: Option<String>,
-    /// What comes before a user's key in the names of its records. `None` where some are hashed.
+    /// The parts before a user's key in the names of its records. `None` if some names are hashed.
     leads: Option<Leads>,
 }
 
@@ -39,13 +38,13 @@ struct Leads {
 }
 
 /// The names of one lock's records.
-pub(crate) struct Names<'a> {
-    pub(crate) lock: Word<'a>,
-    pub(crate) fence: Word<'a>,
+pub(crate) struct Names {
+    pub(crate) lock: String,
+    pub(crate) fence: String,
 }
 
 impl Section {
-    /// Checks a prefix. On a cluster it must be tagged.
+    /// Checks a prefix. On a cluster, it must have a hash tag.
     pub(crate) fn new(prefix: &str, index: usize, clustered: bool) -> Result<Self, LockError> {
         let prefix = prefix.trim_end_matches(':').to_owned();
         if prefix.contains("fence:") || prefix.ends_with("fence") {
@@ -58,8 +57,8 @@ impl Section {
         let fence_lead = Key::new(format!("fence:{prefix}{separator}")).ok();
         let index_name = make_storage_key(&prefix, &index_key(SAMPLE_ID)?, LIMITS)?;
         let index_lead = index_name.expose().strip_suffix(SAMPLE_ID).map(str::to_owned);
-        // Names grow with the key. Of one key's names the counter's is the longest, until the lock's is
-        // hashed itself.
+        // Names grow with the key. The counter's name is the longest of a key, unless the lock's name is hashed
+        // itself.
         let longest = Key::new("k".repeat(Key::MAX_LENGTH_BYTES))?;
         let lock = make_storage_key(&prefix, &longest, LIMITS)?;
         let fence = make_fence_key(&prefix, &lock, LIMITS)?;
@@ -75,14 +74,14 @@ impl Section {
         Ok(Self { index, slot, prefix, fence_lead, index_lead, leads })
     }
 
-    /// Whether there are keys some of whose names are hashed.
+    /// Returns whether some keys have hashed names.
     pub(crate) fn hashes(&self) -> bool {
         self.leads.is_none() || self.index_lead.is_none()
     }
 
-    /// Where its calls go.
-    pub(crate) fn at(&self) -> At {
-        At { section: self.index, slot: self.slot }
+    /// The target of calls to this section.
+    pub(crate) fn target(&self) -> Target {
+        Target { section: self.index, slot: self.slot }
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -90,50 +89,50 @@ impl Section {
     }
 
     /// The names for a user's key.
-    pub(crate) fn names<'a>(&'a self, key: &'a Key) -> Result<Names<'a>, LockError> {
+    pub(crate) fn names(&self, key: &Key) -> Result<Names, LockError> {
         self.refuse_reserved(key.expose())?;
         if let Some(leads) = &self.leads {
-            let name = |lead| Word::Joined(lead, key.expose());
+            let name = |lead: &str| [lead, key.expose()].concat();
             return Ok(Names { lock: name(&leads.lock), fence: name(&leads.fence) });
         }
         let lock = make_storage_key(&self.prefix, key, LIMITS)?;
         let fence = make_fence_key(&self.prefix, &lock, LIMITS)?;
-        Ok(Names { lock: lock.into_exposed().into(), fence: fence.into_exposed().into() })
+        Ok(Names { lock: lock.into_exposed(), fence: fence.into_exposed() })
     }
 
-    /// The name that a key's lock would have, whether or not the key is reserved.
-    pub(crate) fn any_lock_name<'a>(&'a self, key: &'a Key) -> Result<Word<'a>, LockError> {
+    /// The name of a key's lock. Reserved keys are allowed.
+    pub(crate) fn unchecked_lock_name(&self, key: &Key) -> Result<String, LockError> {
         match &self.leads {
-            Some(leads) => Ok(Word::Joined(&leads.lock, key.expose())),
-            None => Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed().into()),
+            Some(leads) => Ok([&leads.lock, key.expose()].concat()),
+            None => Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed()),
         }
     }
 
     /// The name of a key's lock.
     pub(crate) fn lock_name(&self, key: &Key) -> Result<String, LockError> {
         self.refuse_reserved(key.expose())?;
-        Ok(make_storage_key(&self.prefix, key, LIMITS)?.into_exposed())
+        self.unchecked_lock_name(key)
     }
 
     /// The name of a lock id's index entry.
-    pub(crate) fn index_name<'a>(&'a self, lock_id: &'a LockId) -> Result<Word<'a>, LockError> {
+    pub(crate) fn index_name(&self, lock_id: &LockId) -> Result<String, LockError> {
         match &self.index_lead {
-            Some(lead) => Ok(Word::Joined(lead, lock_id.expose())),
+            Some(lead) => Ok([lead, lock_id.expose()].concat()),
             None => {
                 let name = index_key(lock_id.expose())?;
-                Ok(make_storage_key(&self.prefix, &name, LIMITS)?.into_exposed().into())
+                Ok(make_storage_key(&self.prefix, &name, LIMITS)?.into_exposed())
             }
         }
     }
 
-    /// What a script puts before a lock id to name its index entry; `None` where it could not.
+    /// The part that a script puts before a lock id to name its index entry; `None` if these names are hashed.
     pub(crate) fn index_lead(&self) -> Option<&str> {
         self.index_lead.as_deref()
     }
 
-    /// What `SCAN` is to match, in two parts: what all names of these records begin with, and how they go on. It
-    /// shows at least those.
-    pub(crate) fn pattern(&self, what: What, prefix: &str) -> [String; 2] {
+    /// The pattern for `SCAN` in two parts: the start of all names of these records, and the rest. It matches at
+    /// least these names.
+    pub(crate) fn pattern(&self, kind: RecordKind, prefix: &str) -> [String; 2] {
         let escaped = |text: &str| {
             let mut pattern = String::with_capacity(text.len() + 1);
             for character in text.chars() {
@@ -144,43 +143,43 @@ impl Section {
             }
             pattern
         };
-        // Where names are hashed, only the records say whose they are.
+        // If names are hashed, only the records tell their keys.
         let prefix = if self.leads.is_some() { prefix } else { "" };
-        [escaped(&self.lead(what)), escaped(prefix) + "*"]
+        [escaped(&self.lead(kind)), escaped(prefix) + "*"]
     }
 
-    /// A name that `SCAN` has shown, if it is that of such a record.
-    pub(crate) fn listed(&self, what: What, name: &str) -> Option<Listed> {
-        let lead = self.lead(what);
+    /// A name from `SCAN`, if it belongs to such a record.
+    pub(crate) fn record_name(&self, kind: RecordKind, name: &str) -> Option<RecordName> {
+        let lead = self.lead(kind);
         let rest = name.strip_prefix(&*lead).filter(|rest| !rest.is_empty())?;
-        let is_another = what == What::Locks
+        let is_another = kind == RecordKind::Lock
             && if self.leads.is_some() {
                 self.refuse_reserved(rest).is_err()
             } else {
                 self.is_reserved(rest)
             };
-        (!is_another).then(|| Listed::new(name, self.index, lead.len()))
+        (!is_another).then(|| RecordName::new(name, self.index, lead.len()))
     }
 
-    /// Whether the lock of a record that was listed begins so.
-    pub(crate) fn is_listed(
+    /// Returns whether the key of a lock that a sweep found has the prefix of the request.
+    pub(crate) fn has_requested_prefix(
         &self,
         request: &ListRequest,
-        listed: &Listed,
+        record: &RecordName,
         info: &LockInfo,
     ) -> bool {
         if self.leads.is_some() {
-            return request.includes(listed.rest());
+            return request.includes(record.user_key());
         }
         request.includes(info.clone().expose().key.expose())
     }
 
-    /// Whether this can be the hashed name of a counter or an index entry.
-    pub(crate) fn may_be_no_lock(&self, listed: &Listed) -> bool {
-        self.hashes() && LockId::new(listed.rest()).is_ok()
+    /// Returns whether this may be the hashed name of a counter or an index entry.
+    pub(crate) fn may_be_no_lock(&self, record: &RecordName) -> bool {
+        self.hashes() && LockId::new(record.user_key()).is_ok()
     }
 
-    /// A counter whose name is hashed cannot be told from other records, nor its key be read from it.
+    /// Refuses to list counters if names are hashed: a hashed name tells neither its kind of record nor its key.
     pub(crate) fn refuse_hashed_counters(&self) -> Result<(), LockError> {
         if self.leads.is_some() {
             return Ok(());
@@ -191,16 +190,16 @@ impl Section {
         ))
     }
 
-    /// What comes before the users' keys, or their hashes.
-    fn lead(&self, what: What) -> Cow<'_, str> {
-        match (&self.leads, what) {
-            (Some(leads), What::Locks) => Cow::Borrowed(&leads.lock),
-            (Some(leads), What::Counters) => Cow::Borrowed(&leads.fence),
+    /// The part before the users' keys or their hashes.
+    fn lead(&self, kind: RecordKind) -> Cow<'_, str> {
+        match (&self.leads, kind) {
+            (Some(leads), RecordKind::Lock) => Cow::Borrowed(&leads.lock),
+            (Some(leads), RecordKind::Counter) => Cow::Borrowed(&leads.fence),
             (None, _) => Cow::Owned([&self.prefix, ":"].concat()),
         }
     }
 
-    /// A user's key must not name a fence counter or an index entry, nor another key's lock.
+    /// Refuses a key whose lock would have the name of a fence counter, an index entry or another key's lock.
     fn refuse_reserved(&self, key: &str) -> Result<(), LockError> {
         if self.is_reserved(key) {
             return Err(LockError::invalid_argument(
@@ -208,7 +207,7 @@ impl Section {
                  lock; keys like \"fence:<prefix>:…\" and \"id:<22 characters>\" are not allowed",
             ));
         }
-        // A hash is 22 base64url characters, as a lock id is.
+        // A hash has 22 base64url characters, like a lock id.
         if self.hashes() && LockId::new(key).is_ok() {
             return Err(LockError::invalid_argument(
                 "the key is reserved: with a key prefix this long, some names on Redis are hashed, and 22 \
@@ -232,10 +231,10 @@ fn index_key(lock_id: &str) -> Result<Key, LockError> {
     Key::new(format!("id:{lock_id}"))
 }
 
-/// Any lock id will do.
+/// An arbitrary lock id.
 const SAMPLE_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// A text as the inside of a JSON string.
+/// Escapes a text for the inside of a JSON string.
 pub(crate) fn json_inside(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
         return text.into();
@@ -245,7 +244,7 @@ pub(crate) fn json_inside(text: &str) -> Cow<'_, str> {
         match character {
             '"' | '\\' => inside.extend(['\\', character]),
             control if control < ' ' => {
-                // `String` takes whatever is written.
+                // Writing to a `String` cannot fail.
                 let _ = write!(inside, "\\u{:04x}", u32::from(control));
             }
             other => inside.push(other),
@@ -266,7 +265,7 @@ mod tests {
     fn names(layout: &Section, key: &str) -> (String, String) {
         let key = Key::new(key).unwrap();
         let Names { lock, fence } = layout.names(&key).unwrap();
-        (lock.into_text().into(), fence.into_text().into())
+        (lock, fence)
     }
 
     #[test]
@@ -320,7 +319,7 @@ mod tests {
         assert_eq!(fence, counter.expose());
     }
 
-    /// The hashes of `<prefix>:fence:<lock>`, `<prefix>:<key>` and `<prefix>:id:<lock id>` are of the form of
+    /// The hashes of `<prefix>:fence:<lock>`, `<prefix>:<key>` and `<prefix>:id:<lock id>` have the form of
     /// these keys.
     #[test]
     fn keys_that_look_like_a_hash_are_reserved_where_names_are_hashed() {
@@ -334,8 +333,8 @@ mod tests {
             "xF-jSW78sCJhFIV6GYPa1lQ",
             "F-jSW78sCJhFIV6GYPa1lQ:",
         ];
-        // The counter of the longest key: twice 227 bytes and a colon, `fence:`, 512 bytes, and the
-        // 26 that are kept free, are 1000.
+        // The counter of the longest key: twice 227 bytes and a colon, `fence:`, 512 bytes and the 26 reserved
+        // bytes are 1000.
         for (length, hashed) in [
             (1, false),
             (100, false),
@@ -363,7 +362,7 @@ mod tests {
         assert!(layout("").lock_name(&Key::new(hashes[0]).unwrap()).is_ok());
     }
 
-    /// Why they are: the two would share a record.
+    /// The reason: the two would share a record.
     #[test]
     fn a_hashed_counter_has_the_name_of_such_a_keys_lock() {
         let layout = layout(&"p".repeat(300));
@@ -375,7 +374,7 @@ mod tests {
         assert!(layout.lock_name(&hash).is_err());
     }
 
-    /// What the documentation of `with_key_prefix` warns of. The names are the TypeScript library's.
+    /// The documentation of `with_key_prefix` warns of this. The names are those of the TypeScript library.
     #[test]
     fn a_prefix_within_another_shares_its_locks_and_not_its_counters() {
         let (lock, fence) = names(&layout("app"), "billing:7");
@@ -407,7 +406,7 @@ mod tests {
         assert_eq!(slot(&lock), tagged.slot);
         assert_eq!(slot(&fence), tagged.slot);
         let id = LockId::generate().unwrap();
-        let index = tagged.index_name(&id).unwrap().into_text();
+        let index = tagged.index_name(&id).unwrap();
         assert_eq!(slot(&index), tagged.slot);
     }
 
@@ -416,7 +415,7 @@ mod tests {
         let long = layout(&"p".repeat(950));
         let id = LockId::generate().unwrap();
         assert!(long.index_lead().is_none());
-        let name = long.index_name(&id).unwrap().into_text();
+        let name = long.index_name(&id).unwrap();
         assert_eq!(name.len(), 950 + 1 + 22);
         assert!(!name.ends_with(id.expose()));
     }

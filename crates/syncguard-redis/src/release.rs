@@ -1,21 +1,21 @@
-//! Giving a lock back.
+//! Releasing a lock.
 
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{LockError, LockId, NotHeld, ReleaseResult, Timestamp};
 
-use crate::driver::Call;
-use crate::everywhere::{self, Found};
+use crate::driver::{Call, millis};
+use crate::find_by_id::{self, Found};
 use crate::inner::Inner;
 use crate::names::Section;
 use crate::{reply, scripts};
 
-/// One release, bounded. It may outlive its caller.
+/// Sends one release, bounded by the command timeout. The future may outlive its caller.
 pub(crate) async fn release(
     inner: &Inner,
     request: &ReleaseRequest,
 ) -> Result<ReleaseResult, LockError> {
-    let at = |section| async move { Ok(attempt(inner, section, request.lock_id).await?.0) };
-    let released = everywhere::find(inner, request.key_hint.as_ref(), at).await;
+    let in_section = |section| async move { Ok(attempt(inner, section, request.lock_id).await?.0) };
+    let released = find_by_id::find(inner, request.key_hint.as_ref(), in_section).await;
     released.map_err(|error| error.with_lock_id(request.lock_id))
 }
 
@@ -25,7 +25,7 @@ impl Found for ReleaseResult {
     }
 }
 
-/// A release of a lock in this section, with the server's time if there was nothing to release.
+/// Releases a lock in this section. If there was nothing to release, the result has the server's time.
 pub(crate) async fn attempt(
     inner: &Inner,
     section: &Section,
@@ -34,16 +34,16 @@ pub(crate) async fn attempt(
     let call = |deadline: Timestamp| {
         Ok(Call {
             script: &scripts::RELEASE,
-            keys: [section.index_name(&lock_id)?],
-            arguments: [lock_id.expose().into(), deadline.into()],
+            keys: vec![section.index_name(&lock_id)?.into()],
+            arguments: vec![lock_id.expose().into(), millis(deadline)],
         })
     };
-    let at = section.at();
-    let answer = inner.write(at, call, None, |_, _| Ok(())).await;
+    let target = section.target();
+    let answer = inner.write(target, call, None, |_, _| Ok(())).await;
     let released = answer.and_then(|answer| {
         let (result, time) = reply::released(answer.value)?;
         if let Some(time) = time {
-            inner.clock(at).learn(answer.sent, time);
+            inner.clock(target).learn(answer.sent, time);
         }
         Ok((result, time))
     });

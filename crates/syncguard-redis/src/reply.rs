@@ -1,4 +1,4 @@
-//! What the scripts answer.
+//! Reads the answers of the scripts.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ const MISMATCH: i64 = 3;
 const NO_HOLDER: i64 = 4;
 const LATE: i64 = -8;
 
-/// The server's time if a script that writes came too late, and wrote nothing.
+/// The server's time, if a script came after its deadline and wrote nothing.
 pub(crate) fn refused_at(answer: &Value) -> Option<Timestamp> {
-    pair(answer).filter(|(what, _)| *what == LATE).map(|(_, time)| time)
+    pair(answer).filter(|(code, _)| *code == LATE).map(|(_, time)| time)
 }
 
-/// The answer to `TIME`: seconds, and the microseconds of the current one.
+/// Reads the answer to `TIME`: seconds, and the microseconds of the current second.
 pub(crate) fn time(answer: &Value) -> Option<Timestamp> {
     let Value::Array(parts) = answer else { return None };
     let [seconds, micros] = parts.as_slice() else { return None };
@@ -33,23 +33,23 @@ pub(crate) fn time(answer: &Value) -> Option<Timestamp> {
 
 /// The answer to an acquire.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub(crate) struct AcquireReply {
     pub(crate) result: AcquireResult,
-    /// Whether the expiry was given just now, rather than to an earlier sending.
+    /// True if this sending set the expiry. Otherwise an earlier sending did.
     pub(crate) is_fresh: bool,
 }
 
-/// The answer of `acquire.lua` to a request with this lock id.
-pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<Granted, LockError> {
+/// Reads the answer of `acquire.lua` to a request with this lock id.
+pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<AcquireReply, LockError> {
     let granted = |text: &str, is_fresh| {
         let result = parse_granted(text, lock_id).ok_or_else(unintelligible)?;
-        Ok(Granted { result, is_fresh })
+        Ok(AcquireReply { result, is_fresh })
     };
     let locked = |left: i64, holder_polls| {
         let left = u64::try_from(left).map_err(|_| unintelligible())?;
         let held = Contention::free_within(Duration::from_millis(left));
         let result = AcquireResult::Locked(held.with_holder_polls(holder_polls));
-        Ok(Granted { result, is_fresh: false })
+        Ok(AcquireReply { result, is_fresh: false })
     };
     match &answer {
         Value::Integer(left) => locked(*left, false),
@@ -63,8 +63,8 @@ pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<Granted, LockEr
     }
 }
 
-/// `<lock id><fence><expiry>`. The lock id is there so that an answer to someone else, should a
-/// driver or a proxy ever confuse them, grants nothing.
+/// Reads `<lock id><fence><expiry>`. The lock id makes sure that the answer to another request, if a driver or a
+/// proxy ever mixes them up, grants nothing.
 fn parse_granted(granted: &str, lock_id: LockId) -> Option<AcquireResult> {
     let granted = granted.strip_prefix(lock_id.expose())?;
     let (fence, expires_at) = granted.split_at_checked(Fence::DIGITS)?;
@@ -72,7 +72,7 @@ fn parse_granted(granted: &str, lock_id: LockId) -> Option<AcquireResult> {
     Some(AcquireResult::Acquired(acquired))
 }
 
-/// The answer of `release.lua`, and the server's time if there was nothing to release.
+/// Reads the answer of `release.lua`. If there was nothing to release, the result has the server's time.
 pub(crate) fn released(answer: Value) -> Result<(ReleaseResult, Option<Timestamp>), LockError> {
     if answer == Value::Integer(RELEASED) {
         return Ok((ReleaseResult::Released, None));
@@ -81,7 +81,7 @@ pub(crate) fn released(answer: Value) -> Result<(ReleaseResult, Option<Timestamp
     Ok((ReleaseResult::NotHeld(not_held), Some(time)))
 }
 
-/// The answer of `extend.lua`, and the server's time if there was nothing to extend.
+/// Reads the answer of `extend.lua`. If there was nothing to extend, the result has the server's time.
 pub(crate) fn extended(answer: Value) -> Result<(ExtendResult, Option<Timestamp>), LockError> {
     if let Value::Integer(_) = answer {
         let expires_at = moment(&answer).ok_or_else(unintelligible)?;
@@ -94,7 +94,7 @@ pub(crate) fn extended(answer: Value) -> Result<(ExtendResult, Option<Timestamp>
     Ok((ExtendResult::NotHeld(not_held), Some(time)))
 }
 
-/// `{ why, time }`.
+/// Reads `{ reason, time }`.
 fn not_held(answer: &Value) -> Option<(NotHeld, Timestamp)> {
     match pair(answer)? {
         (EXPIRED, time) => Some((NotHeld::Expired, time)),
@@ -103,11 +103,11 @@ fn not_held(answer: &Value) -> Option<(NotHeld, Timestamp)> {
     }
 }
 
-/// `{ what, time }`.
+/// Reads `{ code, time }`.
 fn pair(answer: &Value) -> Option<(i64, Timestamp)> {
     let Value::Array(parts) = answer else { return None };
-    let [Value::Integer(what), time] = parts.as_slice() else { return None };
-    Some((*what, moment(time)?))
+    let [Value::Integer(code), time] = parts.as_slice() else { return None };
+    Some((*code, moment(time)?))
 }
 
 fn moment(value: &Value) -> Option<Timestamp> {
@@ -115,7 +115,7 @@ fn moment(value: &Value) -> Option<Timestamp> {
     Timestamp::from_millis(u64::try_from(*millis).ok()?).ok()
 }
 
-/// The answer of `is_locked.lua`.
+/// Reads the answer of `is_locked.lua`.
 pub(crate) fn locked(answer: Value) -> Result<bool, LockError> {
     match answer {
         Value::Integer(0) => Ok(false),
@@ -124,16 +124,16 @@ pub(crate) fn locked(answer: Value) -> Result<bool, LockError> {
     }
 }
 
-/// Whether this is the answer of `lookup_by_key.lua` about a lock that was written without a holder.
+/// Returns whether this is the answer of `lookup_by_key.lua` about a lock that was written without a holder.
 pub(crate) fn lacks_holder(answer: &Value) -> bool {
     let Value::Array(fields) = answer else { return false };
     fields.len() == LOCK_FIELDS && fields.last() == Some(&Value::Integer(0))
 }
 
-/// How much is told of a lock.
+/// The number of fields of a lock.
 const LOCK_FIELDS: usize = 6;
 
-/// The answer of `lookup_by_key.lua` and `lookup_by_id.lua`; `name` is that of the record they were given.
+/// Reads the answer of `lookup_by_key.lua` or `lookup_by_id.lua`. `name` is the record that the script was given.
 pub(crate) fn found(answer: Value, name: &str) -> Result<Option<LockInfo>, LockError> {
     match answer {
         Value::Integer(NOT_FOUND) => Ok(None),
@@ -160,12 +160,12 @@ fn timestamp(millis: &str) -> Option<Timestamp> {
     Timestamp::from_millis(millis.parse().ok()?).ok()
 }
 
-/// A fence counter, as `counters.lua` and `raise_counter.lua` answer it.
+/// Reads a fence counter in an answer of `counters.lua` or `raise_counter.lua`.
 pub(crate) fn counter(answer: &Value) -> Result<Option<Fence>, LockError> {
     match answer {
         Value::Integer(NOT_FOUND) => Ok(None),
         Value::String(digits) => {
-            // A counter at the end of the range is full, and not corrupt.
+            // A counter beyond the range is exhausted, and not corrupt.
             let counter = digits.parse().ok().and_then(|number| Fence::new(number).ok());
             counter.map(Some).ok_or_else(Fence::exhausted)
         }
@@ -173,11 +173,11 @@ pub(crate) fn counter(answer: &Value) -> Result<Option<Fence>, LockError> {
     }
 }
 
-/// `{ problem, name of the record }`; the numbers are those of `record.lua` and `acquire.lua`.
+/// Reads `{ problem, name of the record }`. The numbers are those of `record.lua` and `acquire.lua`.
 fn refusal(answer: Value) -> LockError {
     let Value::Array(parts) = answer else { return unintelligible() };
     let [Value::Integer(problem), name] = parts.as_slice() else { return unintelligible() };
-    // This library never gives a name that is not UTF-8. The hash of an empty text stands for it.
+    // A name of this library is always UTF-8. For another name, the error has the hash of an empty text.
     let name = name.as_str().unwrap_or_default();
     match problem {
         -1 => corrupt_record(&name, "it is not a string"),

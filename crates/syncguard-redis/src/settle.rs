@@ -1,4 +1,4 @@
-//! The end of an acquire that nobody wants.
+//! Settling an acquire that its caller has given up.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
@@ -6,15 +6,15 @@ use syncguard_core::authoring::cancel::{Settled, Unsettled};
 use crate::inner::Inner;
 use crate::release;
 
-/// Releases the lock, and says whether it can still come.
+/// Releases the lock, and says whether the acquire may still be carried out.
 pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
-    // Each sending was announced with its deadline, so nothing was sent.
+    // Each sending sets its deadline first, so nothing was sent.
     let Some(deadline) = acquire.deadline else { return Ok(Settled::Done) };
-    // It was sent there and nowhere else, so nothing else need be asked.
+    // The acquire was sent to this section alone.
     let section = inner.layout.section_of(&acquire.key)?;
     let (result, time) = release::attempt(inner, section, acquire.lock_id).await?;
     let is_certain = if result.is_released() {
-        // It was sent once, so nothing else of it can come.
+        // If the acquire was sent once, it cannot be carried out a second time.
         !inner.connections.may_send_twice()
     } else {
         time.is_some_and(|time| time > deadline)
@@ -22,5 +22,5 @@ pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled
     if is_certain {
         return Ok(Settled::Done);
     }
-    Ok(Settled::NotYet(inner.clock(section.at()).passes_in(deadline)))
+    Ok(Settled::NotYet(inner.clock(section.target()).passes_in(deadline)))
 }

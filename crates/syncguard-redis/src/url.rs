@@ -1,4 +1,4 @@
-//! What a URL says: the driver's configuration, and this library's options.
+//! Reads a URL: the driver's configuration and this library's options.
 
 use fred::types::config::Config;
 use syncguard_core::LockError;
@@ -7,7 +7,7 @@ use syncguard_core::authoring::backend_url::BackendUrl;
 use crate::config::{RedisOptions, WaitReplicas};
 use crate::error::{self, Stage};
 
-/// The options of this library; [`RedisBackend::connect`](crate::RedisBackend::connect) explains them.
+/// The options of this library. [`RedisBackend::connect`](crate::RedisBackend::connect) explains them.
 const OPTIONS: &[&str] = &[
     "cleanup_in_is_locked",
     "command_timeout_ms",
@@ -23,13 +23,13 @@ const OPTIONS: &[&str] = &[
     "wait_replicas_timeout_ms",
 ];
 
-/// Further addresses, which fred reads.
+/// The parameter for further addresses, which fred reads.
 const NODE: &str = "node";
 
-/// What fred reads of a Sentinel URL.
+/// The parameters of a Sentinel URL that fred reads.
 const SENTINEL: &[&str] = &["sentinelPassword", "sentinelServiceName", "sentinelUsername"];
 
-/// What a URL starts with.
+/// The scheme of a URL.
 struct Scheme {
     tls: bool,
     topology: Topology,
@@ -51,7 +51,7 @@ impl Scheme {
             "" => Topology::Single,
             "-cluster" => Topology::Cluster,
             "-sentinel" => Topology::Sentinel,
-            // A Unix socket does not leave the machine: TLS protects nothing there.
+            // TLS protects nothing on a Unix socket, which does not leave the machine.
             "+unix" if !tls => Topology::UnixSocket,
             _ => return None,
         };
@@ -59,7 +59,7 @@ impl Scheme {
     }
 }
 
-/// Reads a URL; what it says wins over these options.
+/// Reads a URL, which overrides these options.
 pub(crate) fn parse(url: &str, options: RedisOptions) -> Result<(Config, RedisOptions), LockError> {
     let url = BackendUrl::parse(url)?;
     let scheme = Scheme::parse(url.scheme()).ok_or_else(|| {
@@ -80,7 +80,7 @@ pub(crate) fn parse(url: &str, options: RedisOptions) -> Result<(Config, RedisOp
 }
 
 fn config(url: &BackendUrl<'_>, scheme: &Scheme) -> Result<Config, LockError> {
-    // fred would take the rest for a fragment, and so cut a password.
+    // fred would take the rest for a fragment and cut a password off.
     if url.base().contains('#') {
         return Err(LockError::invalid_argument("the URL has a # in it; write it as %23"));
     }
@@ -113,7 +113,7 @@ fn config(url: &BackendUrl<'_>, scheme: &Scheme) -> Result<Config, LockError> {
     })
 }
 
-/// The URL without the `s` of `rediss`: fred's own TLS is not used, see `tls.rs`.
+/// The URL without the `s` of `rediss`, because fred's own TLS is not used: see `tls.rs`.
 fn without_tls(url: &str) -> String {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     let scheme = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
@@ -201,13 +201,13 @@ fn with_parameters(
     Ok(options)
 }
 
-/// What follows the first slash after the host.
+/// The part after the first slash behind the host.
 fn database(base: &str) -> &str {
     let rest = base.split_once("://").map_or("", |(_, rest)| rest);
     rest.split_once('/').map_or("", |(_, database)| database)
 }
 
-/// As fred splits it.
+/// Splits the text as fred does.
 fn is_host_and_port(text: &str) -> bool {
     text.split_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
@@ -249,7 +249,7 @@ mod tests {
             .with_strict_durability(true)
             .with_wait_replicas(WaitReplicas::new(2).with_timeout(millis(50)));
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
-        // Nothing is missing here; certificates have a test of their own.
+        // The URL has all options; certificates have their own test.
         for name in OPTIONS.iter().filter(|name| **name != "sslrootcert") {
             assert!(url.contains(&format!("{name}=")), "{name}");
         }
@@ -302,7 +302,7 @@ mod tests {
             ("redis://u:1#ss@h", "%23"),
             ("redis://u:pa?ss@h", "%3F"),
             ("redis://h?nodes=1", "allowed are: cleanup_in_is_locked, command_timeout_ms"),
-            // Without a cluster or Sentinel, fred would leave these aside without a word.
+            // Without a cluster or Sentinel, fred would ignore these silently.
             ("redis://h?node=i:1", "not known"),
             ("redis://h?sentinelServiceName=m", "not known"),
             ("redis-cluster://h?sentinelServiceName=m", "not known"),

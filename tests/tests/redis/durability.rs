@@ -82,7 +82,7 @@ const RULE: &str = "on >password resetkeys ~app:* resetchannels nocommands \
 
 #[tokio::test]
 async fn the_documented_access_rule_is_enough() -> Result<()> {
-    let documentation = include_str!("../../../crates/syncguard-redis/src/lib.rs");
+    let documentation = include_str!("../../../crates/syncguard-redis/src/guide.md");
     let documentation: String = documentation
         .lines()
         .skip_while(|line| !line.contains("ACL SETUSER locks"))

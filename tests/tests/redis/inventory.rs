@@ -120,7 +120,7 @@ async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
 async fn the_documented_access_rule_is_enough() -> Result<()> {
     const LOCKS: &str = "on >password resetkeys ~app:* resetchannels nocommands \
                          +evalsha +eval +get +set +incr +decr +del +pexpire +time +ping";
-    let documentation = include_str!("../../../crates/syncguard-redis/src/lib.rs");
+    let documentation = include_str!("../../../crates/syncguard-redis/src/guide.md");
     assert!(documentation.contains("ACL SETUSER locks +scan"));
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;

@@ -1,6 +1,6 @@
-//! What goes wrong with TLS, by the names that rustls gives it.
+//! The table of TLS faults, by their names in rustls.
 //!
-//! fred keeps it as text, within that of an I/O error:
+//! fred keeps a fault as text inside the text of an I/O error:
 //! `Custom { kind: InvalidData, error: InvalidCertificate(UnknownIssuer) }`.
 
 use std::fmt;
@@ -13,13 +13,13 @@ use ErrorCode::{AuthFailed, InvalidArgument};
 /// One row of the table.
 pub(super) struct TlsFault {
     name: &'static str,
-    /// How the parentheses after the name begin.
+    /// The start of the text in the parentheses after the name.
     detail: &'static str,
     pub(super) code: ErrorCode,
     pub(super) message: &'static str,
 }
 
-/// The first row that fits is the one.
+/// The first row that fits counts.
 const FAULTS: &[TlsFault] = &[
     row("InvalidCertificate", "Expired", AuthFailed, EXPIRED),
     row("InvalidCertificate", "NotValidYet", AuthFailed, NOT_VALID_YET),
@@ -34,7 +34,7 @@ const FAULTS: &[TlsFault] = &[
     row("AlertReceived", "CertificateUnknown", AuthFailed, WANTS_A_CERTIFICATE),
     row("AlertReceived", "UnknownCA", AuthFailed, WANTS_A_CERTIFICATE),
     row("AlertReceived", "AccessDenied", AuthFailed, WANTS_A_CERTIFICATE),
-    // So says a server with TLS 1.2 that misses the client's certificate.
+    // A server with TLS 1.2 sends this if it misses the client's certificate.
     row("AlertReceived", "HandshakeFailure", AuthFailed, NO_HANDSHAKE),
     row("AlertReceived", "UnrecognisedName", AuthFailed, OTHER_NAMES),
     row("AlertReceived", "ProtocolVersion", InvalidArgument, NOTHING_IN_COMMON),
@@ -71,15 +71,15 @@ const SPEAKS_NO_TLS: &str = "the server speaks no TLS on this port; use its TLS 
 const SPEAKS_TLS: &str =
     "the server speaks TLS on this port; use rediss in the place of redis, with the feature `tls`";
 
-/// What answered does not speak what the URL says.
-pub(crate) fn other_language(tls: bool) -> LockError {
+/// The error of a server that speaks TLS although the URL says plain text, or the reverse.
+pub(crate) fn wrong_protocol(tls: bool) -> LockError {
     LockError::invalid_argument(if tls { SPEAKS_NO_TLS } else { SPEAKS_TLS })
 }
 
 impl TlsFault {
-    /// The row of an error, if it is a fault of TLS.
+    /// The row of an error that is a TLS fault.
     pub(super) fn find(error: &DriverError) -> Option<&'static Self> {
-        // Their texts may be the server's.
+        // These kinds may carry a text of the server.
         if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unknown | ErrorKind::Protocol) {
             return None;
         }
@@ -91,7 +91,7 @@ impl TlsFault {
         FAULTS.iter().find(|row| row.name == name && detail.starts_with(row.detail))
     }
 
-    /// Whether it happens in a handshake and at no other time, so that nothing was sent yet.
+    /// Returns whether the fault happens only in a handshake, so that no command was sent yet.
     pub(super) fn is_of_a_handshake(&self) -> bool {
         matches!(
             self.name,
@@ -107,71 +107,5 @@ impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
         if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ErrorCode::ServiceUnavailable;
-
-    use super::super::{Stage, from_driver};
-    use super::*;
-
-    fn wrapped(fault: &str) -> String {
-        format!("Custom {{ kind: InvalidData, error: {fault} }}")
-    }
-
-    #[test]
-    fn each_fault_is_what_it_says() {
-        for (fault, code, says) in [
-            ("InvalidCertificate(Expired)", AuthFailed, "expired"),
-            ("InvalidCertificate(ExpiredContext { time: 1, not_after: 0 })", AuthFailed, "expired"),
-            ("InvalidCertificate(NotValidYetContext { time: 1 })", AuthFailed, "not valid yet"),
-            (
-                "InvalidCertificate(NotValidForNameContext { expected: DnsName(\"secret-key\") })",
-                AuthFailed,
-                "other names",
-            ),
-            ("InvalidCertificate(UnknownIssuer)", AuthFailed, "sslrootcert"),
-            ("InvalidCertificate(BadSignature)", AuthFailed, "sslrootcert"),
-            ("InvalidCertificate(Revoked)", AuthFailed, "cannot be trusted"),
-            ("NoCertificatesPresented", AuthFailed, "no certificate"),
-            ("AlertReceived(CertificateRequired)", AuthFailed, "client certificate"),
-            ("AlertReceived(UnknownCA)", AuthFailed, "client certificate"),
-            ("AlertReceived(HandshakeFailure)", AuthFailed, "client certificate"),
-            ("AlertReceived(UnrecognisedName)", AuthFailed, "other names"),
-            ("AlertReceived(ProtocolVersion)", InvalidArgument, "TLS 1.2"),
-            ("AlertReceived(InternalError)", ServiceUnavailable, "no connection"),
-            ("PeerIncompatible(ServerDoesNotSupportTls12Or13)", InvalidArgument, "TLS 1.2"),
-            ("InvalidMessage(InvalidContentType)", InvalidArgument, "speaks no TLS"),
-            ("\"tls handshake eof\"", ServiceUnavailable, "no connection"),
-        ] {
-            let error = DriverError::new(ErrorKind::IO, wrapped(fault));
-            let connecting = from_driver(&error, Stage::Connecting);
-            assert_eq!(connecting.code(), code, "{fault}");
-            assert!(connecting.message().contains(says), "{fault}: {connecting}");
-            assert!(!connecting.is_outcome_unknown());
-            assert!(!format!("{connecting:?}").contains("secret-key"), "{connecting:?}");
-            // A connection that worked until then may have had a script under way.
-            let calling = from_driver(&error, Stage::Calling);
-            let certain = TlsFault::find(&error).is_some_and(TlsFault::is_of_a_handshake);
-            assert_eq!(calling.is_outcome_unknown(), !certain, "{fault}");
-            assert_eq!(calling.code(), if certain { code } else { ServiceUnavailable }, "{fault}");
-        }
-    }
-
-    #[test]
-    fn they_are_found_wherever_fred_puts_them() {
-        // In the connection to the master that a sentinel named.
-        let fault = wrapped("InvalidCertificate(UnknownIssuer)");
-        let error = from_driver(&DriverError::new(ErrorKind::Sentinel, fault), Stage::Connecting);
-        assert_eq!(error.code(), AuthFailed);
-        let cause = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(cause, "Sentinel Error (InvalidCertificate: UnknownIssuer)");
-        #[cfg(feature = "tls")]
-        {
-            let error = DriverError::new(ErrorKind::Tls, "InvalidDnsNameError");
-            assert_eq!(from_driver(&error, Stage::Calling).code(), InvalidArgument);
-        }
     }
 }

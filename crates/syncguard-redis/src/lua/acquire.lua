@@ -2,12 +2,12 @@
 --
 -- KEYS  lock, fence counter, index entry of the lock id
 -- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string,
---       deadline in ms, the holder as the inside of a JSON string, with the field of the note behind it
---       if there is one
+--       deadline in ms, the holder as the inside of a JSON string; if there is a note, its field follows
+--       the holder
 --
--- Answers the lock id, the fence (15 digits) and the expiry in ms in one text; { REPEATED, such a text }
--- if the live lock already has this id; if someone else holds it, after how many ms it is free at the
--- latest, or { NO_HOLDER, such a time } if it was written without a holder; { LATE, time } or
+-- Answers one text of the lock id, the fence (15 digits) and the expiry in ms; { REPEATED, that text } if
+-- the live lock already has this id; if another lock id holds the key, the ms after which the lock is free
+-- at the latest, or { NO_HOLDER, those ms } if the record has no holder; { LATE, time } or
 -- { problem, name } with nothing written.
 local REPEATED, NO_HOLDER = 1, 4
 local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
@@ -35,7 +35,7 @@ if text then
   end
 end
 
--- The counter comes first: what is wrong with it must leave no lock behind.
+-- The counter comes first, so that a fault of the counter leaves no lock behind.
 local fence = redis.pcall('INCR', KEYS[2])
 if type(fence) == 'table' then
   if string.find(fence.err, 'WRONGTYPE', 1, true) or string.find(fence.err, 'integer', 1, true)
@@ -50,7 +50,7 @@ if fence > MAX_FENCE or fence < 1 then
 end
 
 if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3], 'NX') then
-  -- Left over from an earlier life of this very lock, or taken by another one.
+  -- The index entry is left over from an earlier hold of this lock, or belongs to another lock.
   if redis.pcall('GET', KEYS[3]) ~= KEYS[1] then
     redis.call('DECR', KEYS[2])
     return { LOCK_ID_IN_USE, KEYS[3] }
@@ -58,7 +58,7 @@ if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3], 'NX') then
   redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3])
 end
 local digits = string.format('%015d', fence)
-local expires = time + ARGV[2] .. '' -- a text, made once for both its uses
+local expires = time + ARGV[2] .. '' -- a text, made once for both uses
 redis.call('SET', KEYS[1],
   '{"key":"' .. ARGV[4] .. '","lockId":"' .. ARGV[1] .. '","fence":"' .. digits
   .. '","acquiredAtMs":' .. time .. ',"expiresAtMs":' .. expires

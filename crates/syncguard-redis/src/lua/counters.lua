@@ -1,8 +1,8 @@
--- Some fence counters.
+-- Reads fence counters.
 --
 -- KEYS  counters
 --
--- Answers for each its digits; 0 if there is none; or { problem, name }.
+-- Answers a list with the digits of each counter; 0 for a missing counter; { problem, name } for a corrupt one.
 local FENCE_CORRUPT = -5
 
 local answer = {}

@@ -1,12 +1,12 @@
--- Lets the lock with an id live for a TTL from now, if it is live.
+-- Sets the expiry of a live lock to now plus the TTL.
 --
 -- KEYS  index entry of the lock id; it names the lock
 -- ARGV  lock id, TTL in ms, TTL + tolerance in ms, deadline in ms, the expiry that the lock must have
---       in ms, or nothing if any will do
+--       in ms, or an empty text for any expiry
 --
--- Answers the new expiry in ms; { 3, expiry } if it is not the expected one, { 2, time } if expired,
--- { 0, time } if there is no such lock; { LATE, time } or { problem, name }. Nothing in the record
--- changes but the expiry.
+-- Answers the new expiry in ms; { 3, expiry } if the lock has another expiry than expected, { 2, time } if
+-- the lock has expired, { 0, time } if there is no such lock; { LATE, time } or { problem, name }. Only the
+-- expiry in the record changes.
 local time = now()
 if time - ARGV[4] > 0 then
   return { LATE, time }
@@ -35,11 +35,11 @@ end
 local before, life = expires, ARGV[3]
 expires = time + ARGV[2]
 if expires == before then
-  -- Each extend changes the expiry, so that an older one that knows the old expiry comes too late.
+  -- Each extend changes the expiry, so that an older extend that expects the old expiry is refused.
   expires = expires + 1
   life = life + 1
 end
--- In JSON a quote inside a text has a backslash before it, so this finds the field and nothing else.
+-- In JSON, a quote inside a text has a backslash before it, so this matches the field alone.
 local record, count = string.gsub(text, '("expiresAtMs"%s*:%s*)[^,}%s]+', '%1' .. expires)
 if count ~= 1 then
   return { BAD_FIELD, name }

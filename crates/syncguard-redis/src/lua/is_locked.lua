@@ -1,10 +1,10 @@
--- Whether the lock of a key is live.
+-- Asks whether the lock of a key is live.
 --
 -- KEYS  lock
--- ARGV  what comes before a lock id in the name of its index entry, and for how many ms a lock must have
---       been over, beyond the tolerance: to clear it away; without them this only reads
+-- ARGV  to delete an old record: the part before a lock id in the name of its index entry, and the ms that
+--       the lock must have been over beyond the tolerance; without ARGV the script only reads
 --
--- Answers 1 or 0, whatever becomes of the clearing; or { problem, name }.
+-- Answers 1 or 0, also if the deletion fails; or { problem, name }.
 local text, refusal = get(KEYS[1])
 if not text then
   return refusal or 0

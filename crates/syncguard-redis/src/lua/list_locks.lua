@@ -1,8 +1,8 @@
--- The live ones of some locks.
+-- Reads the live locks among these records.
 --
 -- KEYS  locks
 --
--- Answers for each what lookup_by_key.lua answers for it.
+-- Answers a list with the answer of lookup_by_key.lua for each record.
 local time = now()
 local answer = {}
 for number, name in ipairs(KEYS) do

@@ -1,9 +1,9 @@
--- The live lock with an id.
+-- Reads the live lock with an id.
 --
 -- KEYS  index entry of the lock id; it names the lock
 -- ARGV  lock id
 --
--- Answers as lookup_by_key.lua does.
+-- Answers like lookup_by_key.lua.
 local name, refusal = get(KEYS[1])
 if not name then
   return refusal or 0

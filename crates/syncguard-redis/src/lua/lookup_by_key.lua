@@ -1,9 +1,9 @@
--- The live lock of a key.
+-- Reads the live lock of a key.
 --
 -- KEYS  lock
 --
--- Answers { key, lock id, fence, acquisition, expiry, 1 if it has a holder or else 0 }, the times in ms, all
--- but the last as texts; 0 if there is no live lock; or { problem, name }.
+-- Answers { key, lock id, fence, acquisition, expiry, 1 if the record has a holder, otherwise 0 }, all but the
+-- last as texts, the times in ms; 0 if there is no live lock; or { problem, name }.
 local text, refusal = get(KEYS[1])
 if not text then
   return refusal or 0

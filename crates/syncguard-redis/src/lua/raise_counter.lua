@@ -1,10 +1,10 @@
--- Raises a fence counter to at least a value. It needs no deadline: carried out late, or twice, it does
--- nothing but what was asked for.
+-- Raises a fence counter to at least a value. The script needs no deadline: late or repeated, it has the same
+-- effect.
 --
 -- KEYS  fence counter
 -- ARGV  the value
 --
--- Answers the digits of the counter as it is then, or { problem, name }.
+-- Answers the digits of the counter afterwards, or { problem, name }.
 local FENCE_CORRUPT, FENCE_EXHAUSTED = -5, -6
 
 local text, refusal = get(KEYS[1])
@@ -14,7 +14,7 @@ end
 if refusal or text and not string.find(text, '^%d+$') then
   return { FENCE_CORRUPT, KEYS[1] }
 end
--- Lua counts 15 digits exactly.
+-- Lua numbers are exact up to 15 digits.
 if text and #text > 15 then
   return { FENCE_EXHAUSTED, KEYS[1] }
 end

@@ -1,26 +1,26 @@
--- Reading what is stored: put before every script of this library.
+-- Functions that read records. This text precedes every script of this library.
 --
 -- A lock is the JSON text {"key","lockId","fence","acquiredAtMs","expiresAtMs"}, in any order. This library
--- adds "holder", and "note" if there is one; they are for people. What cannot be a lock is never taken for
--- a free lock and never deleted: the script answers { problem, name of the record }, and the client puts
--- the problem into words (reply.rs).
+-- adds "holder", and "note" if there is one, for people. A record that is no lock is never treated as a free
+-- lock and never deleted: the script answers { problem, name of the record }, and the client puts the
+-- problem into words (reply.rs).
 local WRONG_TYPE, NOT_JSON, BAD_FIELD, ABSURD_NUMBER = -1, -2, -3, -4
-local MAX_MILLIS = 9007199254740991 -- 2^53 - 1: what Lua and JavaScript count exactly
+local MAX_MILLIS = 9007199254740991 -- 2^53 - 1, up to which Lua and JavaScript are exact
 local TOLERANCE = 1000
 
--- What writes has a deadline in the server's time. A request that arrives later, whose sender has given
--- it up, writes nothing; the script answers { LATE, time }.
+-- A script that writes has a deadline in the server's time. After the deadline its sender has given up, and the
+-- script writes nothing and answers { LATE, time }.
 local LATE = -8
 
--- The order and spelling both libraries write, for keys that need no escape. A match is a valid
--- record without a look at the JSON: a third of the price of cjson.decode.
+-- The order and spelling that both libraries write, for keys without escapes. A match is a valid record and
+-- needs no JSON parser: a third of the cost of cjson.decode.
 local USUAL = '^{"key":"([^"\\%c]+)","lockId":"([%w_-]+)","fence":"(%d+)",'
   .. '"acquiredAtMs":(%d+),"expiresAtMs":(%d+)()'
--- What this library writes behind them.
+-- The fields that this library writes after them.
 local HOLDER = '^,"holder":"[^"\\%c]*"}$'
 local HOLDER_AND_NOTE = '^,"holder":"[^"\\%c]*","note":"[^"\\%c]*"}$'
 
--- The text under a name, false if there is none; or nil and the answer that refuses.
+-- The text under a name, or false if there is none; or nil and the answer that refuses.
 local function get(name)
   local value = redis.pcall('GET', name)
   if type(value) ~= 'table' then
@@ -67,8 +67,8 @@ local function read(text, name)
   return id, expires, fence, acquired, key, has_holder
 end
 
--- The server's time in whole milliseconds. Such a number reads as its digits up to the year 5138,
--- without a call to string.format.
+-- The server's time in whole milliseconds. Up to the year 5138, Lua prints such a number with all its digits,
+-- without string.format.
 local function now()
   local time = redis.call('TIME')
   local micros = time[2]

@@ -1,14 +1,13 @@
-//! Hearing that a lock may be free, by client-side caching: Redis remembers which records a connection has
-//! read, and tells it when one of them changes, goes or expires, whoever did it.
+//! Signals by client-side caching: Redis remembers which records a connection has read, and tells the connection
+//! when a record changes, is deleted or expires.
 //!
-//! A release costs nothing for it; `PUBLISH` in its script would cost the server 4 % of each cycle, also where
-//! nobody waits. Releases of the TypeScript library are heard as well.
+//! Releases pay nothing for signals. `PUBLISH` in the release script would cost the server 4 % of each cycle, also
+//! without waiters. Waiters hear every client, including the TypeScript library.
 //!
-//! Signals come over connections of their own, in RESP3: one to each server that has a lock somebody waits for. It
-//! is opened for the first one who waits there, and closed when nobody has waited for a while. While there is
-//! none, `watch` answers that it cannot tell.
+//! Signals use their own connections, in RESP3: one to each server that has a lock with a waiter. The first waiter
+//! opens the connection; it is closed after a time without waiters. Without a connection, `watch` returns `None`.
 
-mod changes;
+mod false_changes;
 mod route;
 mod session;
 
@@ -25,17 +24,17 @@ use syncguard_core::contract::{KeyWatch, SignalStatus};
 use self::route::Route;
 use crate::client::Connections;
 
-/// The means by which a backend hears of releases.
+/// The signal connections of a backend.
 pub(crate) struct Signals {
     clients: Box<[Client]>,
     limits: SignalLimits,
     outage: Episode,
-    /// By the node of a cluster; without a cluster there is one at the most.
+    /// One hub for each node of a cluster; without a cluster, one at most.
     hubs: Mutex<Vec<(Option<Server>, Arc<SignalHub>)>>,
 }
 
 impl Signals {
-    /// With connections like these. `opening` is how long connecting may take.
+    /// Signals over connections with the same settings. `opening` is the longest time to connect.
     pub(crate) fn new(connections: &Connections, opening: Duration) -> Self {
         let command = connections.command_timeout();
         Self {
@@ -46,13 +45,13 @@ impl Signals {
         }
     }
 
-    /// Begins to listen for the record with this name; `None` if that cannot be done at the moment. On a
-    /// cluster, `slot` is that of the record.
+    /// Watches the record with this name; `None` if signals are not available at the moment. On a cluster, `slot` is
+    /// the slot of the record.
     pub(crate) async fn watch(&self, slot: Option<u16>, name: &str) -> Option<KeyWatch> {
         self.hub(slot)?.watch(name).await
     }
 
-    /// Failing if it is so on any server.
+    /// The worst status of all servers.
     pub(crate) fn status(&self) -> SignalStatus {
         let mut worst = SignalStatus::Unused;
         for (_, hub) in &*self.hubs() {
@@ -65,7 +64,7 @@ impl Signals {
         worst
     }
 
-    /// That of the server which has the slot, as far as the backend's own client knows.
+    /// The hub of the server that has the slot, as far as the backend's own client knows.
     fn hub(&self, slot: Option<u16>) -> Option<Arc<SignalHub>> {
         let nodes = match slot {
             Some(_) => Some(self.clients.iter().find_map(Client::cached_cluster_state)?),
@@ -90,7 +89,7 @@ impl Signals {
         }
         hubs.push((server, Arc::clone(&hub)));
         drop(hubs);
-        // Waiters that hear of it may ask for a watch at once.
+        // Closed after the lock is dropped: woken waiters may call `watch` at once.
         for (_, hub) in gone {
             hub.close();
         }
@@ -111,7 +110,7 @@ impl Signals {
     }
 }
 
-/// Nobody will ask for signals any more.
+/// The backend is gone, so its sessions end.
 impl Drop for Signals {
     fn drop(&mut self) {
         for (_, hub) in &*self.hubs() {

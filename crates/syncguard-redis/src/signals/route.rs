@@ -1,4 +1,4 @@
-//! Where to the connection goes on which signals are heard.
+//! Which server the signal connection connects to.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use fred::types::RespVersion;
 use fred::types::config::{Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig};
 use syncguard_core::{ErrorCode, LockError};
 
-/// The server that the locks are on: as the clients of the backend find it.
+/// The server that has the locks, found in the same way as by the backend's clients.
 pub(super) struct Route {
     clients: Box<[Client]>,
-    /// The node, on a cluster.
+    /// The node of a cluster; `None` without a cluster.
     node: Option<Server>,
 }
 
 impl Route {
-    /// How many changes may wait to be passed on. With more, all watches end.
+    /// The longest queue of changes that the session has not read yet. If it overflows, all watches end.
     const BACKLOG: usize = 256;
 
     pub(super) fn new(clients: &[Client], node: Option<Server>) -> Self {
         Self { clients: clients.into(), node }
     }
 
-    /// A client that is not connected yet. It connects once, and does not reconnect: what the server knows of
-    /// a connection goes with it.
+    /// A new client, not connected yet. It connects once and does not reconnect, because the server forgets the watched
+    /// records with the connection.
     ///
-    /// With Sentinel, it asks them for the master.
+    /// With Sentinel, it asks the Sentinels for the master.
     pub(super) fn client(&self, command_timeout: Duration) -> Result<Client, LockError> {
         let connected = self.clients.iter().find(|client| client.is_connected());
         let client = connected.or(self.clients.first()).ok_or_else(no_connection)?;

@@ -1,4 +1,4 @@
-//! One connection on which changes of records are heard.
+//! A session: one connection on which the server reports changes of records.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, sleep};
 
-use super::changes::{Changes, Seen};
+use super::false_changes::{FalseChanges, LockState};
 use crate::client::Connections;
-use crate::driver::At;
+use crate::driver::Target;
 use crate::error::{self, Stage};
-use crate::{lookup, reply};
+use crate::{reply, scripts};
 
-/// Connects, and serves subscriptions until the connection is lost or they end.
+/// Connects, and serves subscriptions until they end or the connection is lost.
 pub(super) async fn listen(
     client: Client,
     command: Duration,
@@ -36,8 +36,8 @@ pub(super) async fn listen(
         command,
         subscriptions,
         records: HashMap::new(),
-        asked: FuturesUnordered::new(),
-        changes: Changes::new(),
+        in_flight: FuturesUnordered::new(),
+        false_changes: FalseChanges::new(),
     };
     tokio::select! {
         error = driver.ended() => Err(error),
@@ -45,74 +45,75 @@ pub(super) async fn listen(
     }
 }
 
-/// The questions and the news of a connection.
+/// The state of a connection: its subscriptions, watched records and requests in flight.
 struct Session<'a> {
     connections: &'a Connections,
     command: Duration,
     subscriptions: Subscriptions,
     records: HashMap<Box<str>, Record>,
-    /// Questions on their way to the server.
-    asked: FuturesUnordered<BoxFuture<'a, Result<Answer, LockError>>>,
-    changes: Changes,
+    /// Requests that the server has not answered yet.
+    in_flight: FuturesUnordered<BoxFuture<'a, Result<Answer, LockError>>>,
+    false_changes: FalseChanges,
 }
 
-/// A record that the server tells of: it was read since its last change, or is being read.
+/// A record that the server tracks: it was read since its last change, or is being read.
 #[derive(Default)]
 struct Record {
-    look: Look,
-    /// Looks that found it changed before they were answered.
-    in_a_row: u32,
-    /// The state that was read, and how often in a row it was the same after the server had said that it changed.
-    seen: Option<(Seen, u32)>,
+    state: ReadState,
+    /// How many reads in a row were outdated before their answer came.
+    outdated_reads: u32,
+    /// The state that was read, and how many reported changes in a row were false.
+    seen: Option<(LockState, u32)>,
 }
 
-/// The look at a record that is under way.
+/// The progress of reading a record.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Look {
+enum ReadState {
+    /// No read is in flight.
     #[default]
-    None,
-    Current,
-    /// The record may have changed meanwhile.
-    Changed,
-    /// Nobody wants to know any more.
-    Left,
+    Idle,
+    Reading,
+    /// A read is in flight, and the record may have changed since it was sent.
+    Outdated,
+    /// A read is in flight, and the record has no watch any more.
+    Abandoned,
 }
 
 enum Answer {
-    /// A sign of life.
+    /// The server is alive.
     Pong,
-    /// The live lock of a record, if there is one, and whether its holder polls; an error if the record makes no sense.
+    /// The live lock of a record, if there is one, and whether its holder polls; an error if the record is corrupt.
     Record(Box<str>, Result<Option<(LockInfo, bool)>, LockError>),
 }
 
 impl Session<'_> {
-    /// How long to leave a record alone at the most that changes whenever it is read.
-    const PAUSE: Duration = Duration::from_millis(1);
+    /// The longest pause before a read of a record that changes during each read.
+    const MAX_PAUSE: Duration = Duration::from_millis(1);
 
     async fn serve(mut self, mut changes: Receiver<Invalidation>) -> Result<SignalEnd, LockError> {
         loop {
             tokio::select! {
-                // A change comes before the answer that it may follow, so that no watch is confirmed too late.
+                // A change is handled before an answer: the answer may be older, and must not confirm a watch then.
                 biased;
                 change = changes.recv() => match change {
                     Ok(change) => {
                         for name in change.keys.iter().filter_map(|key| key.as_str()) {
-                            self.changed(name);
+                            self.on_change(name);
                         }
                     }
-                    // Nobody knows what they were.
+                    // Changes were dropped, so any record may have changed.
                     Err(RecvError::Lagged(_)) => {
                         let names: Vec<_> = self.records.keys().cloned().collect();
                         for name in &names {
-                            self.changed(name);
+                            self.on_change(name);
                         }
                     }
                     Err(RecvError::Closed) => return Err(lost()),
                 },
-                Some(answer) = self.asked.next() => {
-                    // Also where the server forbids it, or says that another node has the record.
+                Some(answer) = self.in_flight.next() => {
+                    // `?` also ends the session if the server denies the read, or says that another node has the record.
                     if let Answer::Record(name, lock) = answer? {
-                        self.read(&name, lock);
+                        self.on_answer(&name, lock);
                     }
                 }
                 next = self.subscriptions.next() => {
@@ -131,58 +132,58 @@ impl Session<'_> {
         }
     }
 
-    /// The record is read, which tells the server that its changes are to be heard. Not for a while if the server
-    /// tells changes of it that are none.
+    /// Reads the record, which makes the server track it. Refuses a record that pauses because of false changes.
     fn subscribe(&mut self, name: Box<str>) {
-        if self.changes.rests(&name, Instant::now()) {
+        if self.false_changes.is_paused(&name, Instant::now()) {
             return self.subscriptions.refuse(&name);
         }
         let record = self.records.entry(name.clone()).or_default();
-        match record.look {
-            Look::None => self.look(name, Duration::ZERO),
-            // Good for this watch too: a change since then is still to be heard.
-            Look::Current | Look::Changed => {}
-            // The change may have been heard.
-            Look::Left => record.look = Look::Changed,
+        match record.state {
+            ReadState::Idle => self.start_read(name, Duration::ZERO),
+            // The read in flight serves this watch too: the server reports any change after it.
+            ReadState::Reading | ReadState::Outdated => {}
+            // A change may have been reported while the record had no watch.
+            ReadState::Abandoned => record.state = ReadState::Outdated,
         }
     }
 
-    /// The server goes on telling of the next change, which then concerns nobody.
+    /// Forgets the record. The server still reports its next change, which is then ignored.
     fn leave(&mut self, name: &str) {
         let Some(record) = self.records.get_mut(name) else { return };
-        if record.look == Look::None {
+        if record.state == ReadState::Idle {
             self.records.remove(name);
         } else {
-            record.look = Look::Left;
+            record.state = ReadState::Abandoned;
         }
     }
 
-    /// The server says that a record has changed, once after each look.
-    fn changed(&mut self, name: &str) {
+    /// The server reports a change of a record, once after each read.
+    fn on_change(&mut self, name: &str) {
         self.subscriptions.end(name);
         let Some(record) = self.records.get_mut(name) else { return };
-        if let Some((seen, in_vain)) = record.seen.take() {
-            self.changes.note(name, seen, in_vain, Instant::now());
+        if let Some((seen, false_reports)) = record.seen.take() {
+            self.false_changes.note(name, seen, false_reports, Instant::now());
         }
-        match record.look {
-            Look::None => {
+        match record.state {
+            ReadState::Idle => {
                 self.records.remove(name);
             }
-            Look::Current => record.look = Look::Changed,
-            Look::Changed | Look::Left => {}
+            ReadState::Reading => record.state = ReadState::Outdated,
+            ReadState::Outdated | ReadState::Abandoned => {}
         }
     }
 
-    fn look(&mut self, name: Box<str>, pause: Duration) {
+    fn start_read(&mut self, name: Box<str>, pause: Duration) {
         if let Some(record) = self.records.get_mut(&name) {
-            record.look = Look::Current;
+            record.state = ReadState::Reading;
         }
         let connections = self.connections;
-        self.asked.push(Box::pin(async move {
+        self.in_flight.push(Box::pin(async move {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            let answer = lookup::at(connections, At::default(), &name).await?;
+            let answer =
+                connections.read(Target::default(), || Ok(scripts::lookup_by_key(&name))).await?;
             let polls = reply::lacks_holder(&answer);
             let lock = reply::found(answer, &name).map(|lock| lock.map(|lock| (lock, polls)));
             Ok(Answer::Record(name, lock))
@@ -191,16 +192,16 @@ impl Session<'_> {
 
     fn ping(&mut self) {
         let (connections, until) = (self.connections, Instant::now() + self.command);
-        self.asked.push(Box::pin(async move {
-            connections.ask(At::default(), "PING", until).await.map(|_| Answer::Pong)
+        self.in_flight.push(Box::pin(async move {
+            connections.ask(Target::default(), "PING", until).await.map(|_| Answer::Pong)
         }));
     }
 
-    /// The server has answered for a record.
-    fn read(&mut self, name: &str, lock: Result<Option<(LockInfo, bool)>, LockError>) {
+    /// The server has answered a read.
+    fn on_answer(&mut self, name: &str, lock: Result<Option<(LockInfo, bool)>, LockError>) {
         let Some(record) = self.records.get_mut(name) else { return };
-        let look = std::mem::take(&mut record.look);
-        if look == Look::Left {
+        let state = std::mem::take(&mut record.state);
+        if state == ReadState::Abandoned {
             self.records.remove(name);
             return;
         }
@@ -208,24 +209,28 @@ impl Session<'_> {
         let lock_seen = LockSeen::of(lock.as_ref().map(|(_, polls)| *polls));
         if let Some((lock, _)) = lock {
             let (seen, now) = ((lock.fence, lock.expires_at), Instant::now());
-            let in_vain = self.changes.in_vain(name, seen, now);
-            if Changes::is_often(in_vain) {
-                self.changes.note(name, seen, in_vain, now);
+            let false_reports = self.false_changes.false_reports(name, seen, now);
+            if FalseChanges::is_too_many(false_reports) {
+                self.false_changes.note(name, seen, false_reports, now);
                 return self.refuse(name);
             }
-            if look == Look::Changed {
-                self.changes.note(name, seen, in_vain, now);
+            if state == ReadState::Outdated {
+                self.false_changes.note(name, seen, false_reports, now);
             } else if record.seen.is_none_or(|(before, _)| before != seen) {
-                record.seen = Some((seen, in_vain));
+                record.seen = Some((seen, false_reports));
             }
         }
-        if look == Look::Changed {
-            record.in_a_row += 1;
-            // Others are busy with it.
-            let pause = if record.in_a_row > 1 { random_part(Self::PAUSE) } else { Duration::ZERO };
-            return self.look(name.into(), pause);
+        if state == ReadState::Outdated {
+            record.outdated_reads += 1;
+            // Rivals are busy with the record.
+            let pause = if record.outdated_reads > 1 {
+                random_part(Self::MAX_PAUSE)
+            } else {
+                Duration::ZERO
+            };
+            return self.start_read(name.into(), pause);
         }
-        record.in_a_row = 0;
+        record.outdated_reads = 0;
         self.subscriptions.confirm(name, lock_seen);
     }
 
@@ -235,11 +240,11 @@ impl Session<'_> {
     }
 }
 
-/// The driver's task, which ends with this guard.
+/// A guard that ends the driver's task.
 struct Driver(ConnectHandle);
 
 impl Driver {
-    /// Why it has ended, which it does with its connection.
+    /// Waits until the task ends, which it does with its connection, and returns the reason.
     async fn ended(mut self) -> LockError {
         match (&mut self.0).await {
             Ok(Err(error)) => error::from_driver(&error, Stage::Asking),
@@ -254,16 +259,16 @@ impl Drop for Driver {
     }
 }
 
-/// Connects, and has the server tell of changes.
+/// Connects, and turns tracking on.
 async fn open(client: &Client, command: Duration) -> Result<(Connections, Driver), LockError> {
     let mut driver = None;
-    // Listening comes first, so that the outcome is not missed.
+    // `wait_for_connect` is polled first, so that it does not miss the outcome.
     let start = async { driver = Some(Driver(client.connect())) };
     let connected = tokio::join!(biased; client.wait_for_connect(), start).0;
     connected.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
     let driver = driver.ok_or_else(lost)?;
     let connections = Connections::over(std::slice::from_ref(client), false, 1, command);
-    connections.inspect(At::default(), "CLIENT", &["TRACKING", "ON"]).await?;
+    connections.inspect(Target::default(), "CLIENT", &["TRACKING", "ON"]).await?;
     Ok((connections, driver))
 }
 

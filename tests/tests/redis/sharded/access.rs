@@ -11,7 +11,7 @@ use crate::support::take;
 
 /// The rule as it is documented, one word a line.
 fn documented() -> Result<Vec<&'static str>> {
-    let page = include_str!("../../../../crates/syncguard-redis/src/lib.rs");
+    let page = include_str!("../../../../crates/syncguard-redis/src/guide.md");
     let (_, rest) = page.split_once("For the sharded layout:").context("a rule")?;
     let (_, rest) = rest.split_once("```text").context("a rule")?;
     let (rule, _) = rest.split_once("```").context("a rule")?;

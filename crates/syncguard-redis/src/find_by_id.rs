@@ -1,4 +1,4 @@
-//! Finding a lock by its id, which does not say where it is.
+//! Finds a lock by its id in all sections: an id does not say which section has its lock.
 
 use std::future::Future;
 
@@ -10,19 +10,19 @@ use tokio::time::{Instant, timeout_at};
 use crate::inner::Inner;
 use crate::names::Section;
 
-/// What a section answers to a request for an id.
+/// The answer of a section to a request with a lock id.
 pub(crate) trait Found {
-    /// Whether the id is in this section; it is then in no other.
+    /// Returns whether this section has the lock id. At most one section has it.
     fn is_found(&self) -> bool;
 }
 
-/// Does something with the lock of an id: where the hint says, and if it is not there, in all other sections
-/// at once, which is one round trip.
+/// Runs a request with a lock id: first in the section of the hint, and if the lock is not there, in all other
+/// sections at once, which takes one round trip.
 ///
 /// # Errors
 ///
-/// Those of the request. Where it was not found, an error of any section stands for the answer: the lock may
-/// be there.
+/// The errors of the request. If no section has found the lock, the error of any section is the result, because
+/// the lock may be in that section.
 pub(crate) async fn find<'a, T, O>(
     inner: &'a Inner,
     hint: Option<&Key>,
@@ -32,7 +32,7 @@ where
     T: Found,
     O: Future<Output = Result<T, LockError>>,
 {
-    inner.refuse_node_of_cluster().await?;
+    inner.refuse_cluster_node().await?;
     let until = Instant::now() + inner.connections.command_timeout();
     let sections = inner.layout.sections();
     let likely = inner.layout.likely(hint);
@@ -46,12 +46,12 @@ where
         first = Some(result);
     }
     let others = sections.iter().filter(|one| likely.is_none_or(|asked| asked.index != one.index));
-    // Boxed: a driver's future is large, and there are many.
+    // Boxed: the driver's futures are large, and there are many.
     let asking: FuturesUnordered<_> = others.map(|section| Box::pin(request(section))).collect();
     timeout_at(until, merge(first, asking)).await.unwrap_or_else(|_| Err(too_late()))
 }
 
-/// The first answer that has found it. Else the error that says most, or that it is nowhere.
+/// The first answer that found the lock. Otherwise the worst error, or "not found" if there was no error.
 async fn merge<T, O>(
     first: Option<Result<T, LockError>>,
     mut asking: FuturesUnordered<O>,
@@ -76,7 +76,7 @@ where
     if is_unknown { merged.map_err(LockError::with_unknown_outcome) } else { merged }
 }
 
-/// An error beats an answer, and one that will not go away beats one that may.
+/// An error is worse than an answer, and a lasting error is worse than one that may go away.
 fn worse<T>(before: Result<T, LockError>, newer: Result<T, LockError>) -> Result<T, LockError> {
     let rank = |result: &Result<T, LockError>| match result {
         Ok(_) => 0,

@@ -1,9 +1,8 @@
-//! Whether a server that does not answer as expected speaks TLS or plain text.
+//! A probe that tells whether a port speaks TLS or plain text, for an error message that names the mistake.
 //!
-//! A client that speaks TLS to Redis without it waits in vain, because Redis waits for the end of the line;
-//! one that speaks plain text to a TLS port is cut off without a word. Either would look like a server
-//! that is away, and be tried again for ever. So if connecting fails or takes long, the server is asked
-//! in the other language.
+//! A TLS client on a plain port waits for ever, because Redis waits for the end of a line. A plain client on a TLS
+//! port is cut off without an answer. Both look like a server that is away, and would be tried again for ever. So
+//! if connecting fails or takes long, the server is asked in the other protocol.
 
 use std::io;
 use std::time::Duration;
@@ -16,52 +15,54 @@ use tokio::time::{sleep, timeout};
 
 use crate::error;
 
-/// How long a server may take to answer in the other language.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The longest time for an answer in the other protocol.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Waits for connections to be opened, and says what is wrong if these servers speak the other language.
-/// They are asked when opening fails, and while it goes on after `patience`.
-pub(crate) async fn explained<T>(
+/// Waits for `opening`, and returns an error that names the mistake if a server speaks the other protocol. The
+/// servers are probed if opening fails, or if it takes longer than `patience`.
+pub(crate) async fn open_or_explain<T>(
     servers: Vec<Server>,
     tls: bool,
     patience: Duration,
     opening: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
-    let ask_later = async {
+    let probe_later = async {
         sleep(patience).await;
-        ask(&servers, tls).await
+        probe(&servers, tls).await
     };
     tokio::select! {
         biased;
         result = opening => match result {
-            Err(error) if is_in_doubt(&error) => Err(ask(&servers, tls).await.unwrap_or(error)),
+            Err(error) if may_be_wrong_protocol(&error) => {
+                Err(probe(&servers, tls).await.unwrap_or(error))
+            }
             result => result,
         },
-        Some(error) = ask_later => Err(error),
+        Some(error) = probe_later => Err(error),
     }
 }
 
-/// Whether the reason may be that the other end understood nothing.
-fn is_in_doubt(error: &LockError) -> bool {
+/// Returns whether the wrong protocol may be the reason of the error.
+fn may_be_wrong_protocol(error: &LockError) -> bool {
     matches!(
         error.code(),
         ErrorCode::ServiceUnavailable | ErrorCode::NetworkTimeout | ErrorCode::Internal
     )
 }
 
-/// The error if one of these servers answers in the other language.
-async fn ask(servers: &[Server], tls: bool) -> Option<LockError> {
+/// The error if one of these servers answers in the other protocol.
+async fn probe(servers: &[Server], tls: bool) -> Option<LockError> {
     // A Unix socket has no port.
     for server in servers.iter().filter(|server| server.port > 0) {
-        if matches!(timeout(PATIENCE, answers(server, !tls)).await, Ok(Ok(true))) {
-            return Some(error::other_language(tls));
+        if matches!(timeout(PROBE_TIMEOUT, answers_in(server, !tls)).await, Ok(Ok(true))) {
+            return Some(error::wrong_protocol(tls));
         }
     }
     None
 }
 
-/// Whether a server answers in TLS, or in plain text.
-async fn answers(server: &Server, tls: bool) -> io::Result<bool> {
+/// Returns whether a server answers in TLS or, without `tls`, in plain text.
+async fn answers_in(server: &Server, tls: bool) -> io::Result<bool> {
     let mut stream = TcpStream::connect((&*server.host, server.port)).await?;
     let question = if tls { client_hello() } else { b"PING\r\n".to_vec() };
     stream.write_all(&question).await?;
@@ -76,7 +77,7 @@ async fn answers(server: &Server, tls: bool) -> io::Result<bool> {
     })
 }
 
-/// The smallest greeting that every server answers, at least with an alert: TLS 1.2, two ciphers, no
+/// The smallest ClientHello that every server answers, at least with an alert: TLS 1.2, two ciphers, no
 /// extensions.
 fn client_hello() -> Vec<u8> {
     const RANDOM: [u8; 32] = [0; 32];

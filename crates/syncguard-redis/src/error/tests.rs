@@ -1,0 +1,153 @@
+//! Each row of the tables, and the secrets that no error shows.
+
+use super::*;
+
+fn classified(kind: ErrorKind, details: &'static str) -> (ErrorCode, bool) {
+    let error = from_driver(&DriverError::new(kind, details), Stage::Calling);
+    (error.code(), error.is_outcome_unknown())
+}
+
+/// Texts that fred and servers of several versions have sent. `tests/tests/redis/errors.rs` asks the real
+/// server.
+#[test]
+fn every_row_is_what_it_says() {
+    use ErrorKind as K;
+    for (kind, details, expected) in [
+        (K::Auth, "NOAUTH Authentication required.", (AuthFailed, false)),
+        (K::Auth, "WRONGPASS invalid username-password pair", (AuthFailed, false)),
+        (K::Unknown, "NOPERM this user has no permissions to run 'evalsha'", (AuthFailed, false)),
+        (
+            K::Unknown,
+            "ERR The user executing the script can't run this command or subcommand",
+            (AuthFailed, false),
+        ),
+        (K::InvalidArgument, "WRONGTYPE Operation against a key", (Internal, false)),
+        (
+            K::Unknown,
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            (ServiceUnavailable, false),
+        ),
+        (
+            K::Unknown,
+            "ERR Error running script (call to f_0): @user_script:1: @user_script: 1: -OOM command",
+            (ServiceUnavailable, false),
+        ),
+        (
+            K::Unknown,
+            "@user_script: 26: -READONLY You can't write against a read only replica.",
+            (ServiceUnavailable, false),
+        ),
+        (K::Unknown, "BUSY Redis is busy running a script.", (ServiceUnavailable, false)),
+        (K::Unknown, "BUSYKEY Target key name already exists.", (ServiceUnavailable, true)),
+        (K::Cluster, "CLUSTERDOWN Hash slot not served", (ServiceUnavailable, true)),
+        (K::Unknown, "CROSSSLOT Keys in request", (InvalidArgument, false)),
+        (K::Cluster, "MOVED 1 10.0.0.1:6379", (InvalidArgument, false)),
+        (K::Cluster, "All keys must belong to the same cluster node.", (InvalidArgument, false)),
+        (K::Unknown, "ERR max number of clients reached", (RateLimited, false)),
+        (K::Unknown, "ERR something new", (Internal, true)),
+        (K::Timeout, "Request timed out.", (NetworkTimeout, true)),
+        (K::IO, "Connection closed.", (ServiceUnavailable, true)),
+        (K::Canceled, "Connection closed unexpectedly.", (ServiceUnavailable, false)),
+        (K::Unknown, "Failed to route command.", (ServiceUnavailable, false)),
+        (K::Unknown, "Too many failed write attempts.", (ServiceUnavailable, true)),
+        (K::Unknown, "channel closed", (ServiceUnavailable, true)),
+        (K::Backpressure, "Max in-flight commands reached.", (RateLimited, false)),
+        (K::Parse, "Invalid UTF-8 string.", (Internal, true)),
+    ] {
+        assert_eq!(classified(kind, details), expected, "{details}");
+    }
+}
+
+#[test]
+fn a_lost_connection_reads_as_one() {
+    for (kind, details) in [
+        (ErrorKind::IO, "Connection closed."),
+        // The command was in flight when fred replaced the connection.
+        (ErrorKind::Unknown, "Too many failed write attempts."),
+    ] {
+        let error = from_driver(&DriverError::new(kind, details), Stage::Calling);
+        assert!(error.message().starts_with("the connection was lost"), "{details}: {error}");
+        assert!(error.is_outcome_unknown() && error.is_retryable());
+    }
+}
+
+#[test]
+fn nothing_is_unknown_before_the_first_call() {
+    let lost = DriverError::new(ErrorKind::IO, "Connection closed.");
+    assert!(!from_driver(&lost, Stage::Connecting).is_outcome_unknown());
+}
+
+#[test]
+fn no_text_of_the_driver_or_the_server_is_passed_on() {
+    for details in [
+        "NOPERM this user has no permissions to access 'secret-key'",
+        "ERR wrong number of secret-key arguments",
+        "secret-key",
+        "Os { code: 111, kind: ConnectionRefused, message: \"secret-key\" }",
+    ] {
+        let error = DriverError::new(ErrorKind::IO, details);
+        let error = from_driver(&error, Stage::Calling);
+        assert!(!format!("{error} {error:?}").contains("secret-key"), "{error:?}");
+    }
+    let refused = DriverError::new(ErrorKind::IO, "Os { code: 111, kind: ConnectionRefused }");
+    let refused = from_driver(&refused, Stage::Connecting);
+    assert_eq!(refused.source().unwrap().to_string(), "IO Error (ConnectionRefused)");
+}
+
+fn wrapped(fault: &str) -> String {
+    format!("Custom {{ kind: InvalidData, error: {fault} }}")
+}
+
+#[test]
+fn each_fault_is_what_it_says() {
+    for (fault, code, says) in [
+        ("InvalidCertificate(Expired)", AuthFailed, "expired"),
+        ("InvalidCertificate(ExpiredContext { time: 1, not_after: 0 })", AuthFailed, "expired"),
+        ("InvalidCertificate(NotValidYetContext { time: 1 })", AuthFailed, "not valid yet"),
+        (
+            "InvalidCertificate(NotValidForNameContext { expected: DnsName(\"secret-key\") })",
+            AuthFailed,
+            "other names",
+        ),
+        ("InvalidCertificate(UnknownIssuer)", AuthFailed, "sslrootcert"),
+        ("InvalidCertificate(BadSignature)", AuthFailed, "sslrootcert"),
+        ("InvalidCertificate(Revoked)", AuthFailed, "cannot be trusted"),
+        ("NoCertificatesPresented", AuthFailed, "no certificate"),
+        ("AlertReceived(CertificateRequired)", AuthFailed, "client certificate"),
+        ("AlertReceived(UnknownCA)", AuthFailed, "client certificate"),
+        ("AlertReceived(HandshakeFailure)", AuthFailed, "client certificate"),
+        ("AlertReceived(UnrecognisedName)", AuthFailed, "other names"),
+        ("AlertReceived(ProtocolVersion)", InvalidArgument, "TLS 1.2"),
+        ("AlertReceived(InternalError)", ServiceUnavailable, "no connection"),
+        ("PeerIncompatible(ServerDoesNotSupportTls12Or13)", InvalidArgument, "TLS 1.2"),
+        ("InvalidMessage(InvalidContentType)", InvalidArgument, "speaks no TLS"),
+        ("\"tls handshake eof\"", ServiceUnavailable, "no connection"),
+    ] {
+        let error = DriverError::new(ErrorKind::IO, wrapped(fault));
+        let connecting = from_driver(&error, Stage::Connecting);
+        assert_eq!(connecting.code(), code, "{fault}");
+        assert!(connecting.message().contains(says), "{fault}: {connecting}");
+        assert!(!connecting.is_outcome_unknown());
+        assert!(!format!("{connecting:?}").contains("secret-key"), "{connecting:?}");
+        // A working connection may have had a script in flight.
+        let calling = from_driver(&error, Stage::Calling);
+        let certain = TlsFault::find(&error).is_some_and(TlsFault::is_of_a_handshake);
+        assert_eq!(calling.is_outcome_unknown(), !certain, "{fault}");
+        assert_eq!(calling.code(), if certain { code } else { ServiceUnavailable }, "{fault}");
+    }
+}
+
+#[test]
+fn they_are_found_wherever_fred_puts_them() {
+    // On the connection to the master that a Sentinel named.
+    let fault = wrapped("InvalidCertificate(UnknownIssuer)");
+    let error = from_driver(&DriverError::new(ErrorKind::Sentinel, fault), Stage::Connecting);
+    assert_eq!(error.code(), AuthFailed);
+    let cause = Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "Sentinel Error (InvalidCertificate: UnknownIssuer)");
+    #[cfg(feature = "tls")]
+    {
+        let error = DriverError::new(ErrorKind::Tls, "InvalidDnsNameError");
+        assert_eq!(from_driver(&error, Stage::Calling).code(), InvalidArgument);
+    }
+}
