@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use syncguard_firestore::{
     AcquisitionOptions, FirestoreBackend, FirestoreOptions, LockConfig, acquire,
 };
@@ -30,11 +30,18 @@ async fn firestore_rejects_it() -> Result<()> {
     let mut command = Command::new(FIRESTORE);
     command.arg("firestore://demo-syncguard").env("FIRESTORE_EMULATOR_HOST", emulator.host_port());
     stage.start_command(command)?.wait(LONG)?;
-    ensure!(stage.lines()? == [WRITES[0], WRITES[1], "released: true"], "{:?}", stage.lines()?);
+    let (lines, fence) =
+        (stage.lines()?, |line: &str| Some(line.split_once("under fence ")?.1.to_owned()));
+    let fences: Vec<String> = lines.iter().filter_map(|line| fence(line)).collect();
+    // On a busy machine an acquire can be granted so late that it is given back, which uses up a fence.
+    let [new, old] = fences.as_slice() else { bail!("{lines:?}") };
+    let (new, old) = (new.strip_suffix(": true"), old.strip_suffix(": false"));
+    let (Some(new), Some(old)) = (new, old) else { bail!("{lines:?}") };
+    ensure!(old < new && lines.last().is_some_and(|line| line == "released: true"), "{lines:?}");
     let path = "/v1/projects/demo-syncguard/databases/(default)/documents/profiles/7";
     let document = emulator.get(path)?;
     ensure!(document.contains(r#""stringValue": "new""#), "{document}");
-    ensure!(document.contains(r#""stringValue": "000000000000002""#), "{document}");
+    ensure!(document.contains(&format!(r#""stringValue": "{new}""#)), "{document}");
     Ok(())
 }
 

@@ -133,8 +133,8 @@ async fn a_conflict_is_tried_again_and_a_fault_is_not() -> Result<()> {
         let again = if CONFLICTS.contains(&code) {
             3
         } else {
-            // A connection that broke, or a call that was cut off, four times.
-            4 * u32::from(matches!(code, Code::Unavailable | Code::Cancelled))
+            // A connection that broke, or a call that was cut off, six times.
+            6 * u32::from(matches!(code, Code::Unavailable | Code::Cancelled))
         };
         gateway.set(COMMIT, code, ALWAYS);
         backend.acquire(request("k", 1000)).await.unwrap_err();

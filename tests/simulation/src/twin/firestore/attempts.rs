@@ -69,7 +69,7 @@ impl Attempts {
         Self {
             attempt: Attempt { deadline: Instant::now() + TOTAL, lost: None },
             conflicts: 24,
-            reconnects: 4,
+            reconnects: 6,
             pause: Duration::from_millis(5),
         }
     }
