@@ -53,7 +53,7 @@ pub(crate) enum Bound {
 pub(crate) struct Sent {
     pub(crate) result: Result<Replicated, LockError>,
     /// When the script was last sent.
-    pub(crate) sent_at: Instant,
+    pub(crate) at: Instant,
     /// True if fred may have sent the script twice, so that it may run again after this answer.
     pub(crate) may_run_again: bool,
 }
@@ -251,7 +251,7 @@ impl Connections {
                 Ok(call) if is_known => call.by_hash(),
                 Ok(call) => call.in_full(),
                 Err(error) => {
-                    return Sent { result: Err(error), sent_at, may_run_again: false };
+                    return Sent { result: Err(error), at: sent_at, may_run_again: false };
                 }
             };
             let answer = within(timer, transmit(client, target, words, wait)).await;
@@ -269,7 +269,7 @@ impl Connections {
         let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
         Sent {
             result,
-            sent_at,
+            at: sent_at,
             may_run_again: self.may_send_twice && connection.changes() != changes,
         }
     }
