@@ -19,7 +19,7 @@ use crate::config::RedisOptions;
 use crate::durability::{self, DurabilityReport};
 use crate::inner::Inner;
 use crate::layout::{KeyLayout, Layout};
-use crate::{acquire, error, extend, is_locked, lookup, release, settle, tls_probe, url};
+use crate::{acquire, connect, error, extend, is_locked, lookup, release, settle, tls_probe, url};
 
 /// Locks in Redis or Valkey. TypeScript: `createRedisBackend`.
 ///
@@ -103,7 +103,7 @@ impl RedisBackend {
         let (servers, tls) = (config.server.hosts(), config.uses_tls());
         let connect_timeout = options.connect_timeout;
         let connecting = async {
-            let opening = Connections::open(config, layout.sections().len(), &options);
+            let opening = connect::open(config, layout.sections().len(), &options);
             let patience = connect_timeout / 2;
             let connections = tls_probe::open_or_explain(servers, tls, patience, opening).await?;
             let inner = Inner::new(connections, layout, options)?;

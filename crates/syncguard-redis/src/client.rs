@@ -6,16 +6,13 @@ use std::time::Duration;
 use fred::clients::{Client, WithOptions};
 use fred::error::{Error as DriverError, ErrorKind};
 use fred::interfaces::ClientLike;
-use fred::socket2::TcpKeepalive;
-use fred::types::config::{
-    Blocking, Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, TcpConfig,
-};
+use fred::types::config::{Blocking, Options};
 use fred::types::{ConnectHandle, Value};
 use syncguard_core::LockError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::Cluster;
-use crate::config::{RedisOptions, WaitReplicas};
+use crate::config::WaitReplicas;
 use crate::driver::{Call, Replicated, Target, command_to, custom, timed_out, transmit, within};
 use crate::error::{self, Stage};
 
@@ -29,7 +26,7 @@ pub(crate) struct Connections {
     /// True if fred may send a script to two nodes of a cluster.
     may_send_twice: bool,
     /// The tasks of connections that this library opened. They end with this value.
-    tasks: Box<[ConnectHandle]>,
+    tasks: Vec<ConnectHandle>,
 }
 
 struct Connection {
@@ -53,7 +50,7 @@ pub(crate) enum Bound {
 pub(crate) struct Sent {
     pub(crate) result: Result<Replicated, LockError>,
     /// When the script was last sent.
-    pub(crate) sent_at: Instant,
+    pub(crate) at: Instant,
     /// True if fred may have sent the script twice, so that it may run again after this answer.
     pub(crate) may_run_again: bool,
 }
@@ -98,42 +95,13 @@ impl Connections {
                 .iter()
                 .any(|client| client.client_config().blocking == Blocking::Interrupt),
             may_send_twice: follows,
-            tasks: Box::default(),
+            tasks: Vec::new(),
         }
     }
 
-    /// Opens connections. The caller bounds the time.
-    pub(crate) async fn open(
-        config: Config,
-        sections: usize,
-        options: &RedisOptions,
-    ) -> Result<Self, LockError> {
-        let clustered = config.server.is_clustered();
-        let clients: Vec<Client> = (0..options.connections)
-            .map(|_| {
-                Client::new(
-                    config.clone(),
-                    Some(performance(options)),
-                    Some(connection(options)),
-                    Some(reconnect_policy()),
-                )
-            })
-            .collect();
-        let mut connections = Self::over(&clients, clustered, sections, options.command_timeout);
-        // This guard ends the tasks that were started, also if a later connection fails.
-        let mut opened = TaskGuard(Vec::with_capacity(clients.len()));
-        let open_all = async {
-            for client in &clients {
-                // Not `init`: if its future is dropped, its task stays behind, and may connect and live for
-                // ever. `wait_for_connect` is polled first, so that it misses no outcome.
-                let start = async { opened.0.push(client.connect()) };
-                tokio::join!(biased; client.wait_for_connect(), start).0?;
-            }
-            Ok::<_, DriverError>(())
-        };
-        open_all.await.map_err(|error| error::from_driver(&error, Stage::Connecting))?;
-        connections.tasks = std::mem::take(&mut opened.0).into();
-        Ok(connections)
+    /// Keeps the task of a connection that this library opened.
+    pub(crate) fn own(&mut self, task: ConnectHandle) {
+        self.tasks.push(task);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -251,7 +219,7 @@ impl Connections {
                 Ok(call) if is_known => call.by_hash(),
                 Ok(call) => call.in_full(),
                 Err(error) => {
-                    return Sent { result: Err(error), sent_at, may_run_again: false };
+                    return Sent { result: Err(error), at: sent_at, may_run_again: false };
                 }
             };
             let answer = within(timer, transmit(client, target, words, wait)).await;
@@ -269,7 +237,7 @@ impl Connections {
         let result = result.map_err(|error| error::from_driver(&error, Stage::Calling));
         Sent {
             result,
-            sent_at,
+            at: sent_at,
             may_run_again: self.may_send_twice && connection.changes() != changes,
         }
     }
@@ -341,52 +309,8 @@ impl Connection {
 }
 
 impl Drop for Connections {
-    fn drop(&mut self) {
-        TaskGuard::end(&self.tasks);
-    }
-}
-
-/// A guard that ends its tasks unless they are taken out.
-struct TaskGuard(Vec<ConnectHandle>);
-
-impl TaskGuard {
     /// fred's task never ends by itself, because it holds the client that it serves.
-    fn end(tasks: &[ConnectHandle]) {
-        tasks.iter().for_each(ConnectHandle::abort);
-    }
-}
-
-impl Drop for TaskGuard {
     fn drop(&mut self) {
-        Self::end(&self.0);
+        self.tasks.iter().for_each(ConnectHandle::abort);
     }
-}
-
-fn performance(options: &RedisOptions) -> PerformanceConfig {
-    PerformanceConfig {
-        default_command_timeout: options.command_timeout,
-        ..PerformanceConfig::default()
-    }
-}
-
-fn connection(options: &RedisOptions) -> ConnectionConfig {
-    // A connection takes four round trips to open, so a tight command timeout would be too tight here.
-    let timeout = options.command_timeout.max(Duration::from_secs(1));
-    ConnectionConfig {
-        connection_timeout: timeout,
-        internal_command_timeout: timeout,
-        max_command_attempts: 1,
-        max_redirections: 0,
-        tcp: TcpConfig {
-            nodelay: Some(true),
-            keepalive: Some(TcpKeepalive::new().with_time(Duration::from_secs(30))),
-            ..TcpConfig::default()
-        },
-        ..ConnectionConfig::default()
-    }
-}
-
-/// Reconnects for ever, at least once a second, so that locks are back within two seconds after their server.
-fn reconnect_policy() -> ReconnectPolicy {
-    ReconnectPolicy::new_exponential(0, 20, 1000, 2)
 }

@@ -157,3 +157,31 @@ fn confirmed(replicas: Result<Value, DriverError>, wait: WaitReplicas) -> Result
         Err(error) => Err(error::from_driver(&error, Stage::Calling)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+
+    static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::from_lua("return 1"));
+
+    fn sent(keys: Vec<Value>, arguments: Vec<Value>) -> Vec<String> {
+        let (command, words) = Call { script: &SCRIPT, keys, arguments }.in_full();
+        assert_eq!(command, "EVAL");
+        words.iter().map(|word| word.as_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_script_gets_the_number_of_its_keys_then_its_keys_then_its_arguments() {
+        let keys = vec!["lock".into(), "é".into()];
+        let arguments = vec!["".into(), number(0), number(1 << 53), "end".into()];
+        let expected = ["return 1", "2", "lock", "é", "", "0", "9007199254740992", "end"];
+        assert_eq!(sent(keys, arguments), expected);
+    }
+
+    #[test]
+    fn a_script_without_keys_or_arguments_is_told_so() {
+        assert_eq!(sent(Vec::new(), Vec::new()), ["return 1", "0"]);
+    }
+}

@@ -144,12 +144,12 @@ impl Inner {
                 if may_run_again { error.with_unknown_outcome() } else { error }
             })?;
             let Some(time) = reply::refused_at(&value) else {
-                return Ok(Answer { value, replicated, sent: sent.sent_at, may_run_again });
+                return Ok(Answer { value, replicated, sent: sent.at, may_run_again });
             };
             if may_run_again {
                 return Err(sent_twice());
             }
-            clock.learn(sent.sent_at, time);
+            clock.learn(sent.at, time);
             (bound, left) = (Bound::Exact(until), remaining(until));
             if left.is_zero() {
                 break;

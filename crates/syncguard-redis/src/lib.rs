@@ -49,6 +49,7 @@ mod backend;
 mod client;
 mod cluster;
 mod config;
+mod connect;
 mod driver;
 mod durability;
 mod error;

@@ -77,11 +77,11 @@ async fn answers_in(server: &Server, tls: bool) -> io::Result<bool> {
     })
 }
 
-/// The smallest ClientHello that every server answers, at least with an alert: TLS 1.2, two ciphers, no
+/// The smallest `ClientHello` that every server answers, at least with an alert: TLS 1.2, two ciphers, no
 /// extensions.
 fn client_hello() -> Vec<u8> {
     const RANDOM: [u8; 32] = [0; 32];
-    // A record of a handshake with 47 bytes; a ClientHello with 43 bytes; the version.
+    // A record of a handshake with 47 bytes; a `ClientHello` with 43 bytes; the version.
     const HEAD: [u8; 11] = [0x16, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
     // No session; ECDHE with AES-128-GCM, for keys of ECDSA and of RSA; no compression.
     const TAIL: [u8; 9] = [0, 0, 4, 0xc0, 0x2b, 0xc0, 0x2f, 1, 0];
