@@ -46,7 +46,7 @@ pub(crate) struct Record {
     pub(crate) acquired_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
-    /// Whether a process that hears signals wrote the lock. The TypeScript library and older versions of
+    /// True if a process that hears signals wrote the lock. The TypeScript library and older versions of
     /// this library write no holder.
     pub(crate) has_holder: bool,
     pub(crate) version: Version,

@@ -33,7 +33,7 @@ pub(crate) struct Fault {
     pub(crate) again: Again,
 }
 
-/// Whether the operation may start over with a read.
+/// Says if the operation may start over with a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     /// The step would fail again, or has used up its time.

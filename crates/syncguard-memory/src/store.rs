@@ -12,7 +12,7 @@ use syncguard_core::{
 
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// All keys that were ever locked.
+    /// The keys that were ever locked.
     slots: HashMap<Key, Slot>,
     /// The keys of the stored locks.
     keys: HashMap<LockId, Key>,
@@ -81,7 +81,7 @@ impl Store {
                 AcquireResult::Locked(Contention::until(held.expires_at, now))
             });
         }
-        // All steps that can fail come before the first change.
+        // The steps that can fail come before the first change.
         let fence = slot.as_ref().map_or(Fence::ZERO, |slot| slot.fence).next()?;
         let expires_at = now.plus(ttl)?;
         match self.keys.entry(lock_id) {

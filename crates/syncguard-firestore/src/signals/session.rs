@@ -1,4 +1,4 @@
-//! One `Listen` stream.
+//! A `Listen` stream and its session.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -40,7 +40,7 @@ struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoredLock {
     pub(super) expires_at: Timestamp,
-    /// Whether a process that hears signals wrote the lock.
+    /// True if a process that hears signals wrote the lock.
     pub(super) has_holder: bool,
 }
 
