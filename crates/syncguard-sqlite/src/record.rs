@@ -41,11 +41,7 @@ impl From<rusqlite::Error> for BadRow {
 }
 
 impl Record {
-    /// Makes the record of a lock that is granted now.
-    ///
-    /// # Errors
-    ///
-    /// `Internal` if its expiry is too late for a timestamp.
+    /// Makes the record of a lock that is granted now. Fails if its expiry does not fit in a timestamp.
     pub(crate) fn new(
         key: Key,
         lock_id: LockId,
@@ -63,7 +59,7 @@ impl Record {
             offset: now.offset,
             has_holder: true,
         };
-        // The expiry that callers get must fit in a timestamp.
+        // Callers get the expiry as Unix time, which must fit as well.
         record.expires_at()?;
         Ok(record)
     }
