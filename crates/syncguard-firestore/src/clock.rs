@@ -11,5 +11,5 @@ pub(crate) type Clock = dyn Fn() -> SystemTime + Send + Sync;
 /// Returns the current time in the form that locks store.
 pub(crate) fn timestamp(clock: &Clock) -> Result<Timestamp, LockError> {
     Timestamp::from_system_time(clock())
-        .map_err(|_| LockError::internal("this machine's clock is before 1970 or absurdly late"))
+        .map_err(|_| LockError::internal("this machine's clock is out of range"))
 }

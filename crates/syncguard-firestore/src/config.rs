@@ -239,7 +239,7 @@ impl FirestoreOptions {
             ));
         }
         let project = self.project.as_deref().ok_or_else(|| {
-            LockError::invalid_argument("no project is set; with_project says whose database it is")
+            LockError::invalid_argument("no project is set; set it by with_project")
         })?;
         Layout::new(project, &self.database, &self.collection, &self.fence_collection)
     }

@@ -159,7 +159,9 @@ impl Counter {
             .and_then(|millis| millis.checked_add(i64::from(updated.nanos / 1_000_000)))
             .and_then(|millis| u64::try_from(millis).ok())
             .and_then(|millis| Timestamp::from_millis(millis).ok())
-            .ok_or_else(|| LockError::internal("a fence counter has an update time that is none"))
+            .ok_or_else(|| {
+                LockError::internal("the update time of a fence counter is out of range")
+            })
     }
 }
 

@@ -55,7 +55,7 @@ impl From<LockError> for Fault {
 fn by_code(code: Code) -> (ErrorCode, &'static str) {
     match code {
         Code::Unavailable => (ServiceUnavailable, "Firestore cannot be reached"),
-        Code::Internal => (ServiceUnavailable, "Firestore failed within"),
+        Code::Internal => (ServiceUnavailable, "Firestore reported an internal error"),
         Code::Aborted => (ServiceUnavailable, "Firestore gave up on a conflict"),
         Code::Cancelled => (ServiceUnavailable, "the call was cut off"),
         Code::Unknown => (ServiceUnavailable, "the connection to Firestore failed"),
@@ -71,7 +71,7 @@ fn by_code(code: Code) -> (ErrorCode, &'static str) {
         Code::NotFound => (InvalidArgument, "there is no such Firestore project or database"),
         Code::Unimplemented => (InvalidArgument, "the endpoint is not Firestore"),
         Code::AlreadyExists | Code::OutOfRange | Code::DataLoss | Code::Ok => {
-            (Internal, "an answer of Firestore that makes no sense here")
+            (Internal, "Firestore answered with an unexpected status")
         }
     }
 }
@@ -148,7 +148,7 @@ pub(crate) fn unintelligible(what: &'static str) -> LockError {
 fn conflicts() -> LockError {
     LockError::new(
         ServiceUnavailable,
-        "others changed the lock between read and write, more often than is tried again",
+        "other clients changed the lock between read and write in every try",
     )
 }
 

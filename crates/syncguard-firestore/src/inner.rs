@@ -89,7 +89,7 @@ impl Inner {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(fault) = inner.commit(writes, &inner.attempts().attempt()).await {
-                    tracing::debug!(error = %fault.error, "an expired lock was not cleared away");
+                    tracing::debug!(error = %fault.error, "an expired lock was not deleted");
                 }
             });
         }

@@ -49,7 +49,7 @@ impl Layout {
     ) -> Result<Self, LockError> {
         if !are_names(project, database) {
             return Err(LockError::invalid_argument(
-                "bad name of a project or database; allowed are letters, digits, - and _, in a project . and : too",
+                "bad name of a project or database; allowed are letters, digits, - and _, and in a project also . and :",
             ));
         }
         for collection in [locks, fences] {

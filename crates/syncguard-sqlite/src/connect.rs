@@ -80,7 +80,7 @@ fn check_sqlite(version: i32) -> Result<(), LockError> {
         return Ok(());
     }
     Err(LockError::invalid_argument(
-        "this program is linked with a SQLite before 3.51.3, which can damage a file that several processes use; build it with the one of rusqlite's feature `bundled`",
+        "this program is linked with a SQLite before 3.51.3, which can damage a file that several processes use; build it with rusqlite's feature `bundled`",
     ))
 }
 
@@ -110,7 +110,7 @@ fn set_up(connection: &Connection, synchronous: Synchronous) -> Result<(), Failu
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0))?;
     if mode != "wal" {
         return Err(LockError::invalid_argument(
-            "SQLite cannot keep a write-ahead log beside the lock file; the file system cannot do what it takes",
+            "SQLite cannot keep a write-ahead log beside the lock file; the file system does not support it",
         )
         .into());
     }

@@ -86,8 +86,8 @@ const TABLE: &[(i32, ErrorCode, &str)] = &[
 ];
 
 const BUSY: &str =
-    "another process kept the lock file to itself for longer than the operation timeout";
-const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new one or a backup in its place: what was locked then is not";
+    "another process kept the lock file locked for longer than the operation timeout";
+const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new file or a backup in its place; locks that were held are lost";
 const NOT_WRITABLE: &str = "the lock file cannot be written: the user lacks the permission, or the file system is read-only";
 const MOVED: &str = "the lock file, or a file beside it, was deleted or replaced while this program had it open; others may hold the same locks in another file: stop all programs that use it, and start them again";
 

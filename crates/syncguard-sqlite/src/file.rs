@@ -117,7 +117,7 @@ fn check_folder(folder: &Path) -> Result<(), LockError> {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(LockError::invalid_argument("the folder of the lock file is not a folder")),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(LockError::invalid_argument(
-            "the folder of the lock file does not exist; it is not created",
+            "the folder of the lock file does not exist, and is not created automatically",
         )),
         Err(error) => Err(cannot("the folder of the lock file cannot be used", &error)),
     }

@@ -16,7 +16,7 @@ pub(crate) fn check(path: &Path) -> Result<(), LockError> {
         return Ok(());
     }
     Err(LockError::invalid_argument(
-        "the lock file is mounted by itself, so those who have it under another name would not see these locks; mount its folder instead",
+        "the lock file is mounted by itself, so processes that open it under another name would not see its locks; mount its folder instead",
     ))
 }
 

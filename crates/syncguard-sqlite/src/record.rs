@@ -101,8 +101,8 @@ impl Record {
             offset: row.get(6)?,
             has_holder: has_holder(row.get_ref(7)?.as_str_or_null().unwrap_or_default(), fence),
         };
-        record.acquired_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
-        record.expires_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
+        record.acquired_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
+        record.expires_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
         Ok(record)
     }
 
