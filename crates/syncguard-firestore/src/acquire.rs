@@ -14,14 +14,15 @@ use crate::inner::Inner;
 use crate::names::Names;
 use crate::retry::Attempt;
 
-/// One read and one commit; the commit's preconditions cover everything the decision was based on.
+/// Sends one read and one commit; the commit's preconditions cover all documents that the decision was
+/// based on.
 ///
-/// After a commit that lost against another writer, the next read tells why. If somebody else got the
-/// lock meanwhile, that is contention, also if it is free again. That read is paid for, so a key that
-/// is free again is tried a few times more. Longer waiting is up to the caller, who never gets an error
-/// because others were faster.
+/// After a commit that lost against another writer, the next read shows why. If a rival got the lock
+/// meanwhile, that is contention, even if the key is free again. That read is already paid for, so a key
+/// that is free again is tried a few more times. The caller decides whether to wait longer, and never gets
+/// an error because rivals were faster.
 ///
-/// Once the `caller` has gone, no commit is sent any more: what is not taken need not be given back.
+/// Once the `caller` has gone, no more commits are sent: a lock that is not taken need not be released.
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
@@ -30,16 +31,16 @@ pub(crate) async fn acquire(
     let subject = |error: LockError| error.with_key(&request.key).with_lock_id(request.lock_id);
     let names = inner.layout.names(&request.key).map_err(subject)?;
     let other_lock = inner.cache.name_of(request.lock_id).filter(|name| *name != names.lock);
-    let sought = Sought { request: &request, names: &names, other_lock: other_lock.as_deref() };
+    let target = Target { request: &request, names: &names, other_lock: other_lock.as_deref() };
     let mut attempts = inner.attempts();
     let mut races = Races::default();
-    // Once the retries are used up: what is said if the last read explains nothing.
-    let mut last_word = None;
+    // Set once the retries are used up: the error if the last read shows no rival.
+    let mut last_error = None;
     loop {
-        let free = match look(&inner, &sought, &attempts.attempt(), &caller).await {
+        let free = match look(&inner, &target, &attempts.attempt(), &caller).await {
             Ok(Look::Decided(result)) => return Ok(result),
             Ok(Look::Free(free)) => free,
-            Err(fault) => match last_word {
+            Err(fault) => match last_error {
                 Some(error) => return Err(error),
                 None => {
                     attempts.again(fault).await.map_err(subject)?;
@@ -47,29 +48,29 @@ pub(crate) async fn acquire(
                 }
             },
         };
-        races.look(free.last_fence);
-        // If a commit of ours may have been carried out, nobody knows whose fences these are.
-        let bound = if last_word.is_some() { 1 } else { Races::BOUND };
+        races.observe(free.last_fence);
+        // If one of our commits may have been carried out, the new fences may be our own.
+        let bound = if last_error.is_some() { 1 } else { Races::BOUND };
         if races.lost >= bound && attempts.attempt().lost.is_none() {
             return Ok(AcquireResult::Locked(Contention::unknown()));
         }
-        if let Some(error) = last_word {
+        if let Some(error) = last_error {
             return Err(error);
         }
-        let fault = match take(&inner, &sought, &attempts.attempt(), free, &caller).await {
+        let fault = match take(&inner, &target, &attempts.attempt(), free, &caller).await {
             Ok(acquired) => return Ok(AcquireResult::Acquired(acquired)),
             Err(fault) => fault,
         };
-        let beaten = fault.again == Again::Conflict;
+        let lost_race = fault.again == Again::Conflict;
         match attempts.again(fault).await.map_err(subject) {
             Ok(()) => {}
-            Err(error) if beaten => last_word = Some(error),
+            Err(error) if lost_race => last_error = Some(error),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// How often somebody else got the lock between two looks at it.
+/// Counts how often a rival got the lock between two reads.
 #[derive(Default)]
 struct Races {
     lost: u32,
@@ -77,25 +78,25 @@ struct Races {
 }
 
 impl Races {
-    /// So many are contention.
+    /// After this many lost races the acquire answers `Locked`.
     const BOUND: u32 = 4;
 
-    fn look(&mut self, last_fence: Fence) {
+    fn observe(&mut self, last_fence: Fence) {
         if self.last_fence.replace(last_fence).is_some_and(|before| before < last_fence) {
             self.lost += 1;
         }
     }
 }
 
-/// What is asked for, and where that is.
-struct Sought<'a> {
+/// The request and the names of its documents.
+struct Target<'a> {
     request: &'a AcquireRequest,
     names: &'a Names,
-    /// The document of another key that has had this lock id.
+    /// The document of another key that was last known to hold this lock id.
     other_lock: Option<&'a str>,
 }
 
-/// What a read says.
+/// The result of a read.
 enum Look {
     Decided(AcquireResult),
     Free(Free),
@@ -105,22 +106,22 @@ enum Look {
 struct Free {
     lock: Option<Record>,
     counter: Option<Counter>,
-    /// The highest fence that is known of the key.
+    /// The highest known fence of the key.
     last_fence: Fence,
     now: Timestamp,
 }
 
 async fn look(
     inner: &Inner,
-    sought: &Sought<'_>,
+    target: &Target<'_>,
     attempt: &Attempt,
     caller: &Caller,
 ) -> Result<Look, Fault> {
     caller.check()?;
-    let (names, request) = (sought.names, sought.request);
+    let (names, request) = (target.names, target.request);
     let (lock, fence) = (names.lock.as_str(), names.fence.as_str());
     let deadline = attempt.call_deadline();
-    let (lock, counter, other) = match sought.other_lock {
+    let (lock, counter, other) = match target.other_lock {
         None => {
             let [lock, counter] = inner.client.read(&inner.layout, [lock, fence], deadline).await?;
             (lock, counter, None)
@@ -135,7 +136,7 @@ async fn look(
     let now = inner.now()?;
     if let Some(held) = lock.as_ref().filter(|lock| lock.is_live(now)) {
         if held.lock_id == request.lock_id {
-            // Ours already: the answer to an earlier commit was lost.
+            // We hold the lock already: the answer to an earlier commit was lost.
             return Ok(Look::Decided(granted(inner, request, held)));
         }
         inner.check_clock()?;
@@ -143,7 +144,7 @@ async fn look(
         let contention = contention.with_holder_polls(!held.has_holder);
         return Ok(Look::Decided(AcquireResult::Locked(contention)));
     }
-    // What cannot be read is no lock of ours.
+    // A document that cannot be read is not our lock.
     let other = other.and_then(|other| Record::read(other).ok());
     if other.is_some_and(|other| other.lock_id == request.lock_id && other.is_live(now)) {
         return Err(lock_id_in_use().into());
@@ -160,21 +161,21 @@ fn granted(inner: &Inner, request: &AcquireRequest, held: &Record) -> AcquireRes
     AcquireResult::Acquired(Acquired::new(request.lock_id, held.expires_at, held.fence))
 }
 
-/// The lock and the counter together, or neither, if both are as they were read.
+/// Writes the lock and the counter in one commit, if both are unchanged since they were read.
 ///
-/// Both preconditions are needed. With the lock's alone, a lock that was taken and released since
-/// the read is as absent as before, but its fence has been used.
+/// Both preconditions are needed. If only the lock's were stated, a lock that was taken and released since
+/// the read would be as absent as before, but its fence has been used.
 ///
-/// So the commit is void as soon as the counter has moved, which is what the caller is told in the
-/// place of a time until which the store takes it: `settle` goes by it.
+/// So the commit is void as soon as the counter moves. The caller is therefore told the time at which the
+/// counter moved last, instead of a deadline until which the store accepts the commit; `settle` uses it.
 async fn take(
     inner: &Inner,
-    sought: &Sought<'_>,
+    target: &Target<'_>,
     attempt: &Attempt,
     free: Free,
     caller: &Caller,
 ) -> Result<Acquired, Fault> {
-    let Sought { request, names, .. } = sought;
+    let Target { request, names, .. } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
     let fence = free.last_fence.next()?;
     let expires_at = free.now.plus(request.ttl)?;

@@ -1,4 +1,4 @@
-//! The backend, and the ways to get one.
+//! The backend and its constructors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in two collections of a Cloud Firestore database. TypeScript: `createFirestoreBackend`.
 ///
-/// A cheap handle: clones share the connection, and what is known of locks and clocks.
+/// A cheap handle: clones share the connection, the remembered locks and the measured clock drift.
 #[derive(Clone)]
 pub struct FirestoreBackend(Arc<Inner>);
 
 impl FirestoreBackend {
-    /// Connects with the default options, and those that the URL sets.
+    /// Connects with the options of the URL, and defaults for the others.
     ///
-    /// `firestore://project/database?name=value&…`, or `firestore://project` for the database
-    /// `(default)`. Options are called as the methods of [`FirestoreOptions`] that set them; times are
-    /// whole milliseconds, switches `true` or `false`, and special characters are percent-encoded.
+    /// The URL is `firestore://project/database?name=value&…`, or `firestore://project` for the database
+    /// `(default)`. Options have the names of the methods of [`FirestoreOptions`] that set them. Times are
+    /// whole milliseconds, switches are `true` or `false`, and special characters are percent-encoded.
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
@@ -42,17 +42,17 @@ impl FirestoreBackend {
     /// | `operation_timeout_ms` | the longest an operation may take, with all its calls | 10000 |
     /// | `connect_timeout_ms` | the longest the opening of a connection may take | 5000 |
     /// | `conflict_retries` | how often an operation starts over because another client was faster | 24 |
-    /// | `remembered_locks` | for how many of its locks the backend saves a call each | 8192 |
+    /// | `remembered_locks` | for how many of its own locks the backend saves a call | 8192 |
     /// | `strict_clock` | acquires nothing while this machine's clock is known to be wrong | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
-    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
-    /// | `note` | a note beside it | none |
+    /// | `holder` | the label of the holder, for people to read; empty is none | host name and process id |
+    /// | `note` | a note beside the label | none |
     /// | `emulator` | `host:port` of an emulator, in plain text and without credentials | `FIRESTORE_EMULATOR_HOST` |
     /// | `remote_emulator` | lets the emulator be on another machine | `false` |
     ///
-    /// Not in a URL: [`with_on_release_error`](FirestoreOptions::with_on_release_error), which is code; nor
-    /// credentials, which are Google's application default ones.
+    /// A URL cannot set [`with_on_release_error`](FirestoreOptions::with_on_release_error), which is code,
+    /// or credentials: the backend uses Google's application default credentials.
     ///
     /// # Errors
     ///
@@ -65,18 +65,19 @@ impl FirestoreBackend {
         Self::connect_with(url, FirestoreOptions::new()).await
     }
 
-    /// Connects with these options, and the application default credentials or an emulator. The URL
-    /// is that of [`connect`](Self::connect), and wins over the options where it says something else.
+    /// Connects with these options, to the service with the application default credentials or to an
+    /// emulator. The URL has the form that [`connect`](Self::connect) describes; its options win over
+    /// these.
     ///
-    /// Sends nothing yet, and waits for nobody: the connection is opened by the first operation, and
-    /// again whenever it is lost. The credentials' tokens are renewed on the runtime this is called in; it must outlive
+    /// Sends nothing and waits for no server: the first operation opens the connection, and later ones
+    /// reopen it if it is lost. The runtime of this call renews the credentials' tokens; it must outlive
     /// the backend.
     ///
     /// # Errors
     ///
-    /// - `InvalidArgument` for a bad URL or option, equal or illegal collection names, or an emulator
-    ///   whose address is not `host:port`, or that is on another machine without
-    ///   [leave](FirestoreOptions::with_remote_emulator).
+    /// - `InvalidArgument` for a bad URL or option, equal or illegal collection names, an emulator
+    ///   whose address is not `host:port`, or an emulator on another machine that
+    ///   [`with_remote_emulator`](FirestoreOptions::with_remote_emulator) does not allow.
     /// - `AuthFailed` if there are no usable credentials.
     ///
     /// # Cancel safety
@@ -89,12 +90,13 @@ impl FirestoreBackend {
         Self::over(client, layout, options)
     }
 
-    /// Over a client the program has: `GoogleApi::get` of gcloud-sdk makes one. Sends nothing.
+    /// Makes a backend over a client of the program, for example from `GoogleApi::get` of gcloud-sdk.
+    /// Sends nothing.
     ///
     /// The options name the database: [`with_project`](FirestoreOptions::with_project),
-    /// [`with_database`](FirestoreOptions::with_database). What they say of emulators does not matter here.
-    /// Make the client with the resource prefix `projects/…/databases/…` of the same database. Its own
-    /// timeouts do not matter here, except that gcloud-sdk waits for a connection for 30 s by default.
+    /// [`with_database`](FirestoreOptions::with_database). The options for emulators have no effect here.
+    /// Make the client with the resource prefix `projects/…/databases/…` of the same database. The client's
+    /// own timeouts do not matter, except that gcloud-sdk waits for a connection for 30 s by default.
     ///
     /// # Errors
     ///
@@ -107,16 +109,16 @@ impl FirestoreBackend {
         Self::over(client, layout, options)
     }
 
-    /// How far this machine's clock is off the server's, by the responses so far; `None` before the
-    /// first one.
+    /// Returns how far this machine's clock is off the server's, measured by the responses so far; `None`
+    /// before the first response.
     ///
-    /// Meant for health checks. Locks in Firestore live by their clients' clocks: keep them in step.
+    /// Use it for health checks. Locks in Firestore live by the clocks of the clients: keep them in step.
     #[must_use]
     pub fn clock_drift(&self) -> Option<ClockDrift> {
         self.0.client.gauge().drift()
     }
 
-    /// Whether those who wait hear of releases. Meant for health checks.
+    /// Returns whether waiters hear of releases. Use it for health checks.
     #[must_use]
     pub fn signals(&self) -> SignalStatus {
         self.0.signals.status()

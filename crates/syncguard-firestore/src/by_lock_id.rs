@@ -1,4 +1,4 @@
-//! Finding a lock by its id, and what to do when there are several.
+//! Finding a lock by its id, and handling several locks with one id.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::inner::Inner;
 use crate::query;
 use crate::retry::Attempt;
 
-/// What the store has under a lock id.
+/// The documents that the store has under a lock id.
 pub(crate) struct Held {
     pub(crate) lock: Result<Record, NotHeld>,
     /// Expired documents with the same lock id.
     duplicates: Vec<Version>,
 }
 
-/// Looks for the lock with this id, under the hint first: one read, then one query if it is not there.
+/// Finds the lock with this id: one read of the hinted key, then one query if the lock is not there.
 ///
 /// # Errors
 ///
-/// `Internal` if one of the documents makes no sense, or if two of them are live: then nobody can say
-/// which lock the caller means, and none is touched.
+/// `Internal` if one of the documents is corrupt, or if two of them are live. It is then unclear which
+/// lock the caller means, so neither is touched.
 pub(crate) async fn find(
     inner: &Inner,
     lock_id: LockId,
@@ -34,7 +34,7 @@ pub(crate) async fn find(
     {
         return Ok(Held { lock: Ok(lock), duplicates: Vec::new() });
     }
-    // There should be one at most, and there is no limit, so that more are seen.
+    // The query has no limit, so that several documents with one id are noticed.
     let (parent, collection) = inner.layout.lock_parent();
     let query = query::by_lock_id(collection, lock_id);
     let documents = inner.client.query(parent, query, attempt.call_deadline()).await?;
@@ -43,8 +43,8 @@ pub(crate) async fn find(
     Ok(choose(records, lock_id, now)?)
 }
 
-/// The live lock with this id if its key is the hint. What else is there is not asked for, so it is no error
-/// either.
+/// Returns the live lock with this id if its key is the hint. Any other content of the hinted document is
+/// ignored and no error.
 async fn under_hint(
     inner: &Inner,
     lock_id: LockId,
@@ -59,7 +59,7 @@ async fn under_hint(
 }
 
 fn choose(mut records: Vec<Record>, lock_id: LockId, now: Timestamp) -> Result<Held, LockError> {
-    // The query asks for this id alone. It is checked again, because a lock of somebody else must never be
+    // The query asks only for this id. Check the id again, because a lock of another holder must never be
     // released.
     records.retain(|record| record.lock_id == lock_id);
     let found = records.len();
@@ -79,14 +79,14 @@ fn choose(mut records: Vec<Record>, lock_id: LockId, now: Timestamp) -> Result<H
         ));
     }
     let reason = if found == 0 { NotHeld::NotFound } else { NotHeld::Expired };
-    // A single expired one is no duplicate.
+    // A single expired document is not a duplicate.
     let duplicates = if found > 1 { versions(expired) } else { Vec::new() };
     Ok(Held { lock: live.pop().ok_or(reason), duplicates })
 }
 
 impl Held {
-    /// Deletes the expired duplicates in the background, for operations that write anyway.
-    pub(crate) fn tidy(&mut self, inner: &Arc<Inner>) {
+    /// Deletes the expired duplicates in the background. Operations that write call this.
+    pub(crate) fn delete_duplicates(&mut self, inner: &Arc<Inner>) {
         for duplicate in std::mem::take(&mut self.duplicates) {
             inner.in_background(vec![delete(duplicate)]);
         }
@@ -121,8 +121,8 @@ mod tests {
         }
     }
 
-    /// Which expiry is chosen at the time 100 000, or why none is; how many are cleared away; whether
-    /// that is warned about.
+    /// Returns the expiry chosen at the time 100 000, or why none was chosen; the number of duplicates; and
+    /// whether a warning was logged.
     fn choose_of(expiries: &[u64]) -> (Result<Result<u64, NotHeld>, ErrorCode>, usize, bool) {
         let id = LockId::generate().unwrap();
         let records = expiries.iter().map(|expiry| record(id, *expiry)).collect();
@@ -146,7 +146,7 @@ mod tests {
         use NotHeld::{Expired, NotFound};
         assert_eq!(choose_of(&[]), (Ok(Err(NotFound)), 0, false));
         assert_eq!(choose_of(&[100_000]), (Ok(Ok(100_000)), 0, false));
-        // Live until the tolerance is over.
+        // A lock is live until the tolerance of 1 s is over.
         assert_eq!(choose_of(&[99_001]), (Ok(Ok(99_001)), 0, false));
         assert_eq!(choose_of(&[99_000]), (Ok(Err(Expired)), 0, false));
         assert_eq!(choose_of(&[5, 100_000, 6]), (Ok(Ok(100_000)), 2, true));

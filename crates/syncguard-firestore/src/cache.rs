@@ -1,4 +1,4 @@
-//! What is known of locks that this backend has taken or extended itself.
+//! Remembers the documents of locks that this backend has taken or extended.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,20 @@ use syncguard_core::{LockId, Timestamp};
 
 use crate::document::Version;
 
-/// Where a lock was when it was last written, and until when it lives if nobody else has written it.
+/// The document of a lock as this backend wrote it last, and the expiry it has if no other client has
+/// written it since.
 #[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) version: Version,
     pub(crate) expires_at: Timestamp,
 }
 
-/// A bounded memory. What falls out of it costs a query, and what is out of date a failed commit
-/// before that: never a wrong answer, because every write states the version it is about. A version
-/// does not come back: Firestore's commit times only grow, over deletion and creation too.
+/// A bounded cache. An evicted lock costs a query, and an outdated entry costs a failed commit before the
+/// query. Neither gives a wrong answer, because every write states the version it is based on. A version
+/// does not come back: Firestore's commit times only grow, even over deletion and creation.
 ///
-/// Two generations instead of a queue: when the younger one is full, the older one is forgotten as a
-/// whole. Constant work, and at least the last `capacity / 2` locks are there.
+/// The cache has two generations instead of a queue: when the younger one is full, the older one is
+/// dropped as a whole. The work is constant, and at least the last `capacity / 2` locks are remembered.
 pub(crate) struct Cache {
     generation: usize,
     locks: Mutex<Generations>,
@@ -41,7 +42,7 @@ impl Cache {
             return;
         }
         let mut locks = self.locks();
-        // Two extends side by side may be heard of in the other order.
+        // The answers to two concurrent extends may arrive in the other order.
         let known = match locks.remove(lock_id) {
             Some(before) if before.version.is_later_than(&known.version) => before,
             _ => known,
@@ -52,14 +53,14 @@ impl Cache {
         locks.younger.insert(lock_id, known);
     }
 
-    /// The name of the document that was last known to hold the lock with this id.
+    /// Returns the name of the document that was last known to hold the lock with this id.
     pub(crate) fn name_of(&self, lock_id: LockId) -> Option<String> {
         let locks = self.locks();
         let known = locks.younger.get(&lock_id).or_else(|| locks.older.get(&lock_id));
         known.map(|known| known.version.name.clone())
     }
 
-    /// Takes out what is known of a lock: whoever asks is about to change it.
+    /// Removes and returns the entry of a lock: the caller is about to change the lock.
     pub(crate) fn take(&self, lock_id: LockId) -> Option<Known> {
         self.locks().remove(lock_id)
     }
@@ -132,7 +133,7 @@ mod tests {
             ("x", 4, 9000, (5, 1000)),
             ("x", 5, 0, (5, 1000)),
             ("x", 5, 2000, (5, 2000)),
-            // Of two documents, the one that was written last as far as this process knows.
+            // Of two documents, the cache keeps the one that this process has written last.
             ("y", 1, 0, (1, 0)),
         ] {
             cache.remember(id, known_at(name, seconds, nanos));

@@ -1,4 +1,4 @@
-//! The three calls of Firestore that locks need. No transaction is ever opened.
+//! The three calls of Firestore that locks need. None of them opens a transaction.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::drift::{Gauge, Sent};
 use crate::error::{self, Fault, Rpc};
 use crate::names::Layout;
 
-/// Calls, each bounded in time, each a look at the server's clock.
+/// Makes calls. Each call has a deadline, and its response measures the clock drift.
 pub(crate) struct Client {
     firestore: FirestoreClient<GoogleAuthMiddleware>,
     clock: Arc<Clock>,
@@ -34,7 +34,7 @@ impl Client {
         &self.gauge
     }
 
-    /// These documents as they are now, all at the same time; in the order of the names.
+    /// Reads these documents, all at the same time. The answers are in the order of the names.
     pub(crate) async fn read<const N: usize>(
         &self,
         layout: &Layout,
@@ -65,14 +65,14 @@ impl Client {
                     documents[index] = Some(document);
                 }
             }
-            // A document that nothing was said of is not one that does not exist.
+            // A document that the answer does not mention may still exist.
             Ok((answers == N).then_some(documents))
         })
         .await?
         .ok_or_else(|| error::unintelligible("a document is missing in it").into())
     }
 
-    /// All documents below this one that a query finds, as they are now.
+    /// Runs a query and returns all documents it finds below `parent`.
     pub(crate) async fn query(
         &self,
         parent: String,
@@ -98,7 +98,7 @@ impl Client {
         .await
     }
 
-    /// All of these writes, or none: none if one of their preconditions does not hold.
+    /// Carries out all of these writes; none of them if a precondition does not hold.
     pub(crate) async fn commit(
         &self,
         layout: &Layout,
@@ -127,8 +127,8 @@ impl Client {
     }
 }
 
-/// One call. The limit goes along to the server, which then stops working on it too; the wait for a
-/// connection is outside the driver's own limit, so there is ours around it all.
+/// Makes one call. The driver sends the time limit to the server, so the server also stops working on the
+/// call. The driver's limit does not include the wait for a connection, so this function has its own.
 async fn bounded<M, T>(
     rpc: Rpc,
     deadline: Instant,

@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use syncguard_core::{LockError, Timestamp};
 
-/// Where a backend takes the time from: [`SystemTime::now`] unless a test puts another in its place. Locks
-/// in Firestore live by the clocks of its clients.
+/// The clock of a backend: [`SystemTime::now`], unless a test replaces it. Locks in Firestore live by the
+/// clocks of the clients.
 pub(crate) type Clock = dyn Fn() -> SystemTime + Send + Sync;
 
-/// The time now, as locks store it.
+/// Returns the current time in the form that locks store.
 pub(crate) fn timestamp(clock: &Clock) -> Result<Timestamp, LockError> {
     Timestamp::from_system_time(clock())
-        .map_err(|_| LockError::internal("this machine's clock is before 1970 or absurdly late"))
+        .map_err(|_| LockError::internal("this machine's clock is out of range"))
 }

@@ -1,4 +1,4 @@
-//! How a backend is set up.
+//! The options of a backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::names::{DEFAULT_DATABASE, Layout};
 
 /// Options of a [`FirestoreBackend`](crate::FirestoreBackend). TypeScript: `FirestoreBackendOptions`.
 ///
-/// What is out of range is reported when the backend is made.
+/// The constructors of the backend report values that are out of range.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,31 +45,31 @@ pub struct FirestoreOptions {
 }
 
 impl FirestoreOptions {
-    /// The database unless another is set.
+    /// The default database.
     pub const DEFAULT_DATABASE: &'static str = DEFAULT_DATABASE;
 
-    /// The collection of the locks unless another is set, as in the TypeScript library.
+    /// The default collection of the locks, as in the TypeScript library.
     pub const DEFAULT_COLLECTION: &'static str = "locks";
 
-    /// The collection of the fence counters unless another is set, as in the TypeScript library.
+    /// The default collection of the fence counters, as in the TypeScript library.
     pub const DEFAULT_FENCE_COLLECTION: &'static str = "fence_counters";
 
-    /// The request timeout unless another is set.
+    /// The default request timeout.
     pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// The operation timeout unless another is set.
+    /// The default operation timeout.
     pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// The connect timeout unless another is set.
+    /// The default connect timeout.
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// The retries on conflict unless others are set.
+    /// The default number of retries after conflicts.
     pub const DEFAULT_CONFLICT_RETRIES: u32 = 24;
 
-    /// The number of remembered locks unless another is set.
+    /// The default number of remembered locks.
     pub const DEFAULT_REMEMBERED_LOCKS: usize = 8192;
 
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self {
             project: None,
@@ -90,34 +90,34 @@ impl FirestoreOptions {
         }
     }
 
-    /// The project, for [`from_client`](crate::FirestoreBackend::from_client); a URL has it already.
+    /// Sets the project, for [`from_client`](crate::FirestoreBackend::from_client); a URL names its project.
     pub fn with_project(mut self, project: impl Into<String>) -> Self {
         self.project = Some(project.into());
         self
     }
 
-    /// The database of the project. Default: `(default)`.
+    /// Sets the database of the project. Default: `(default)`.
     pub fn with_database(mut self, database: impl Into<String>) -> Self {
         self.database = database.into();
         self
     }
 
-    /// The collection of the locks: a name, or the path of a nested collection such as
+    /// Sets the collection of the locks: a name, or the path of a nested collection such as
     /// `tenants/acme/locks`. Default: `locks`.
     pub fn with_collection(mut self, collection: impl Into<String>) -> Self {
         self.collection = collection.into();
         self
     }
 
-    /// The collection of the fence counters, named like that of the locks, and not the same. Default:
-    /// `fence_counters`.
+    /// Sets the collection of the fence counters: a name or path like that of the locks, but a different
+    /// collection. Default: `fence_counters`.
     pub fn with_fence_collection(mut self, collection: impl Into<String>) -> Self {
         self.fence_collection = collection.into();
         self
     }
 
     /// Lets `is_locked` delete a lock that expired more than three seconds ago, in the background.
-    /// Default: no. Never a fence counter, and never a lock that somebody has taken meanwhile.
+    /// Default: no. It never deletes a fence counter, or a lock that was taken meanwhile.
     pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
         self.cleanup_in_is_locked = cleanup;
         self
@@ -125,50 +125,50 @@ impl FirestoreOptions {
 
     syncguard_core::client_options!(client);
 
-    /// The longest to wait for the answer to one call, an access token included, 1 ms to 100 years.
+    /// Sets the longest to wait for the answer to one call, including an access token, 1 ms to 100 years.
     /// Default: 5 s.
     pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// The longest an operation may take, all of its calls and retries included, at least the request
-    /// timeout. Default: 10 s.
+    /// Sets the longest that an operation may take, including all of its calls and retries; at least the
+    /// request timeout. Default: 10 s.
     pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = timeout;
         self
     }
 
-    /// The longest the opening of a connection may take, 1 ms to 100 years. Default: 5 s.
+    /// Sets the longest that opening a connection may take, 1 ms to 100 years. Default: 5 s.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How often an operation starts over because another client wrote the same documents between
-    /// its read and its write, after pauses that grow to 400 ms. Default: 24. After that, or when the
-    /// operation timeout comes first, it fails with `ServiceUnavailable`. An acquire that was beaten by
-    /// somebody who got the lock answers `Locked` instead, after four times at the latest.
+    /// Sets how often an operation starts over because another client wrote the same documents between
+    /// its read and its write, after pauses that grow to 400 ms. Default: 24. After these retries, or after
+    /// the operation timeout, the operation fails with `ServiceUnavailable`. An acquire that lost the lock to
+    /// rivals answers `Locked` instead, after losing four times at the latest.
     pub fn with_conflict_retries(mut self, retries: u32) -> Self {
         self.conflict_retries = retries;
         self
     }
 
-    /// For how many of its own locks the backend remembers where they are, which saves release and
-    /// extend a call each. Default: 8192, some 200 bytes and a key each. 0 turns it off.
+    /// Sets how many of its own locks the backend remembers, which saves a call for each release and
+    /// extend. Default: 8192; each takes some 200 bytes and its key. 0 turns it off.
     pub fn with_remembered_locks(mut self, locks: usize) -> Self {
         self.remembered_locks = locks;
         self
     }
 
-    /// Whether to acquire nothing while this machine's clock is known to be 500 ms or more off the
-    /// server's. Default: no, only an error in the log.
+    /// Sets whether the backend acquires nothing while this machine's clock is known to be 500 ms or more
+    /// off the server's. Default: no, only an error in the log.
     pub fn with_strict_clock(mut self, strict: bool) -> Self {
         self.strict_clock = strict;
         self
     }
 
-    /// Takes the time from this clock instead of the system's, for tests.
+    /// Replaces the system's clock, for tests.
     #[cfg(feature = "test-util")]
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
@@ -176,23 +176,27 @@ impl FirestoreOptions {
     }
 
     /// Connects to an emulator on this `host:port`, in plain text and without credentials. Default:
-    /// what the environment variable `FIRESTORE_EMULATOR_HOST` says, if it is set.
+    /// the value of the environment variable `FIRESTORE_EMULATOR_HOST`, if it is set.
     ///
-    /// A host name or an IP address, IPv6 in square brackets, and a port from 1 to 65535:
-    /// `localhost:8080`, `[::1]:8080`. Anything else is refused when the backend is made.
+    /// The address is a host name or an IP address, IPv6 in square brackets, and a port from 1 to 65535:
+    /// `localhost:8080`, `[::1]:8080`. The constructors of the backend refuse anything else.
     pub fn with_emulator(mut self, host_port: impl Into<String>) -> Self {
         self.emulator = Some(host_port.into());
         self
     }
 
-    /// Lets the emulator be on another machine or in another container. Default: no, because a
-    /// variable left in the environment would otherwise lead production anywhere, in plain text.
+    /// Allows an emulator on another machine or in another container. Default: no, because a forgotten
+    /// environment variable could otherwise send production traffic to any host, in plain text.
     pub fn with_remote_emulator(mut self, allowed: bool) -> Self {
         self.remote_emulator = allowed;
         self
     }
 
-    /// What can be checked without a connection, and where the records are.
+    /// Checks the options as far as possible without a connection, and returns the names of the collections.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for values that are out of range, and for bad names.
     pub(crate) fn check(&self) -> Result<Layout, LockError> {
         checked_timeout("request timeout", self.request_timeout)?;
         checked_timeout("operation timeout", self.operation_timeout)?;
@@ -203,7 +207,7 @@ impl FirestoreOptions {
             ));
         }
         let project = self.project.as_deref().ok_or_else(|| {
-            LockError::invalid_argument("no project is set; with_project says whose database it is")
+            LockError::invalid_argument("no project is set; set it by with_project")
         })?;
         Layout::new(project, &self.database, &self.collection, &self.fence_collection)
     }

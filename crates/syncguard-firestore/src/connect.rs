@@ -1,4 +1,4 @@
-//! A client: of Google's service, or of an emulator.
+//! Makes a client for Google's service or for an emulator.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::names::Layout;
 
 const SERVICE: &str = "https://firestore.googleapis.com";
 
-/// All that reading and writing documents takes.
+/// The only scope that reading and writing documents needs.
 const SCOPE: &str = "https://www.googleapis.com/auth/datastore";
 
 const EMULATOR_VARIABLE: &str = "FIRESTORE_EMULATOR_HOST";
 
-/// Opens no connection yet.
+/// Makes a client. Opens no connection yet.
 pub(crate) async fn make_client(
     layout: &Layout,
     options: &FirestoreOptions,
@@ -54,14 +54,14 @@ pub(crate) async fn make_client(
     Ok(FirestoreClient::new(service))
 }
 
-/// Connects with the first call, and anew whenever the connection is lost.
+/// Makes a channel that connects with the first call, and reconnects after the connection is lost.
 fn lazy_channel(endpoint: &Endpoint, connect_timeout: Duration) -> Channel {
     endpoint
         .clone()
         .connect_timeout(connect_timeout)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(Duration::from_secs(30)))
-        // A connection that died in silence is noticed within 40 s, also while nobody uses it.
+        // A connection that died silently is noticed within 40 s, even while no call uses it.
         .http2_keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(10))
         .keep_alive_while_idle(true)
@@ -87,14 +87,14 @@ fn bad_address() -> LockError {
     )
 }
 
-/// Where an emulator is.
+/// The host of an emulator.
 enum Host<'a> {
     Name(&'a str),
     Ip(IpAddr),
 }
 
 impl Host<'_> {
-    /// Whether it is on this machine, whatever DNS says.
+    /// Returns whether the host is on this machine, without asking DNS.
     fn is_loopback(&self) -> bool {
         match self {
             Self::Name(name) => name.eq_ignore_ascii_case("localhost"),
@@ -103,8 +103,8 @@ impl Host<'_> {
     }
 }
 
-/// The host of `host:port`; `None` if there is anything else in the text. What a URL gives a meaning
-/// must not come in: of `localhost:1@example.com`, the host is example.com.
+/// Returns the host of `host:port`; `None` if the text contains anything else. Characters with a meaning
+/// in a URL must not pass: in `localhost:1@example.com`, the host is example.com.
 fn host_of(host_port: &str) -> Option<Host<'_>> {
     let (host, port) = host_port.rsplit_once(':')?;
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit())
@@ -123,7 +123,7 @@ fn host_of(host_port: &str) -> Option<Host<'_>> {
     Some(host.parse::<Ipv4Addr>().map_or(Host::Name(host), |address| Host::Ip(address.into())))
 }
 
-/// What the emulator takes for an administrator, whom no security rules stop.
+/// The emulator takes this token for an administrator, to whom no security rules apply.
 #[derive(Debug)]
 struct Owner(EntityTag);
 
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// In a URL, what stands before an `@` is a user name: `localhost:1@example.com` is example.com.
+    /// In a URL, the text before an `@` is a user name: the host of `localhost:1@example.com` is example.com.
     #[test]
     fn an_emulators_address_is_a_host_and_a_port_and_nothing_else() {
         for wrong in [
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// However the address comes in.
+    /// The address in a URL is checked in the same way.
     #[tokio::test]
     async fn an_address_in_the_url_leads_nowhere_else_either() {
         let url = "firestore://p?emulator=localhost:1%40example.com:80";
@@ -246,7 +246,7 @@ mod tests {
         assert!(!format!("{error} {error:?}").contains("example.com"), "{error:?}");
     }
 
-    /// No server listens there, and the time limit is zero.
+    /// No server listens on this port, and the connect timeout is 1 ms.
     #[tokio::test]
     async fn connecting_waits_for_nobody() {
         let url = "firestore://p?emulator=127.0.0.1:1&connect_timeout_ms=1";
@@ -256,7 +256,7 @@ mod tests {
         assert!(matches!(polled, std::task::Poll::Ready(Ok(_))), "{polled:?}");
     }
 
-    /// tonic and rustls panic or refuse here if they find no provider, or two.
+    /// tonic and rustls panic or fail here if they find no crypto provider, or two.
     #[tokio::test]
     async fn tls_can_be_set_up() {
         let roots = syncguard_core::authoring::tls::roots(&[]).unwrap();

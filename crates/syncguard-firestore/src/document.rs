@@ -1,4 +1,4 @@
-//! The documents: the same fields as the TypeScript library writes.
+//! The documents of locks and counters, with the same fields that the TypeScript library writes.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(crate) const HOLDER: &str = "holder";
 const NOTE: &str = "note";
 pub(crate) const KEY_DEBUG: &str = "keyDebug";
 
-/// One state of one document: whoever writes on this condition has seen the newest.
+/// One state of one document. A write with this precondition succeeds only if no newer state exists.
 #[derive(Clone)]
 pub(crate) struct Version {
     pub(crate) name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Whether it is the same document at a later time.
+    /// Returns whether this is the same document at a later time.
     pub(crate) fn is_later_than(&self, other: &Self) -> bool {
         let time = |version: &Self| (version.updated.seconds, version.updated.nanos);
         self.name == other.name && time(self) > time(other)
@@ -46,7 +46,8 @@ pub(crate) struct Record {
     pub(crate) acquired_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
-    /// Whether a process that hears signals wrote it. The TypeScript library and older versions of this one name no holder.
+    /// True if a process that hears signals wrote the lock. The TypeScript library and older versions of
+    /// this library write no holder.
     pub(crate) has_holder: bool,
     pub(crate) version: Version,
 }
@@ -54,7 +55,7 @@ pub(crate) struct Record {
 impl Record {
     /// # Errors
     ///
-    /// `Internal` if it makes no sense as a lock.
+    /// `Internal` if the document is not a valid lock.
     pub(crate) fn read(document: Document) -> Result<Self, LockError> {
         let Document { name, fields, update_time, .. } = document;
         let storage_key = storage_key_of(&name);
@@ -92,7 +93,7 @@ impl Record {
         LockInfo::new(self.key, self.lock_id, self.acquired_at, self.expires_at, self.fence)
     }
 
-    /// The document of a lock that is about to be taken.
+    /// Makes the document of a lock that is about to be taken. `times` are acquisition and expiry.
     pub(crate) fn document(
         name: String,
         key: &Key,
@@ -126,7 +127,7 @@ pub(crate) struct Counter {
 impl Counter {
     /// # Errors
     ///
-    /// `Internal` if it makes no sense as a fence counter.
+    /// `Internal` if the document is not a valid fence counter.
     pub(crate) fn read(document: Document) -> Result<Self, LockError> {
         let corrupt = |name: &str, problem| {
             let hash = hash_key(storage_key_of(name));
@@ -148,8 +149,8 @@ impl Counter {
         document(name, [(FENCE, string(&last.to_string())), (KEY_DEBUG, string(key.expose()))])
     }
 
-    /// When a key's counter was moved last, by the store's time, to the millisecond below; zero if it
-    /// never was.
+    /// Returns when a key's counter moved last, in the store's time, rounded down to milliseconds; zero if
+    /// there is no counter.
     pub(crate) fn moved_at(counter: Option<&Self>) -> Result<Timestamp, LockError> {
         let Some(counter) = counter else { return Timestamp::from_millis(0) };
         let updated = &counter.version.updated;
@@ -158,11 +159,13 @@ impl Counter {
             .and_then(|millis| millis.checked_add(i64::from(updated.nanos / 1_000_000)))
             .and_then(|millis| u64::try_from(millis).ok())
             .and_then(|millis| Timestamp::from_millis(millis).ok())
-            .ok_or_else(|| LockError::internal("a fence counter has an update time that is none"))
+            .ok_or_else(|| {
+                LockError::internal("the update time of a fence counter is out of range")
+            })
     }
 }
 
-/// The highest fence that is known of a key.
+/// Returns the highest known fence of a key.
 pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, key: &Key) -> Fence {
     let counted = counter.map_or(Fence::ZERO, |counter| counter.last);
     let carried = lock.map_or(Fence::ZERO, |lock| lock.fence);
@@ -175,14 +178,14 @@ pub(crate) fn last_fence(lock: Option<&Record>, counter: Option<&Counter>, key: 
     counted.max(carried)
 }
 
-/// Puts a document in the place of what was read: of this version, or of nothing.
+/// Writes a document, if the stored one still has the version that was read, or is still absent.
 pub(crate) fn put(document: Document, seen: Option<Version>) -> Write {
     let condition =
         seen.map_or(ConditionType::Exists(false), |seen| ConditionType::UpdateTime(seen.updated));
     write(Operation::Update(document), condition)
 }
 
-/// Moves a lock's expiry, and nothing else.
+/// Writes only a lock's expiry, if the document still has this version.
 pub(crate) fn put_expiry(seen: Version, expires_at: Timestamp) -> Write {
     let condition = ConditionType::UpdateTime(seen.updated);
     let document = document(seen.name, [(EXPIRES_AT, integer(expires_at))]);
@@ -190,7 +193,7 @@ pub(crate) fn put_expiry(seen: Version, expires_at: Timestamp) -> Write {
     Write { update_mask: Some(mask), ..write(Operation::Update(document), condition) }
 }
 
-/// Deletes exactly what was read.
+/// Deletes a document, if it still has this version.
 pub(crate) fn delete(seen: Version) -> Write {
     write(Operation::Delete(seen.name), ConditionType::UpdateTime(seen.updated))
 }
@@ -225,12 +228,12 @@ fn text<'a>(fields: &'a HashMap<String, Value>, field: &str) -> Option<&'a str> 
     }
 }
 
-/// The text of the field that has the key in it.
+/// Returns the key in a document; `field` is the field that holds it.
 pub(crate) fn key_of<'d>(document: &'d Document, field: &str) -> Option<&'d str> {
     text(&document.fields, field)
 }
 
-/// Node's SDK writes whole numbers as integers; some clients know doubles only.
+/// Node's SDK writes whole numbers as integers; some clients support only doubles.
 fn millis(fields: &HashMap<String, Value>, field: &str) -> Option<u64> {
     match *fields.get(field)?.value_type.as_ref()? {
         ValueType::IntegerValue(number) => u64::try_from(number).ok(),

@@ -11,8 +11,8 @@ use crate::clock::Clock;
 
 /// How far this machine's clock is ahead of Firestore's (negative: behind it).
 ///
-/// Every response tells the server's time, and it was told between the request and the response. So
-/// the true value is within the bounds, and they are no further apart than a round trip.
+/// Each response carries the server's time, which the server read between the request and the response. So
+/// the true drift is within the bounds, which are no further apart than a round trip.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClockDrift {
     lowest: i64,
@@ -20,26 +20,26 @@ pub struct ClockDrift {
 }
 
 impl ClockDrift {
-    /// From here on the backend warns.
+    /// The drift from which on the backend logs a warning.
     pub const WARN: Duration = Duration::from_millis(200);
 
-    /// From here on the backend reports an error, and acquires nothing if it is
+    /// The drift from which on the backend logs an error, and acquires nothing if it is
     /// [strict](crate::FirestoreOptions::with_strict_clock).
     pub const BLOCK: Duration = Duration::from_millis(500);
 
-    /// The bounds in milliseconds, the lower first.
+    /// Returns the bounds in milliseconds, the lower bound first.
     #[must_use]
     pub const fn bounds_millis(self) -> (i64, i64) {
         (self.lowest / 1000, self.highest / 1000)
     }
 
-    /// The middle of the bounds, in milliseconds: the best guess.
+    /// Returns the middle of the bounds in milliseconds, which is the best estimate.
     #[must_use]
     pub const fn millis(self) -> i64 {
         i64::midpoint(self.lowest, self.highest) / 1000
     }
 
-    /// The least that the clocks are apart, whichever is ahead.
+    /// Returns the smallest possible difference between the clocks, whichever is ahead.
     #[must_use]
     pub const fn at_least(self) -> Duration {
         let nearest = if self.lowest > 0 {
@@ -52,7 +52,7 @@ impl ClockDrift {
         Duration::from_micros(nearest.unsigned_abs())
     }
 
-    /// What to do about it.
+    /// Returns how serious the drift is.
     #[must_use]
     pub fn level(self) -> DriftLevel {
         match self.at_least() {
@@ -70,26 +70,26 @@ impl fmt::Debug for ClockDrift {
     }
 }
 
-/// The ladder of the specification.
+/// How serious a drift is; the limits are those of the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DriftLevel {
-    /// Below 200 ms, as far as can be told.
+    /// Below 200 ms, as far as the backend can measure.
     Fine,
-    /// From 200 ms: look at the time synchronisation.
+    /// From 200 ms: check the time synchronization.
     Warn,
-    /// From 500 ms: not fit for locking. From 1000 ms on, two clients may hold one lock.
+    /// From 500 ms: locks are not safe. From 1000 ms on, two clients may hold one lock.
     Block,
 }
 
-/// One response's evidence.
+/// The bounds that one response gives, in microseconds.
 struct Sample {
     lowest: i64,
     highest: i64,
     at: Instant,
 }
 
-/// When a request was sent, by both kinds of clock.
+/// The time at which a request was sent, by the wall clock and the monotonic clock.
 pub(crate) struct Sent {
     wall: SystemTime,
     at: Instant,
@@ -100,7 +100,7 @@ impl Sent {
         Self { wall: clock(), at: Instant::now() }
     }
 
-    /// The wall clock is read once: should it jump meanwhile, the next response will tell.
+    /// The wall clock is read only once, at sending. If it jumps meanwhile, the next response shows it.
     fn sample(&self, server: &prost_types::Timestamp, now: Instant) -> Option<Sample> {
         let server = server.seconds.checked_mul(1_000_000)? + i64::from(server.nanos / 1000);
         let lowest = unix_micros(self.wall)?.checked_sub(server)?;
@@ -116,7 +116,7 @@ fn unix_micros(time: SystemTime) -> Option<i64> {
     }
 }
 
-/// What the responses so far say of the clock.
+/// Measures the drift from the responses.
 #[derive(Default)]
 pub(crate) struct Gauge(Mutex<State>);
 
@@ -127,13 +127,13 @@ struct State {
 }
 
 impl Gauge {
-    /// How often the same is logged again.
+    /// After this time a level that has not risen is logged again.
     const LOG_EVERY: Duration = Duration::from_secs(60);
 
-    /// How fast what is known becomes less sure: 1 ms per second, twice as fast as NTP slews a clock.
+    /// The bounds widen by 1 ms in this many milliseconds, which is twice as fast as NTP slews a clock.
     const AGEING: u128 = 1000;
 
-    /// A response that has just come.
+    /// Takes the server's time from a response that has just arrived.
     pub(crate) fn take(&self, sent: &Sent, server: &prost_types::Timestamp) {
         self.take_at(sent, server, Instant::now());
     }
@@ -166,7 +166,7 @@ impl Gauge {
 
     /// # Errors
     ///
-    /// `ServiceUnavailable` if the clock is not fit for locking.
+    /// `ServiceUnavailable` if this machine's clock is 500 ms or more off.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         match self.drift() {
             Some(drift) if drift.level() == DriftLevel::Block => Err(LockError::new(
@@ -186,7 +186,8 @@ impl Gauge {
     }
 }
 
-/// Both bounds hold, so the narrower ones do; unless the clock was set in between.
+/// Returns the intersection of the old bounds and the new ones; the new ones alone if the clock was set in
+/// between, which leaves no intersection.
 fn narrowed(known: &Sample, new: Sample) -> Sample {
     let age = new.at.saturating_duration_since(known.at).as_micros() / Gauge::AGEING;
     let age = i64::try_from(age).unwrap_or(i64::MAX);
@@ -217,8 +218,8 @@ mod tests {
     use super::*;
     use crate::test_logs::logged;
 
-    /// A response after `round_trip` ms from a server whose clock reads `server`, to a client whose
-    /// clock read `client` when it asked; all in ms.
+    /// Gives the gauge a response after `round_trip` ms from a server whose clock reads `server`, to a
+    /// client whose clock read `client` when it sent the request; all in ms.
     fn respond(gauge: &Gauge, client: u64, round_trip: u64, server: i64) -> ClockDrift {
         let at = Instant::now();
         let sent = Sent { wall: UNIX_EPOCH + Duration::from_millis(client), at };
@@ -267,7 +268,7 @@ mod tests {
             (9_800, DriftLevel::Warn),
             (9_501, DriftLevel::Warn),
             (9_500, DriftLevel::Block),
-            // Behind it, the round trip of 5 ms is to the client's credit.
+            // A client clock that is behind may be nearer by the round trip of 5 ms.
             (10_204, DriftLevel::Fine),
             (10_205, DriftLevel::Warn),
             (10_504, DriftLevel::Warn),

@@ -1,7 +1,7 @@
-//! What the statuses of Firestore and of the transport mean.
+//! Classifies the statuses of Firestore and of the transport.
 //!
-//! Texts of the server hold document names, and so keys and lock ids; texts of the credentials may
-//! hold more. None of them goes any further than this file: the code decides, and what lies below it.
+//! Texts of the server contain document names, and so keys and lock ids; texts of the credentials may
+//! contain more. No such text leaves this file: the classification uses the code and the source errors.
 
 use std::error::Error;
 use std::fmt;
@@ -15,7 +15,7 @@ use ErrorCode::{
     AuthFailed, Internal, InvalidArgument, NetworkTimeout, RateLimited, ServiceUnavailable,
 };
 
-/// What was asked of the server.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rpc {
     /// Documents by name.
@@ -26,36 +26,36 @@ pub(crate) enum Rpc {
     Commit,
 }
 
-/// A step of an operation that failed, and whether to take it again.
+/// The failure of a step of an operation, and whether to retry.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: LockError,
     pub(crate) again: Again,
 }
 
-/// Whether the operation may start over with a read.
+/// Says if the operation may start over with a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// It would fail again, or has taken all the time there was.
+    /// The step would fail again, or has used up its time.
     No,
     /// A document changed between our read and our commit; nothing was written.
     Conflict,
-    /// The connection broke, or the call was cut off. A new one may be had at once.
+    /// The connection broke, or the call was cut off. A new connection may work at once.
     Disconnected,
 }
 
-/// An error that needed no answer of the server.
+/// Errors that this library makes itself are not retried.
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Self {
         Self { error, again: Again::No }
     }
 }
 
-/// The meaning of a status. Every code has a row.
+/// The table of codes. Every code has a row.
 fn by_code(code: Code) -> (ErrorCode, &'static str) {
     match code {
         Code::Unavailable => (ServiceUnavailable, "Firestore cannot be reached"),
-        Code::Internal => (ServiceUnavailable, "Firestore failed within"),
+        Code::Internal => (ServiceUnavailable, "Firestore reported an internal error"),
         Code::Aborted => (ServiceUnavailable, "Firestore gave up on a conflict"),
         Code::Cancelled => (ServiceUnavailable, "the call was cut off"),
         Code::Unknown => (ServiceUnavailable, "the connection to Firestore failed"),
@@ -71,21 +71,21 @@ fn by_code(code: Code) -> (ErrorCode, &'static str) {
         Code::NotFound => (InvalidArgument, "there is no such Firestore project or database"),
         Code::Unimplemented => (InvalidArgument, "the endpoint is not Firestore"),
         Code::AlreadyExists | Code::OutOfRange | Code::DataLoss | Code::Ok => {
-            (Internal, "an answer of Firestore that makes no sense here")
+            (Internal, "Firestore answered with an unexpected status")
         }
     }
 }
 
 const TIMED_OUT: &str = "no answer within the request timeout";
 
-/// Codes by which a commit says that one of its preconditions did not hold, or that it lost against
-/// another writer. Nothing was written.
+/// Returns whether a commit with this code failed because a precondition did not hold, or because another
+/// writer won. Nothing was written.
 fn is_conflict(code: Code) -> bool {
     matches!(code, Code::Aborted | Code::FailedPrecondition | Code::AlreadyExists | Code::NotFound)
 }
 
-/// Codes after which a commit may still have been carried out.
-fn is_open(code: Code) -> bool {
+/// Returns whether a commit with this code may still have been carried out.
+fn is_outcome_open(code: Code) -> bool {
     matches!(
         code,
         Code::Unavailable
@@ -97,7 +97,7 @@ fn is_open(code: Code) -> bool {
     )
 }
 
-/// The fault of a call that was answered with a status, or that tonic made one for.
+/// Makes the fault for a status, which the server sent or tonic made.
 pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let cause = Cause::of(status);
     let server = status.code();
@@ -116,8 +116,8 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let again = match (conflict, cause, server) {
         (true, ..) => Again::Conflict,
         (_, Cause::NotConnected, _)
-        // A call that is cut off without an end of the connection is told by a status alone. It was not given
-        // up here: whoever gives it up does not hear of it.
+        // A call that is cut off while its connection lives on gets only a status. This library has not
+        // given it up: a call that it gives up gets no status.
         | (_, Cause::Server | Cause::Transport, Code::Unavailable | Code::Cancelled)
         | (_, Cause::Transport, Code::Unknown | Code::Internal) => Again::Disconnected,
         _ => Again::No,
@@ -125,34 +125,34 @@ pub(crate) fn from_status(status: &Status, rpc: Rpc) -> Fault {
     let sent = !matches!(cause, Cause::NoCredentials { .. } | Cause::NotConnected);
     let error = if conflict { conflicts() } else { LockError::new(code, message) };
     let error = error.with_source(&Origin::of(status, rpc));
-    if sent && rpc == Rpc::Commit && is_open(server) {
+    if sent && rpc == Rpc::Commit && is_outcome_open(server) {
         Fault { error: error.with_unknown_outcome(), again }
     } else {
         Fault { error, again }
     }
 }
 
-/// No answer within the bound this library keeps itself.
+/// The fault for a call without an answer within this library's own time limit.
 pub(crate) fn timed_out(rpc: Rpc) -> Fault {
     let error = LockError::new(NetworkTimeout, TIMED_OUT);
     let error = if rpc == Rpc::Commit { error.with_unknown_outcome() } else { error };
     Fault { error, again: Again::No }
 }
 
-/// An answer without a part that every answer has.
+/// The error for an answer that lacks a required part.
 pub(crate) fn unintelligible(what: &'static str) -> LockError {
     LockError::internal(format!("Firestore's answer makes no sense: {what}"))
 }
 
-/// What is left when others were always faster.
+/// The error after too many conflicts.
 fn conflicts() -> LockError {
     LockError::new(
         ServiceUnavailable,
-        "others changed the lock between read and write, more often than is tried again",
+        "other clients changed the lock between read and write in every try",
     )
 }
 
-/// Credentials that cannot be used at all.
+/// The error for credentials that cannot be used.
 pub(crate) fn no_credentials(error: &SdkError) -> LockError {
     let (code, message) = match error.kind() {
         SdkErrorKind::Credentials(error) if error.is_transient() => {
@@ -166,18 +166,18 @@ pub(crate) fn no_credentials(error: &SdkError) -> LockError {
     LockError::new(code, message)
 }
 
-/// What lies below a status.
+/// The cause of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The server sent it.
     Server,
     /// A time limit of the client passed.
     Timeout,
-    /// No token: nothing was sent.
+    /// There was no token, so nothing was sent.
     NoCredentials { transient: bool },
-    /// No connection: nothing was sent.
+    /// There was no connection, so nothing was sent.
     NotConnected,
-    /// The connection failed with the call on it.
+    /// The connection failed during the call.
     Transport,
 }
 
@@ -185,7 +185,7 @@ impl Cause {
     fn of(status: &Status) -> Self {
         let mut source = status.source();
         if source.is_none() {
-            // tonic has no more to say of a channel that is not ready.
+            // For a channel that is not ready, tonic gives only this text.
             return if status.code() == Code::Unknown
                 && status.message().starts_with("Service was not ready")
             {
@@ -201,7 +201,7 @@ impl Cause {
             if error.is::<ConnectError>() {
                 return Self::NotConnected;
             }
-            // The middleware boxes it twice.
+            // The middleware boxes the error twice.
             let sdk = error.downcast_ref::<SdkError>();
             let sdk = sdk.or_else(|| error.downcast_ref::<Box<SdkError>>().map(AsRef::as_ref));
             if let Some(sdk) = sdk {
@@ -214,7 +214,7 @@ impl Cause {
     }
 }
 
-/// What may be told of a status: its code, what was called, and the kind of an I/O error below it.
+/// The parts of a status that may be shown: its code, the call, and the kind of an I/O error below it.
 #[derive(Debug)]
 struct Origin {
     code: Code,
@@ -252,7 +252,8 @@ mod tests {
 
     const RPCS: [Rpc; 3] = [Rpc::Read, Rpc::Query, Rpc::Commit];
 
-    /// Code, of a read, of a commit; and whether the commit's outcome is unknown.
+    /// A row has: status, error code and retry of a read, error code and retry of a commit, and whether the
+    /// outcome of the commit is unknown.
     #[test]
     fn every_code_is_what_the_table_says() {
         use Again::{Conflict, Disconnected, No};

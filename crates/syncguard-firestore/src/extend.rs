@@ -1,4 +1,4 @@
-//! Letting a lock live longer.
+//! Extending a lock.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use crate::error::{Again, Fault};
 use crate::inner::Inner;
 use crate::retry::Attempt;
 
-/// A first commit of ours whose answer was lost may be what a second try finds: to a caller who
-/// expects an expiry that is a mismatch like any other, with the expiry that the lock has now.
+/// A second try may find the expiry that our own first commit has set, if the answer to that commit was
+/// lost. A caller that expects an expiry then gets an ordinary mismatch, with the expiry that the lock has
+/// now.
 pub(crate) async fn extend(
     inner: Arc<Inner>,
     request: ExtendRequest,
@@ -28,25 +29,25 @@ async fn once(
     attempt: Attempt,
 ) -> Result<ExtendResult, Fault> {
     let known = inner.known_live(request.lock_id)?;
-    // Where it was is known already, and it has changed.
+    // If the document is remembered and has changed, the hint would lead to the same document.
     let hint = request.key_hint.as_ref().filter(|_| known.is_none());
     if let Some(known) = known.filter(|known| is_expected(request, known)) {
         match prolong(inner, request, known, &attempt).await {
             Ok(expires_at) => return Ok(ExtendResult::Extended { expires_at }),
-            // Somebody else has extended or ended it. The store knows.
+            // Another client has extended or released the lock. A query decides.
             Err(Fault { again: Again::Conflict, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }
     let mut held = by_lock_id::find(inner, request.lock_id, hint, &attempt).await?;
-    held.tidy(inner);
+    held.delete_duplicates(inner);
     let found = match held.lock {
         Ok(lock) => Known { version: lock.version, expires_at: lock.expires_at },
         Err(reason) => return Ok(ExtendResult::NotHeld(reason)),
     };
     if !is_expected(request, &found) {
         let expires_at = found.expires_at;
-        // The caller hears the expiry, and probably extends again.
+        // The caller gets this expiry and probably extends again.
         inner.cache.remember(request.lock_id, found);
         return Ok(ExtendResult::Mismatch { expires_at });
     }
@@ -54,16 +55,16 @@ async fn once(
     Ok(ExtendResult::Extended { expires_at })
 }
 
-/// Whether it is the expiry that the caller knows, if he knows one.
+/// Returns whether the lock has the expiry that the caller expects, if it expects one.
 fn is_expected(request: &ExtendRequest, known: &Known) -> bool {
     request.expected_expiry.is_none_or(|expected| expected == known.expires_at)
 }
 
-/// Moves the expiry if the lock is still as it is known: compare and set.
+/// Sets the expiry if the lock still has the version that was seen: compare and set.
 ///
-/// A commit that was given up before states a version that this one replaces, so it is void if it
-/// arrives later. A write that changes nothing would leave the version as it is, and such a commit
-/// good: so the expiry really moves, by a millisecond more than was asked for if need be.
+/// An earlier commit that was given up states a version that this commit replaces, so the earlier one is
+/// void if it arrives later. A write that changes nothing would leave the version as it is, and the earlier
+/// commit valid. So the expiry always changes: if it would stay the same, it is set a millisecond later.
 async fn prolong(
     inner: &Inner,
     request: &ExtendRequest,

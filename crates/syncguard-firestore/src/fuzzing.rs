@@ -1,4 +1,4 @@
-//! What reads text and documents, for the fuzz targets of this repository.
+//! Gives the fuzz targets of this repository access to the parsers of URLs and documents.
 
 use gcloud_sdk::google::firestore::v1::Document;
 use syncguard_core::{Fence, LockError, LockInfo};
@@ -7,7 +7,7 @@ use crate::config::FirestoreOptions;
 use crate::document::{Counter, Record};
 use crate::url;
 
-/// Reads a URL as `connect` does, and connects to nothing.
+/// Reads a URL like `connect`, but does not connect.
 ///
 /// # Errors
 ///
@@ -20,16 +20,16 @@ pub fn read_url(url: &str) -> Result<(), LockError> {
 ///
 /// # Errors
 ///
-/// `Internal` for one that makes no sense as a lock.
+/// `Internal` for a document that is not a valid lock.
 pub fn read_lock(document: Document) -> Result<LockInfo, LockError> {
     Record::read(document).map(Record::into_info)
 }
 
-/// Reads the document of a fence counter: the last fence.
+/// Reads the document of a fence counter and returns the last fence.
 ///
 /// # Errors
 ///
-/// `Internal` for one that makes no sense as a counter.
+/// `Internal` for a document that is not a valid counter.
 pub fn read_counter(document: Document) -> Result<Fence, LockError> {
     Counter::read(document).map(|counter| counter.last)
 }

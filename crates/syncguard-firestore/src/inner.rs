@@ -1,4 +1,4 @@
-//! What all operations of a backend share.
+//! The state that all operations of a backend share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::clock::{self, Clock};
 use crate::config::FirestoreOptions;
 use crate::document::Version;
 use crate::error::Fault;
-use crate::listen;
 use crate::names::Layout;
 use crate::retry::{Attempt, Attempts};
+use crate::signals;
 
-/// The client, where things are, what is remembered, and the options.
+/// The client, the names of the documents, the remembered locks, and the options.
 pub(crate) struct Inner {
     pub(crate) client: Client,
     pub(crate) layout: Layout,
@@ -44,7 +44,7 @@ impl Inner {
         let client_state = options.client.client_state()?;
         let database = layout.database().to_owned();
         let clock = Arc::clone(&options.clock);
-        let signals = listen::hub(client.clone(), database, clock, options.request_timeout);
+        let signals = signals::hub(client.clone(), database, clock, options.request_timeout);
         Ok(Self {
             client: Client::new(client, Arc::clone(&options.clock)),
             layout,
@@ -66,7 +66,7 @@ impl Inner {
 
     /// # Errors
     ///
-    /// `ServiceUnavailable` in strict mode, if the clock is not fit for locking.
+    /// `ServiceUnavailable` in strict mode, if this machine's clock is too far off.
     pub(crate) fn check_clock(&self) -> Result<(), LockError> {
         if self.strict_clock { self.client.gauge().check() } else { Ok(()) }
     }
@@ -83,19 +83,19 @@ impl Inner {
         self.client.commit(&self.layout, writes, attempt.call_deadline()).await
     }
 
-    /// A commit that nobody waits for, and that may fail.
+    /// Commits in the background. The commit may fail.
     pub(crate) fn in_background(self: &Arc<Self>, writes: Vec<Write>) {
         let inner = Arc::clone(self);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(fault) = inner.commit(writes, &inner.attempts().attempt()).await {
-                    tracing::debug!(error = %fault.error, "an expired lock was not cleared away");
+                    tracing::debug!(error = %fault.error, "an expired lock was not deleted");
                 }
             });
         }
     }
 
-    /// Keeps in mind where a lock is that a commit has just written first.
+    /// Remembers the document of a lock, which is the first write of this commit.
     pub(crate) fn remember(
         &self,
         lock_id: LockId,
@@ -110,7 +110,7 @@ impl Inner {
         }
     }
 
-    /// Where a lock of ours is, if it is live as far as we know. The cache forgets it.
+    /// Takes the remembered document of a lock out of the cache; `None` if the lock has expired by it.
     pub(crate) fn known_live(&self, lock_id: LockId) -> Result<Option<Known>, LockError> {
         let now = self.now()?;
         let known = self.cache.take(lock_id);

@@ -1,4 +1,4 @@
-//! Whether a key is locked.
+//! Asking whether a key is locked.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ async fn once(inner: &Arc<Inner>, name: &str, attempt: Attempt) -> Result<bool, 
     let Some(lock) = lock.map(Record::read).transpose()? else { return Ok(false) };
     let now = inner.now()?;
     if inner.cleans_up && is_clearable(lock.expires_at, now) {
-        // Only this version of it: a successor stays.
+        // Deletes only this version, so a lock of a later holder stays.
         inner.in_background(vec![delete(lock.version)]);
         return Ok(false);
     }

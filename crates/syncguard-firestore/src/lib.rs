@@ -1,7 +1,7 @@
 //! Cloud Firestore backend of SyncGuard: distributed locks with fencing tokens in two collections of
 //! a database you already have.
 //!
-//! Everything of the contract is re-exported here, so this crate is all a Firestore user needs.
+//! The crate re-exports the whole contract, so a Firestore user needs no other crate.
 //!
 //! ```toml
 //! [dependencies]
@@ -24,146 +24,152 @@
 //! # }
 //! ```
 //!
-//! All options can stand in the URL, as in `firestore://my-project?collection=app_locks`:
+//! The URL can set all options, as in `firestore://my-project?collection=app_locks`:
 //! [`FirestoreBackend::connect`] has the table.
 //!
-//! Credentials are Google's application default ones. With `FIRESTORE_EMULATOR_HOST` in the
-//! environment, or [`with_emulator`](FirestoreOptions::with_emulator), it is the emulator instead. A
-//! client of [`gcloud_sdk`] that the program already has does as well:
-//! [`FirestoreBackend::from_client`].
+//! The backend uses Google's application default credentials. If the environment has
+//! `FIRESTORE_EMULATOR_HOST`, or with [`with_emulator`](FirestoreOptions::with_emulator), it connects to
+//! the emulator instead. [`FirestoreBackend::from_client`] takes a client of [`gcloud_sdk`] that the
+//! program already has.
 //!
 //! # The clocks of the clients
 //!
-//! Firestore has no clock to ask in a write, so locks live by the clocks of those who use them.
-//! **Every machine needs NTP.** A lock is live until one second after its expiry, which covers what
-//! clocks may be apart; beyond that two clients can hold one lock, and only fences tell them apart.
+//! A write to Firestore cannot use the server's clock, so locks live by the clocks of the clients.
+//! **Every machine needs NTP.** A lock is live until one second after its expiry, which covers the
+//! difference between clocks. If clocks differ by more, two clients can hold one lock, and only fences
+//! tell them apart.
 //!
-//! Each response carries the server's time, so the drift is measured for nothing, to within a round
-//! trip: [`FirestoreBackend::clock_drift`]. From 200 ms on it is warned about, from 500 ms on it is
-//! an error in the log, and with [`with_strict_clock`](FirestoreOptions::with_strict_clock) the
-//! backend then acquires nothing. It still releases, extends and reads. Where clocks cannot be kept in
-//! step, take the Redis or the PostgreSQL backend, whose servers have the time.
+//! Each response carries the server's time, so the backend measures the drift without extra calls, to
+//! within a round trip: [`FirestoreBackend::clock_drift`]. From 200 ms on the backend logs a warning, from
+//! 500 ms on an error. With [`with_strict_clock`](FirestoreOptions::with_strict_clock) it then acquires
+//! nothing, but still releases, extends and reads. If you cannot keep clocks in step, use the Redis or
+//! the PostgreSQL backend, which use the server's time.
 //!
-//! # What an operation is
+//! # What an operation costs
 //!
 //! | operation | calls |
 //! |---|---|
 //! | acquire | 2: read lock and counter, commit both |
 //! | acquire of a held key | 1, and nothing is written |
-//! | acquire that loses a race | 3 or more: read, commit in vain, read, … |
+//! | acquire that loses a race | 3 or more: read, failed commit, read, … |
 //! | release, extend | 1 for a lock this backend took or extended last, else 2: query, commit |
-//! | extend of another expiry than the stored one | 1, or 2 if it was extended elsewhere; nothing is written |
+//! | extend that expects another expiry than the stored one | 1, or 2 if another client extended the lock; nothing is written |
 //! | `is_locked`, lookup by key, lookup by lock id | 1 |
 //!
 //! # Why no transactions
 //!
-//! The specification asks for read-write transactions. A backend on them convoys: contenders lock what
-//! they read and time out on each other, and the query by lock id locks the whole collection (6 cycles
-//! a second for 16 workers on *different* keys, in the emulator); one that is abandoned blocks its
-//! documents for a minute.
+//! The specification asks for read-write transactions. With transactions, rivals form a convoy: they lock
+//! the documents they read and time out on each other, and the query by lock id locks the whole
+//! collection (6 cycles a second for 16 workers on *different* keys, in the emulator). An abandoned
+//! transaction blocks its documents for a minute.
 //!
 //! Instead, each operation reads, decides, and sends one atomic commit with a precondition on **every**
-//! document that the decision was based on: unchanged since it was read, or still absent. A commit
-//! that succeeds is therefore what a transaction would have been: had anything else come between, a
-//! precondition would have failed, because every change moves a document's update time, and never
-//! back. Acquire states both the lock and its counter: a lock that was taken and released in between is
-//! as absent as before, but the counter has moved. Nothing is left open by a caller that goes away.
+//! document that the decision was based on: the document is unchanged since it was read, or still absent.
+//! A commit that succeeds is therefore as good as a transaction. If another write had come between, a
+//! precondition would have failed, because every change moves a document's update time forward. Acquire
+//! states preconditions on both the lock and its counter: a lock that was taken and released in between
+//! is as absent as before, but the counter has moved. A caller that goes away leaves nothing open.
 //!
-//! If a precondition fails nothing was written, and the operation starts over, after a pause, within
+//! If a precondition fails, nothing was written. The operation starts over after a pause, within
 //! [`with_conflict_retries`](FirestoreOptions::with_conflict_retries) and the
-//! [operation timeout](FirestoreOptions::with_operation_timeout); after that it is `ServiceUnavailable`.
-//! But contention is no error, however hot the key is: an acquire that was beaten by others who got
-//! the lock, four times or until its retries were used up, answers `Locked`.
+//! [operation timeout](FirestoreOptions::with_operation_timeout), and then fails with
+//! `ServiceUnavailable`. Contention is not an error, however hot the key is: an acquire answers `Locked`
+//! if rivals took the lock before it four times, or at least once when its retries are used up.
 //!
 //! For a lock of its own the backend remembers the document, its update time and its expiry. While the
-//! lock is live by them, release and extend are a single commit on the condition that the document is
-//! still that version; so lock id and expiry are still the remembered ones, and the check is the same as
-//! after a query. If the condition fails, or the lock is not live as far as is known, the query decides.
+//! lock is live by this data, release and extend are a single commit with the precondition that the
+//! document still has this version. Lock id and expiry are then still the remembered ones, so the check is
+//! the same as after a query. If the precondition fails, or the lock has expired by this data, a query
+//! decides.
 //!
 //! # Requests that arrive late
 //!
-//! A commit may be carried out long after its sender has given it up: the network held it back, or the
-//! server stopped and goes on. No deadline is needed against that, since its preconditions are about
-//! versions, and a version does not come back:
+//! Firestore may carry out a commit long after its sender has given it up: the network delayed it, or the
+//! server stopped and continued. The commit needs no deadline against that, because its preconditions are
+//! about versions, and a version does not come back:
 //!
 //! - a late acquire fails once the key's counter has moved, or the lock was written;
-//! - a late extend fails once a later one was confirmed. A write that changes nothing would leave the
-//!   version as it is, so an extend to the very expiry that the lock has sets a millisecond more;
+//! - a late extend fails once a later extend was confirmed. A write that changes nothing would leave the
+//!   version as it is, so an extend to the expiry that the lock already has sets a millisecond more;
 //! - a late release fails once the lock was extended or released, and so frees no successor.
 //!
-//! That leaves an acquire that nobody wants any more and whose commit may still come, on a key that
-//! nobody touches meanwhile. It is ended in the background, with pauses while the database is away. If
-//! its lock is there, that is deleted. Else the fence counter is moved on by one, unless it has moved
-//! since the acquire read it; then the commit is void, and the key is free for certain. So fences grow,
-//! but may leave numbers out. An acquire that was given up before its commit was sent costs nothing.
+//! One case is left: an acquire that no caller wants any more and whose commit may still arrive, on a key
+//! that no client touches meanwhile. The backend ends this acquire in the background, with pauses while
+//! the database is away. If the lock of the acquire is there, the backend deletes it. Otherwise the
+//! backend raises the fence counter by one, unless the counter has moved since the acquire read it. After
+//! that the commit is void, and the key is certainly free. So fences grow, but may skip numbers. An
+//! acquire that was given up before its commit was sent costs nothing.
 //!
-//! [`ExtendRequest::with_expected_expiry`](contract::ExtendRequest::with_expected_expiry) is compared with the expiry of the document, and the commit
-//! states the document's version, so the two are one step. Should the answer to an extend be lost with its
-//! connection, the backend sends it again; it may then find the expiry that it has set itself, which is
-//! a [`Mismatch`](ExtendResult::Mismatch) as well. A guard then extends that one.
+//! Extend compares
+//! [`ExtendRequest::with_expected_expiry`](contract::ExtendRequest::with_expected_expiry) with the expiry
+//! of the document, and its commit states the document's version, so both are one atomic step. If the
+//! answer to an extend is lost with its connection, the backend sends the extend again. The second try may
+//! find the expiry that the first one has set, which is a [`Mismatch`](ExtendResult::Mismatch) as well. A
+//! guard then extends with that expiry.
 //!
 //! # Beside the TypeScript library
 //!
-//! Documents and fields are those of SyncGuard 2.5 for TypeScript; both may share a database, and a
-//! fleet. To a transaction our commits are ordinary writes: Firestore serialises the two, and the
-//! second one reads again. Under contention the transactions set the pace: while one has a document
-//! locked, our commit on it waits, up to the request timeout.
+//! Documents and fields are the same as in SyncGuard 2.5 for TypeScript; both libraries may share a
+//! database and a fleet. To a transaction our commits are ordinary writes: Firestore serializes the two,
+//! and the second one reads again. Under contention the transactions are the bottleneck: while a
+//! transaction has locked a document, our commit on that document waits, up to the request timeout.
 //!
-//! The document of a lock has two fields that TypeScript does not write: `holder`, the label of the
-//! [holder](contract::Holder), which is empty if it is turned off and stands behind a tab if the process hears no
-//! signals; and `note`, if there is one.
+//! The document of a lock has two fields that TypeScript does not write. `holder` is the label of the
+//! [holder](contract::Holder): empty if labels are turned off, with a tab before it if the process hears
+//! no signals. `note` is there if the holder has a note.
 //!
-//! A key is its document's id. Keys that cannot be one (with a slash, `.`, `..`, `__…__`) get the
-//! hashed form instead: 22 base64url characters, and `~` up to 513 bytes, which is longer than any key. So
-//! no two keys share a document, and none is refused. The TypeScript library refuses most of these; a key like
-//! `a/b/c` it stores in a subcollection, so such a key is **not** shared with it.
+//! The id of a document is the key. A key that Firestore refuses as an id (with a slash, `.`, `..`,
+//! `__…__`) is hashed instead: 22 base64url characters, padded with `~` to 513 bytes, which is longer than
+//! any key. So no two keys share a document, and no key is refused. The TypeScript library refuses most of
+//! these keys. It stores a key like `a/b/c` in a subcollection, so the two libraries do **not** share such
+//! a key.
 //!
-//! Lock ids are found by query, without a limit. Should several documents carry one lock id, that is
-//! warned about; release and extend delete the expired ones, and while two are live, operations by
-//! that id answer `Internal` and touch neither. A backend that remembers where its own lock is ends or
-//! extends that one without a look-up.
+//! The backend finds lock ids by a query without a limit. If several documents carry one lock id, the
+//! backend logs a warning, and release and extend delete the expired documents. While two of the documents
+//! are live, operations by that id answer `Internal` and touch neither. A backend that remembers where its
+//! own lock is releases or extends that lock without a look-up.
 //!
 //! A lock id must never be used for a second key. The backend that took the first lock refuses that with
-//! `InvalidArgument` while the lock is live and remembered; another one would need a query to tell, and
-//! does not.
+//! `InvalidArgument` while the lock is live and remembered. Another backend would need a query to find
+//! out, and does not make one.
 //!
 //! # In logs
 //!
 //! Neither this crate nor gcloud-sdk, tonic, hyper or h2 logs a key, a lock id or a token, at any
-//! level: they describe calls and frames, not what these carry.
+//! level: they describe calls and frames, not their contents.
 //!
 //! # What the database needs
 //!
-//! - **Native mode**, and the single-field index on `lockId` of the lock collection, which Firestore
-//!   keeps by itself unless it was exempted.
-//! - **No TTL policy on the fence counters**, ever: a deleted counter starts again at one, and fences
-//!   repeat. Delete counters by no other means either. A TTL policy on the *lock* collection is
-//!   possible only with a timestamp field, which these documents do not have; expired locks are
-//!   overwritten by the next holder, and deleted by
-//!   [`with_cleanup_in_is_locked`](FirestoreOptions::with_cleanup_in_is_locked).
-//! - The IAM role **`roles/datastore.user`** for the clients. Of its permissions these are used:
+//! - **Native mode**, and the single-field index on `lockId` of the lock collection. Firestore keeps this
+//!   index by default, unless it was exempted.
+//! - **Never a TTL policy on the fence counters**: a deleted counter starts again at one, and fences
+//!   repeat. Do not delete counters by other means either. A TTL policy on the *lock* collection is
+//!   possible only with a timestamp field, which these documents do not have. The next holder overwrites
+//!   an expired lock, and
+//!   [`with_cleanup_in_is_locked`](FirestoreOptions::with_cleanup_in_is_locked) deletes expired locks.
+//! - The IAM role **`roles/datastore.user`** for the clients. The backend uses these of its permissions:
 //!   `datastore.entities.get` and `.list` for reads and queries, `.create`, `.update` and `.delete` for
-//!   commits. Transactions would need `datastore.databases.get` as well; there are none. Security rules
+//!   commits. Transactions would also need `datastore.databases.get`; the backend uses none. Security rules
 //!   do not apply to such clients, and should deny both collections to mobile and web clients.
 //!
 //! Each key costs a counter document for ever. Firestore bills reads, writes and deletes: a cycle of
 //! acquire and release is two reads, two writes and a delete. A document takes about one sustained
-//! write a second before it gets slower, so one key serves as many cycles.
+//! write a second before it gets slower, so one key serves about one cycle a second.
 //!
 //! # What the crate costs
 //!
-//! 179 crates, and a minute and a half of CPU time for a first debug build, most of it for aws-lc and
-//! the generated interface of Firestore. TLS is rustls with aws-lc-rs, as in the other backends; neither
-//! OpenSSL nor ring is compiled. Servers are checked against the certificates that the system trusts;
-//! Firestore's own, on a system that has none, against Mozilla's.
+//! The crate has 179 dependencies, and a first debug build takes a minute and a half of CPU time, most of
+//! it for aws-lc and the generated interface of Firestore. TLS is rustls with aws-lc-rs, as in the other
+//! backends; neither OpenSSL nor ring is compiled. The backend checks servers against the certificates
+//! that the system trusts. On a system without certificates, it checks Firestore against Mozilla's.
 //!
 //! # More
 //!
-//! The guide in the documentation of the `syncguard` crate (its module `guide`) has core concepts, a fenced
-//! write for Firestore, the checklist for production, and alerts.
+//! The guide (module `guide` of the `syncguard` crate) has core concepts, a fenced write for Firestore, the
+//! checklist for production, and alerts.
 
 #![doc(html_root_url = "https://docs.rs/syncguard-firestore/latest")]
-// The other crates build with an older Rust, which has no such units; all are to read alike.
+// The other crates build with an older Rust, which lacks these units; all crates should read alike.
 #![allow(clippy::duration_suboptimal_units, reason = "as in the other crates")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -184,7 +190,6 @@ mod extend;
 pub mod fuzzing;
 mod inner;
 mod is_locked;
-mod listen;
 mod listing;
 mod lookup;
 mod names;
@@ -192,6 +197,7 @@ mod query;
 mod release;
 mod retry;
 mod settle;
+mod signals;
 #[cfg(test)]
 mod test_logs;
 mod url;
@@ -203,7 +209,7 @@ pub use self::backend::FirestoreBackend;
 pub use self::config::FirestoreOptions;
 pub use self::drift::{ClockDrift, DriftLevel};
 
-// So that what people see first compiles.
+// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! Looking over all locks.
+//! Listing locks and fence counters.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::names::storage_key_of;
 use crate::query;
 use crate::retry::Attempt;
 
-/// A page is one query, in the order of the keys, along the index that Firestore makes by itself of the field
-/// `key` of locks and `keyDebug` of counters. Documents without that field are not seen. Those of expired
-/// locks are read as well.
+/// A page is one query in the order of the keys. It uses the index that Firestore makes automatically for
+/// the field `key` of locks and `keyDebug` of counters. The query misses documents without this field. It
+/// also reads the documents of expired locks.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for FirestoreBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
@@ -118,8 +118,9 @@ async fn counter(inner: &Inner, name: &str, attempt: Attempt) -> Result<Option<C
     Ok(counter.map(Counter::read).transpose()?)
 }
 
-/// One read, and one commit if it is to be raised. The commit states the version that was read, so it loses
-/// against an acquire in between, and an acquire that has read the counter before loses against it.
+/// Sends one read, and one commit if the counter must be raised. The commit states the version that was
+/// read. So it fails after an acquire in between, and an acquire that has read the counter before the
+/// commit fails after it.
 async fn raise(
     inner: &Inner,
     key: &Key,

@@ -1,4 +1,4 @@
-//! The details of a live lock.
+//! Looking up the details of a live lock.
 
 use std::sync::Arc;
 

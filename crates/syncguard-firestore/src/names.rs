@@ -1,4 +1,4 @@
-//! Where the records of a key are.
+//! The names of collections and of a key's documents.
 
 use syncguard_core::authoring::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
@@ -8,10 +8,10 @@ use syncguard_core::{Key, LockError};
 /// The length of a document id. TypeScript: `BACKEND_LIMITS.FIRESTORE`.
 const LIMITS: StorageLimits = StorageLimits::new(1500, 0);
 
-/// The database of a project that names no other.
+/// The default database of a project.
 pub(crate) const DEFAULT_DATABASE: &str = "(default)";
 
-/// Whether these can be a project and a database of it.
+/// Returns whether these are valid names of a project and a database.
 pub(crate) fn are_names(project: &str, database: &str) -> bool {
     let name = |text: &str, more: &[char]| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(&c))
@@ -39,7 +39,8 @@ pub(crate) struct Names {
 impl Layout {
     /// # Errors
     ///
-    /// `InvalidArgument` for names of project or database that cannot be, for collection names that Firestore refuses, or that are the same.
+    /// `InvalidArgument` for invalid names of project or database, for collection names that Firestore
+    /// refuses, and for two equal collection names.
     pub(crate) fn new(
         project: &str,
         database: &str,
@@ -48,11 +49,11 @@ impl Layout {
     ) -> Result<Self, LockError> {
         if !are_names(project, database) {
             return Err(LockError::invalid_argument(
-                "bad name of a project or database; allowed are letters, digits, - and _, in a project . and : too",
+                "bad name of a project or database; allowed are letters, digits, - and _, and in a project also . and :",
             ));
         }
         for collection in [locks, fences] {
-            // A collection of a document, of a collection, …
+            // Collections and documents alternate in a path, and a collection comes first and last.
             let is_collection = collection.split('/').count() % 2 == 1;
             if !is_collection || !collection.split('/').all(is_allowed_id) {
                 return Err(LockError::invalid_argument(
@@ -72,17 +73,17 @@ impl Layout {
         Ok(Self { database, documents, locks: locks.to_owned(), fences: fences.to_owned() })
     }
 
-    /// `projects/…/databases/…`
+    /// Returns `projects/…/databases/…`.
     pub(crate) fn database(&self) -> &str {
         &self.database
     }
 
-    /// What the collection of the locks is in, and its name there.
+    /// Returns the parent of the collection of the locks, and the name of the collection in it.
     pub(crate) fn lock_parent(&self) -> (String, &str) {
         self.parent_of(&self.locks)
     }
 
-    /// What the collection of the counters is in, and its name there.
+    /// Returns the parent of the collection of the counters, and the name of the collection in it.
     pub(crate) fn fence_parent(&self) -> (String, &str) {
         self.parent_of(&self.fences)
     }
@@ -102,14 +103,14 @@ impl Layout {
         &self.fences
     }
 
-    /// The documents of a key.
+    /// Returns the names of a key's documents.
     pub(crate) fn names(&self, key: &Key) -> Result<Names, LockError> {
         let id = lock_id_of(key)?;
         let fence_id = make_fence_key("", &id, LIMITS)?;
         Ok(Names { lock: self.name(&self.locks, &id), fence: self.name(&self.fences, &fence_id) })
     }
 
-    /// The lock's document alone.
+    /// Returns the name of a key's lock document.
     pub(crate) fn lock_name(&self, key: &Key) -> Result<String, LockError> {
         Ok(self.name(&self.locks, &lock_id_of(key)?))
     }
@@ -119,30 +120,30 @@ impl Layout {
     }
 }
 
-/// The storage key in a document's full name.
+/// Returns the storage key in a document's full name.
 pub(crate) fn storage_key_of(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, id)| id)
 }
 
-/// The id of a key's lock document: the key itself, or its hash where Firestore refuses the text.
+/// Returns the id of a key's lock document: the key itself, or its hash if Firestore refuses the key.
 ///
-/// The fence document needs no such care: its id starts with `fence:` and ends with this one.
+/// The id of the fence document is always allowed: it is `fence:` and this id.
 fn lock_id_of(key: &Key) -> Result<StorageKey, LockError> {
     let id = make_storage_key("", key, LIMITS)?;
     if is_allowed_id(id.expose()) {
         Ok(id)
     } else {
-        // Any 22 base64url characters are also a key of their own, and these two must not share
-        // documents. So this is longer than any key.
+        // A hash of 22 base64url characters is also a valid key, and the two keys must not share
+        // documents. So the id is padded to be longer than any key.
         let hash = make_hashed_storage_key("", key, LIMITS)?;
         Ok(StorageKey::new(format!("{:~<1$}", hash.expose(), Key::MAX_LENGTH_BYTES + 1)))
     }
 }
 
-/// What Firestore takes as the id of a document or a collection. A document id with slashes would
-/// even be taken, and mean a document of a subcollection.
+/// Returns whether this is a valid id of a document or a collection. Firestore would accept a document id
+/// with slashes, but as a document of a subcollection.
 fn is_allowed_id(id: &str) -> bool {
-    // The service reserves `__.*__`, and is stricter on the shortest of them than it says.
+    // The service reserves `__.*__`, and also refuses `__` and `___`, which its documentation allows.
     let reserved = id.starts_with("__") && id.ends_with("__");
     !id.is_empty()
         && id.len() <= LIMITS.limit()
@@ -190,7 +191,7 @@ mod tests {
         assert_ne!(names("a/b"), names("a/c"));
     }
 
-    /// Every text of 22 base64url characters is a key that somebody may have.
+    /// Every text of 22 base64url characters is a valid key.
     #[test]
     fn no_key_has_the_documents_of_another() {
         for hashed in ["a/b", "/", ".", "__x__"] {

@@ -12,7 +12,7 @@ use syncguard_core::inventory::ListRequest;
 
 use crate::document::{LOCK_ID, string};
 
-/// All locks with this lock id.
+/// Queries all locks with this lock id.
 pub(crate) fn by_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
     StructuredQuery {
         from: within(collection),
@@ -21,7 +21,7 @@ pub(crate) fn by_lock_id(collection: &str, lock_id: LockId) -> StructuredQuery {
     }
 }
 
-/// A page of documents, in the order of a field that has keys in it.
+/// Queries a page of documents, ordered by a field that holds keys.
 pub(crate) fn page(collection: &str, field: &str, request: &ListRequest) -> StructuredQuery {
     let start = request.expose_start();
     let is_behind = request.expose_place() == Some(start);

@@ -1,4 +1,4 @@
-//! Giving a lock back.
+//! Releasing a lock.
 
 use std::sync::Arc;
 
@@ -26,24 +26,24 @@ async fn once(
 ) -> Result<ReleaseResult, Fault> {
     let lock_id = request.lock_id;
     let known = inner.known_live(lock_id)?;
-    // Where it was is known already, and it has changed.
+    // If the document is remembered and has changed, the hint would lead to the same document.
     let hint = request.key_hint.as_ref().filter(|_| known.is_none());
     if let Some(known) = known {
         match inner.commit(vec![delete(known.version)], &attempt).await {
             Ok(_) => return Ok(ReleaseResult::Released),
-            // Somebody else has extended or ended it. The store knows.
+            // Another client has extended or released the lock. A query decides.
             Err(Fault { again: Again::Conflict, .. }) => {}
             Err(fault) => return Err(fault),
         }
     }
     let mut held = by_lock_id::find(inner, lock_id, hint, &attempt).await?;
-    held.tidy(inner);
+    held.delete_duplicates(inner);
     match held.lock {
         Ok(lock) => {
             inner.commit(vec![delete(lock.version)], &attempt).await?;
             Ok(ReleaseResult::Released)
         }
-        // Was it our own commit, whose answer was lost, or somebody else's? Nobody can tell.
+        // The lock may have been deleted by our own commit, whose answer was lost, or by another client.
         Err(reason) => match &attempt.lost {
             Some(lost) => Err(lost.clone().into()),
             None => Ok(ReleaseResult::NotHeld(reason)),

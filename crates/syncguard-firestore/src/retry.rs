@@ -1,4 +1,4 @@
-//! Starting over when others were faster, or when the connection broke: bounded in number and time.
+//! Retries an operation after a conflict or a broken connection, within bounds of number and time.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::error::{Again, Fault};
 pub(crate) struct Attempt {
     deadline: Instant,
     request_timeout: Duration,
-    /// A commit of an earlier attempt whose answer was lost: it may or may not have been carried out.
+    /// The error of an earlier commit whose answer was lost; the commit may have been carried out.
     pub(crate) lost: Option<LockError>,
 }
 
 impl Attempt {
-    /// When the next call has to be done.
+    /// Returns the deadline of the next call.
     pub(crate) fn call_deadline(&self) -> Instant {
         self.deadline.min(Instant::now() + self.request_timeout)
     }
 
-    /// How long the next call may take.
+    /// Returns how long the next call may take.
     pub(crate) fn call_bound(&self) -> Duration {
         self.call_deadline().saturating_duration_since(Instant::now())
     }
 }
 
-/// What an operation has left.
+/// The retries and the time that an operation has left.
 pub(crate) struct Attempts {
     attempt: Attempt,
     conflicts: u32,
@@ -38,8 +38,8 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// The calls that follow a broken one may still meet the end of the same connection: on a busy machine, the
-    /// second to the fifth one have.
+    /// The calls after a broken call may still fail with the end of the same connection: on a busy machine,
+    /// the second to the fifth call did.
     const RECONNECTS: u32 = 6;
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const LONGEST_PAUSE: Duration = Duration::from_millis(400);
@@ -54,12 +54,12 @@ impl Attempts {
         }
     }
 
-    /// The attempt that comes now.
+    /// Returns the current attempt.
     pub(crate) fn attempt(&self) -> Attempt {
         self.attempt.clone()
     }
 
-    /// Carries an operation out, again where it is to start over.
+    /// Runs an operation, and runs it again after faults that allow a retry.
     ///
     /// # Errors
     ///
@@ -79,11 +79,12 @@ impl Attempts {
         }
     }
 
-    /// Returns when the operation is to start over with a read.
+    /// Waits and returns if the operation should start over with a read.
     ///
     /// # Errors
     ///
-    /// The fault's error when it is not: marked as unknown if an earlier commit's outcome is.
+    /// The fault's error if the operation should not start over; its outcome is marked unknown if the
+    /// outcome of an earlier commit is unknown.
     pub(crate) async fn again(&mut self, fault: Fault) -> Result<(), LockError> {
         let Fault { error, again } = fault;
         let left = match again {

@@ -1,12 +1,13 @@
-//! Ending an acquire that nobody wants and whose outcome nobody knows.
+//! Ending an acquire whose caller has gone and whose outcome is unknown.
 //!
-//! Its commits may still arrive. Each of them stated the versions of lock and counter that it had read,
-//! and there will be no more. So there are two cases, and neither needs a deadline:
+//! Commits of this acquire may still arrive, but no new ones are sent. Each of them states the versions of
+//! lock and counter that the acquire had read. So there are two cases, and neither needs a deadline:
 //!
-//! - One of them was carried out: the lock is there under our id, and the counter has moved. It is
-//!   deleted. One that had read it expired, and would take it again, stated its version.
-//! - None was: the counter is moved on by one, unless it has moved since they read it. Then they are
-//!   void. A fence is left out; fences only have to grow.
+//! - A commit was carried out: the lock is there under our id, and the counter has moved. The lock is
+//!   deleted. A commit that had read this lock as expired, and would take it again, states its version, so
+//!   the deletion makes this commit void.
+//! - No commit was carried out: the counter is raised by one, unless it has moved since the acquire read
+//!   it. The commits are then void. This skips a fence, which is allowed: fences only have to grow.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
@@ -17,13 +18,13 @@ use crate::inner::Inner;
 use crate::names::Names;
 use crate::retry::Attempt;
 
-/// One commit for a lock that is known, else a read, and a commit if there is something to change.
+/// Sends one commit for a remembered lock; otherwise a read, and a commit if something is to change.
 ///
-/// A key whose fences are used up ends it with `Internal`, before anything is written.
+/// Fails with `Internal`, before anything is written, if the fences of the key are used up.
 pub(crate) async fn settle(inner: &Inner, acquire: &Unsettled) -> Result<Settled, LockError> {
     let subject = |error: LockError| error.with_key(&acquire.key).with_lock_id(acquire.lock_id);
     let names = inner.layout.names(&acquire.key).map_err(subject)?;
-    // Again after a conflict: what has changed may be what was to be done.
+    // After a conflict, read again: the change may already be the one that was wanted.
     let once = |attempt| once(inner, acquire, &names, attempt);
     inner.attempts().run(once).await.map_err(subject)?;
     Ok(Settled::Done)
@@ -46,13 +47,13 @@ async fn once(
     let both = [names.lock.as_str(), names.fence.as_str()];
     let deadline = attempt.call_deadline();
     let [lock, counter] = inner.client.read(&inner.layout, both, deadline).await?;
-    // What cannot be read is no lock of ours.
+    // A document that cannot be read is not our lock.
     let lock = lock.and_then(|lock| Record::read(lock).ok());
     if let Some(ours) = lock.as_ref().filter(|lock| lock.lock_id == acquire.lock_id) {
         inner.commit(vec![delete(ours.version.clone())], &attempt).await?;
         return Ok(());
     }
-    // Without it no commit was sent.
+    // Without a deadline no commit was sent.
     let Some(seen) = acquire.deadline else { return Ok(()) };
     let counter = counter.map(Counter::read).transpose()?;
     if Counter::moved_at(counter.as_ref())? > seen {

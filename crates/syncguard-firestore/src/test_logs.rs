@@ -1,4 +1,4 @@
-//! Collects what a thread logs, for tests.
+//! Collects the log events of one thread, for tests.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tracing::{Event, Metadata, Subscriber};
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
-/// The events of some work on this thread, level first.
+/// Returns the events that `work` logs on this thread, each with its level first.
 pub(crate) fn logged(work: impl FnOnce()) -> Vec<String> {
     let lines = Lines::default();
     tracing::subscriber::with_default(lines.clone(), work);

@@ -1,4 +1,4 @@
-//! What a URL says: the database, and this library's options.
+//! Reads connection URLs: the database and the options of this library.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::backend_url::BackendUrl;
@@ -6,8 +6,8 @@ use syncguard_core::authoring::backend_url::BackendUrl;
 use crate::config::FirestoreOptions;
 use crate::names::{DEFAULT_DATABASE, are_names};
 
-/// The options of this library;
-/// [`FirestoreBackend::connect`](crate::FirestoreBackend::connect) explains them.
+/// The options of this library, as documented at
+/// [`FirestoreBackend::connect`](crate::FirestoreBackend::connect).
 const OPTIONS: &[&str] = &[
     "cleanup_in_is_locked",
     "collection",
@@ -25,7 +25,7 @@ const OPTIONS: &[&str] = &[
     "strict_clock",
 ];
 
-/// Reads a URL; what it says wins over these options.
+/// Reads a URL; its options win over these.
 pub(crate) fn parse(url: &str, options: FirestoreOptions) -> Result<FirestoreOptions, LockError> {
     let url = BackendUrl::parse(url)?;
     let (project, database) = database(url.base())?;
@@ -33,7 +33,7 @@ pub(crate) fn parse(url: &str, options: FirestoreOptions) -> Result<FirestoreOpt
     with_parameters(options.with_project(project).with_database(database), &url)
 }
 
-/// The two parts of `firestore://project/database`; the database may be left out.
+/// Returns project and database of `firestore://project/database`; the database may be missing.
 fn database(base: &str) -> Result<(&str, &str), LockError> {
     base.strip_prefix("firestore://")
         .map(|rest| rest.split_once('/').unwrap_or((rest, "")))
@@ -152,7 +152,7 @@ mod tests {
             .with_request_timeout(millis(30))
             .with_strict_clock(true);
         assert_eq!(format!("{:?}", read(url).unwrap()), format!("{expected:?}"));
-        // Nothing is missing here.
+        // The URL above has all options.
         assert!(OPTIONS.iter().all(|name| url.contains(&format!("{name}="))));
     }
 

@@ -1,4 +1,4 @@
-//! One backend crate and nothing else.
+//! A program that depends on one backend crate only.
 //!
 //! `cargo run -p syncguard-memory --example one_backend`
 
@@ -21,7 +21,7 @@ async fn main() -> Result<(), LockError> {
     .await?;
     println!("the work's result: {total}");
 
-    // The single operations beneath it. Contention is an answer, not an error.
+    // The operations below `lock`. Contention is an answer, not an error.
     let request = AcquireRequest::new("payment:123", Duration::from_secs(30))?;
     match backend.acquire(request).await? {
         AcquireResult::Acquired(held) => {

@@ -1,4 +1,4 @@
-//! The backend over the store.
+//! The backend: the contract's operations over the store.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,41 +21,41 @@ use crate::store::Store;
 
 /// Locks in the memory of this process.
 ///
-/// Clones share their locks; two backends made by [`new`](Self::new) know nothing of each other.
-/// No operation waits for anything, so none can be interrupted half-way, and the store itself
-/// never fails.
+/// Clones share their locks; two backends made by [`new`](Self::new) share nothing. No operation
+/// waits, so no operation can be interrupted half-way. The store itself never fails.
 #[derive(Clone)]
 pub struct MemoryBackend(Arc<Inner>);
 
 struct Inner {
     store: Mutex<Store>,
     clock: Clock,
-    guards: ClientState,
+    client_state: ClientState,
 }
 
 impl MemoryBackend {
-    /// An empty store.
+    /// Makes an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::with_client_state(ClientState::default())
     }
 
-    /// An empty store whose guards use these defaults.
+    /// Makes an empty store whose guards use these defaults.
     #[must_use]
-    pub fn with_client_state(guards: ClientState) -> Self {
-        let guards = guards.with_queues_of_single_process();
-        Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), guards }))
+    pub fn with_client_state(client_state: ClientState) -> Self {
+        let client_state = client_state.with_queues_of_single_process();
+        Self(Arc::new(Inner { store: Mutex::default(), clock: Clock::new(), client_state }))
     }
 
-    /// An empty store from a URL, as the other backends have it: `memory:`, and a few options.
+    /// Makes an empty store from a URL, like the `connect` of the other backends: `memory:` and a few
+    /// options.
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
-    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
-    /// | `note` | a note beside it | none |
+    /// | `holder` | the label of the holder, for people to read; empty is none | host name and process id |
+    /// | `note` | a note beside the label | none |
     ///
-    /// Not in a URL: the handler of [`ClientState::with_on_release_error`], which is code.
+    /// A URL cannot set the handler of [`ClientState::with_on_release_error`], which is code.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl MemoryBackend {
     ///
     /// # Cancel safety
     ///
-    /// Safe: there is nothing to connect to, and nothing to wait for.
+    /// Safe: the backend connects to nothing and waits for nothing.
     pub async fn connect(url: &str) -> Result<Self, LockError> {
         std::future::ready(Self::from_url(url)).await
     }
@@ -81,20 +81,20 @@ impl MemoryBackend {
         Ok(Self::with_client_state(options.client_state()?))
     }
 
-    /// Sets what the last acquisition of a key was given, for tests of what happens near the limit
-    /// or after a move from another store. The next acquisition gets one more.
+    /// Sets the last fence of a key; the next acquisition gets the fence after it. For tests near the
+    /// largest fence, or of a move from another store.
     pub fn set_fence_counter(&self, key: &Key, last: Fence) {
         self.with(|store| store.set_fence(key.clone(), last));
     }
 
-    /// How many locks are stored, expired ones that were not cleared away yet included.
+    /// Returns how many locks are stored, including expired locks that were not deleted yet.
     #[must_use]
     pub fn stored_locks(&self) -> usize {
         self.with(|store| store.stored_locks())
     }
 
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
-        // Nothing in the store panics; should it, every change is complete in itself.
+        // The store does not panic. If it did, it would still be consistent: each change is complete.
         work(&mut self.0.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -110,7 +110,7 @@ impl LockBackend for MemoryBackend {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         cancel::check(request.cancellation.as_ref())?;
         let AcquireRequest { key, lock_id, ttl, .. } = &request;
-        let holder = self.0.guards.holder_of(&request);
+        let holder = self.0.client_state.holder_of(&request);
         let result = self.with(|store| store.acquire(key, *lock_id, *ttl, holder, self.now()?))?;
         if let AcquireResult::Acquired(acquired) = &result {
             acquired.fence.warn_near_limit("memory", &request.key);
@@ -158,7 +158,7 @@ impl LockBackend for MemoryBackend {
     }
 
     fn client_state(&self) -> &ClientState {
-        &self.0.guards
+        &self.0.client_state
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use syncguard_core::{LockError, Timestamp};
 use tokio::time::Instant;
 
-/// The wall clock as it was when the backend was made, moved on by tokio's clock: it never goes
-/// back, and it stands still while a test has tokio's clock paused.
+/// The wall clock at the time the backend was made, plus the time that tokio's clock has counted since.
+/// It never goes back, and it stands still while a test has paused tokio's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     epoch: Instant,

@@ -1,8 +1,8 @@
-//! The embedded backend of SyncGuard: the whole contract in one process, with no server at all.
+//! The embedded backend of SyncGuard: the whole contract in one process, without a server.
 //!
-//! For tests, for programs that run as a single process, and for trying things out. Locks and
-//! fence counters live in memory: they are shared by the clones of one [`MemoryBackend`] and end
-//! with the process. It is also the model that the other backends are compared with.
+//! Use it for tests, for programs that run as a single process, and to try things out. Locks and
+//! fence counters live in memory: the clones of one [`MemoryBackend`] share them, and they end with
+//! the process. The other backends are compared with this one.
 //!
 //! ```toml
 //! [dependencies]
@@ -26,8 +26,8 @@
 //!
 //! # Time
 //!
-//! Locks age by tokio's clock. A test that pauses it (`#[tokio::test(start_paused = true)]`) decides
-//! itself when a lock expires:
+//! Locks age by tokio's clock. A test that pauses this clock (`#[tokio::test(start_paused = true)]`)
+//! decides itself when a lock expires:
 //!
 //! ```
 //! use std::time::Duration;
@@ -37,7 +37,7 @@
 //! # async fn main() -> Result<(), syncguard_memory::LockError> {
 //! let backend = MemoryBackend::new();
 //! let crashed = try_acquire(&backend, "payment:7").await?.acquired().expect("free");
-//! std::mem::forget(crashed); // nobody releases it
+//! std::mem::forget(crashed); // the lock is never released
 //!
 //! assert!(try_acquire(&backend, "payment:7").await?.is_held());
 //! tokio::time::advance(Duration::from_secs(31)).await; // the TTL of 30 s and the tolerance of 1 s
@@ -46,8 +46,7 @@
 //! # }
 //! ```
 //!
-//! The guide in the documentation of the `syncguard` crate (its module `guide`) has a page on testing your
-//! own code this way.
+//! The guide (module `guide` of the `syncguard` crate) has a page on testing your own code this way.
 
 #![doc(html_root_url = "https://docs.rs/syncguard-memory/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -61,7 +60,7 @@ pub use syncguard_core::*;
 
 pub use self::backend::MemoryBackend;
 
-// So that what people see first compiles.
+// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,11 +1,11 @@
-//! Looking over all locks.
+//! Listing locks and fence counters.
 
 use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};
 use syncguard_core::{Fence, Key, LockError, LockInfo};
 
 use crate::backend::MemoryBackend;
 
-/// A page looks at every lock, or every counter, there is. Meanwhile others wait.
+/// Each page scans all locks or all counters. Other operations wait meanwhile.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for MemoryBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
@@ -38,7 +38,7 @@ impl LockInventory for MemoryBackend {
     }
 }
 
-/// The entries of a page in the order of their keys, and the request for the page behind.
+/// Returns the entries of a page in the order of their keys, and the request for the next page.
 fn page<'s, V>(
     entries: impl Iterator<Item = (&'s Key, V)>,
     request: &ListRequest,

@@ -1,4 +1,4 @@
-//! The contract, on a map of the keys and one of the locks.
+//! The stored locks, fence counters and watches, and the operations on them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,17 +14,17 @@ use syncguard_core::{
 pub(crate) struct Store {
     /// The keys that were ever locked.
     slots: HashMap<Key, Slot>,
-    /// The keys of the locks that are stored.
+    /// The keys of the stored locks.
     keys: HashMap<LockId, Key>,
     watches: HashMap<Key, Vec<KeySignal>>,
-    /// The number of locks at which the expired ones are cleared away next.
+    /// Expired locks are deleted next when this many locks are stored.
     sweep_at: usize,
 }
 
-/// What is known of a key.
+/// The fence counter and the lock of a key.
 #[derive(Debug)]
 struct Slot {
-    /// What its last acquisition was given.
+    /// The fence of the last acquisition.
     fence: Fence,
     lock: Option<Record>,
 }
@@ -57,7 +57,7 @@ impl Record {
         self.is_live(now).then(info)
     }
 
-    /// Whether it still answers "expired" rather than "not found".
+    /// Returns whether operations on this lock answer `Expired` rather than `NotFound`.
     fn is_remembered(&self, now: Timestamp) -> bool {
         !is_clearable(self.expires_at, now)
     }
@@ -74,14 +74,14 @@ impl Store {
     ) -> Result<AcquireResult, LockError> {
         let slot = self.slots.get_mut(key);
         if let Some(held) = slot.as_ref().and_then(|slot| slot.live(now)) {
-            // The same id again: the first answer was lost on its way.
+            // The caller already holds the lock: the first answer was lost.
             return Ok(if held.lock_id == lock_id {
                 AcquireResult::Acquired(Acquired::new(lock_id, held.expires_at, held.fence))
             } else {
                 AcquireResult::Locked(Contention::until(held.expires_at, now))
             });
         }
-        // Everything that can fail comes before the first change.
+        // The steps that can fail come before the first change.
         let fence = slot.as_ref().map_or(Fence::ZERO, |slot| slot.fence).next()?;
         let expires_at = now.plus(ttl)?;
         match self.keys.entry(lock_id) {
@@ -118,7 +118,7 @@ impl Store {
         slot.lock = None;
         let key = key.remove();
         if !self.watches.is_empty() {
-            // Dropped, each of them signals.
+            // A signal is given when it is dropped.
             self.watches.remove(&key);
         }
         ReleaseResult::Released
@@ -147,7 +147,7 @@ impl Store {
         })
     }
 
-    /// Signals once, at the next release of the key.
+    /// Makes a watch that signals once, at the next release of the key.
     pub(crate) fn watch(&mut self, key: Key, now: Timestamp) -> KeyWatch {
         let (signal, watch) = KeyWatch::new();
         if self.by_key(&key, now).is_none() {
@@ -164,13 +164,13 @@ impl Store {
         slot.live(now)?.live_info(key, now)
     }
 
-    /// All live locks, in no order.
+    /// Iterates over all live locks, in any order.
     pub(crate) fn live(&self, now: Timestamp) -> impl Iterator<Item = (&Key, &Record)> {
         let slots = self.keys.values().filter_map(|key| Some((key, self.slots.get(key)?)));
         slots.filter_map(move |(key, slot)| Some((key, slot.live(now)?)))
     }
 
-    /// All counters, in no order.
+    /// Iterates over all fence counters, in any order.
     pub(crate) fn counters(&self) -> impl Iterator<Item = (&Key, &Fence)> {
         self.slots.iter().map(|(key, slot)| (key, &slot.fence))
     }
@@ -179,7 +179,7 @@ impl Store {
         self.slots.get(key).map(|slot| slot.fence)
     }
 
-    /// Never lowers it.
+    /// Raises the counter of a key to at least this fence, and never lowers it.
     pub(crate) fn raise_fence(&mut self, key: Key, at_least: Fence) -> Fence {
         let fence = &mut self.slot(key).fence;
         *fence = at_least.max(*fence);
@@ -207,8 +207,8 @@ impl Store {
         held(slot.and_then(|slot| slot.lock.as_mut()), now)
     }
 
-    /// Forgets expired locks each time as many have come as were left: constant work per acquire,
-    /// and never more than twice the locks worth remembering.
+    /// Deletes old expired locks each time the number of locks has doubled since the last sweep. The
+    /// work per acquire is constant, and at most twice the locks worth keeping are stored.
     fn sweep(&mut self, now: Timestamp) {
         const SMALLEST: usize = 64;
         if self.keys.len() <= self.sweep_at.max(SMALLEST) {
@@ -224,7 +224,7 @@ impl Store {
     }
 }
 
-/// A lock that is live, or why it is not held.
+/// Returns the lock if it is live, else the reason why it is not held.
 fn held(lock: Option<&mut Record>, now: Timestamp) -> Result<&mut Record, NotHeld> {
     match lock {
         Some(held) if held.is_live(now) => Ok(held),

@@ -1,4 +1,4 @@
-//! A backend from a URL.
+//! Backends made from a URL.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Looking over a hundred thousand locks, while others come and go between the pages.
+//! Lists a hundred thousand locks while other locks come and go between the pages.
 
 use std::collections::HashSet;
 use std::time::Duration;

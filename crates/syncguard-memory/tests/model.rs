@@ -1,7 +1,7 @@
-//! The memory backend against a model of the contract that shares nothing with it.
+//! Compares the memory backend with an independent model of the contract.
 //!
-//! Random sequences of operations and steps in time; every answer is compared, times and fences
-//! included.
+//! The test runs random sequences of operations and steps in time. It compares every answer, including
+//! times and fences.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const IDS: usize = 8;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Under the id that goes with this number; keys and ids pair up so that ids are sometimes reused.
+    /// `id` is the number of a lock id. Each lock id belongs to one key, so ids are sometimes reused.
     Acquire {
         key: usize,
         id: usize,
@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an operation answers, with times counted from the start.
+/// The answer of an operation, with times counted from the start of the test.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Acquired { expires_at: u64, fence: u64 },
@@ -70,7 +70,7 @@ enum Answer {
     Nothing,
 }
 
-/// The contract, written down as plainly as possible: a list of every acquisition there ever was.
+/// The contract in its plainest form: a list of all acquisitions.
 #[derive(Default)]
 struct Model {
     now: u64,
@@ -98,7 +98,7 @@ impl Model {
     }
 
     fn not_held(&self, id: usize) -> Answer {
-        // An expired record is remembered for two seconds after it stopped being live.
+        // The store keeps an expired record for two seconds after the lock has stopped being live.
         let remembered = self
             .history
             .iter()
@@ -167,7 +167,7 @@ impl Model {
     }
 }
 
-/// The real backend, with its times shifted to the model's.
+/// The real backend, with times relative to the start of the model.
 struct Subject {
     backend: MemoryBackend,
     started_at: u64,
@@ -271,7 +271,7 @@ proptest! {
     }
 }
 
-/// What was never released does not stay for ever.
+/// Locks that are never released are deleted some time after they expire.
 #[tokio::test(start_paused = true)]
 async fn expired_locks_do_not_pile_up() {
     let backend = MemoryBackend::new();
@@ -282,6 +282,6 @@ async fn expired_locks_do_not_pile_up() {
             tokio::time::advance(Duration::from_millis(40)).await;
         }
     }
-    // Remembered for 3 s after expiry, that is 750 locks; at most twice as many are kept.
+    // A lock is kept for 3 s after its expiry, which is 750 locks here. At most twice as many are stored.
     assert!(backend.stored_locks() <= 1_600, "{}", backend.stored_locks());
 }

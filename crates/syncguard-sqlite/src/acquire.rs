@@ -1,27 +1,46 @@
 //! Taking a lock.
 
-use syncguard_core::Fence;
+use std::sync::Arc;
+
+use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::authoring::lock_id_in_use;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder};
+use syncguard_core::{Fence, LockError};
 
 use crate::clock::Moment;
 use crate::error::Failure;
+use crate::inner::Inner;
 use crate::operation::Operation;
 use crate::record::Record;
 use crate::store::{Store, corrupt_counter};
 
-/// An acquire, and who will hold the lock.
-pub(crate) struct Acquire(pub(crate) AcquireRequest, pub(crate) Holder);
+pub(crate) async fn acquire(
+    inner: Arc<Inner>,
+    request: AcquireRequest,
+    caller: Caller,
+) -> Result<AcquireResult, LockError> {
+    let key = request.key.clone();
+    let holder = inner.settings.client_state.holder_of(&request).clone();
+    let result = inner.run(Acquire(request, holder), caller).await;
+    let result = result.map_err(|error| error.with_key(&key))?;
+    if let AcquireResult::Acquired(acquired) = &result {
+        acquired.fence.warn_near_limit("sqlite", &key);
+    }
+    Ok(result)
+}
+
+/// An acquire, and the future holder of the lock.
+struct Acquire(AcquireRequest, Holder);
 
 impl Acquire {
-    /// The answer if the key's lock is live.
-    fn decide(
+    /// Returns the answer if the key's lock is live.
+    fn answer_if_live(
         &self,
         held: Option<&Record>,
         now: &Moment,
     ) -> Result<Option<AcquireResult>, Failure> {
         let Some(held) = held.filter(|held| held.is_live(now)) else { return Ok(None) };
-        // The same id again is the same lock.
+        // The caller may hold the lock already: then the first answer was lost.
         Ok(Some(if held.lock_id == self.0.lock_id {
             AcquireResult::Acquired(held.acquired()?)
         } else {
@@ -33,15 +52,14 @@ impl Acquire {
 impl Operation for Acquire {
     type Output = AcquireResult;
 
-    /// Contention keeps nobody from writing.
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<AcquireResult>, Failure> {
-        self.decide(store.by_key(&self.0.key)?.as_ref(), now)
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<AcquireResult>, Failure> {
+        self.answer_if_live(store.by_key(&self.0.key)?.as_ref(), now)
     }
 
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<AcquireResult, Failure> {
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<AcquireResult, Failure> {
         let AcquireRequest { key, lock_id, ttl, .. } = &self.0;
         let before = store.by_key(key)?;
-        if let Some(answer) = self.decide(before.as_ref(), now)? {
+        if let Some(answer) = self.answer_if_live(before.as_ref(), now)? {
             return Ok(answer);
         }
         if store.by_lock_id(*lock_id)?.is_some_and(|other| other.key != *key) {

@@ -1,4 +1,4 @@
-//! The backend.
+//! The backend and its constructors.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,35 +8,30 @@ use syncguard_core::authoring::cancel::{self, Caller, Settle, Settled, Unsettled
 use syncguard_core::authoring::signals::LockSeen;
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, KeyWatch, LookupBy, LookupRequest, ReleaseRequest, TimeAuthority,
-    WatchRequest,
+    IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, TimeAuthority, WatchRequest,
 };
 use syncguard_core::inventory::Inventory;
 use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult};
 
-use crate::acquire::Acquire;
 use crate::config::SqliteOptions;
 use crate::durability::DurabilityReport;
-use crate::extend::Extend;
 use crate::inner::Inner;
-use crate::is_locked::{ClearAway, IsLocked};
-use crate::lookup::Lookup;
-use crate::release::Release;
+use crate::is_locked::IsLocked;
 use crate::settings::Settings;
-use crate::url;
+use crate::{acquire, extend, is_locked, lookup, release, settle, url};
 
 /// Locks in a file, for all processes of one machine.
 ///
-/// A thread of its own works on the file, so that no asynchronous one ever waits for the disk. Clones share
-/// it, and it ends with the last of them. Operations that wait for the disk at the same time wait once, for
-/// one commit.
+/// The backend has a thread that works on the file, so asynchronous threads never wait for the disk. Clones
+/// share the thread, which ends with the last clone. Operations that wait for the disk at the same time
+/// share one commit.
 ///
-/// Two backends of one process may use the same file; clones of one are faster.
+/// Two backends of one process may use the same file; clones of one backend are faster.
 #[derive(Clone)]
 pub struct SqliteBackend(Arc<Inner>);
 
 impl SqliteBackend {
-    /// Opens the file with the default options, and makes it if there is none.
+    /// Opens the file with the default options, and creates it if it does not exist.
     ///
     /// # Errors
     ///
@@ -44,32 +39,34 @@ impl SqliteBackend {
     ///
     /// # Cancel safety
     ///
-    /// Safe: a file that was just made stays, and is empty.
+    /// Safe: a file that was just created stays, and is empty.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, LockError> {
         Self::open_with(path, SqliteOptions::new()).await
     }
 
-    /// Opens the file, and makes it if there is none: with mode 0600, for its owner alone. Others may use
-    /// it if you give the three files, and their folder, other modes. Its folder must exist.
+    /// Opens the file, and creates it if it does not exist. Its folder must exist.
     ///
-    /// A relative path counts from the current folder of this moment. The last link of the path may be a
-    /// symbolic one, hard links are refused. Takes the
-    /// [operation timeout](SqliteOptions::with_operation_timeout) at most.
+    /// A new file has mode 0600, for its owner alone. Other users can use the locks if you give the three
+    /// files and their folder other modes.
+    ///
+    /// A relative path starts at the current folder at the time of this call. The path may be a symbolic
+    /// link; hard links are refused. Opening takes at most the
+    /// [operation timeout](SqliteOptions::with_operation_timeout).
     ///
     /// # Errors
     ///
     /// - `InvalidArgument` for an option that is out of range, a path that names no regular file, a missing
     ///   folder, a network file system, the file of another program or of a later version of this library, in
     ///   strict mode for a file that can be lost, outside a tokio runtime with timers, and in a process
-    ///   that was forked from one that had a file open.
+    ///   that was forked from a process that had a file open.
     /// - `AuthFailed` if the user may not write the file or its folder.
-    /// - `ServiceUnavailable` or `NetworkTimeout` if another process keeps the file to itself, or the disk
-    ///   does not answer.
+    /// - `ServiceUnavailable` or `NetworkTimeout` if another process keeps the file locked, or the disk does
+    ///   not answer.
     /// - `Internal` if the file is damaged.
     ///
     /// # Cancel safety
     ///
-    /// Safe: a file that was just made stays, and is empty.
+    /// Safe: a file that was just created stays, and is empty.
     pub async fn open_with(
         path: impl Into<PathBuf>,
         options: SqliteOptions,
@@ -79,11 +76,11 @@ impl SqliteBackend {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Opens the file that a URL names, with the default options and those that the URL sets.
+    /// Opens the file that a URL names, with the options of the URL, and defaults for the others.
     ///
-    /// `sqlite:///an/absolute/path?name=value&…`, or `sqlite:a/relative/path`. Special characters are
-    /// percent-encoded. Options are called as the methods of [`SqliteOptions`] that set them; times are whole
-    /// milliseconds, switches `true` or `false`.
+    /// The URL is `sqlite:///an/absolute/path?name=value&…`, or `sqlite:a/relative/path`. Options have the
+    /// names of the methods of [`SqliteOptions`] that set them. Times are whole milliseconds, switches are
+    /// `true` or `false`, and special characters are percent-encoded.
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
@@ -92,10 +89,10 @@ impl SqliteBackend {
     /// | `strict_durability` | refuses a file that may forget a lock | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
     /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
-    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
-    /// | `note` | a note beside it | none |
+    /// | `holder` | the label of the holder, for people to read; empty is none | host name and process id |
+    /// | `note` | a note beside the label | none |
     ///
-    /// Not in a URL: [`with_on_release_error`](SqliteOptions::with_on_release_error), which is code.
+    /// A URL cannot set [`with_on_release_error`](SqliteOptions::with_on_release_error), which is code.
     ///
     /// # Errors
     ///
@@ -108,13 +105,13 @@ impl SqliteBackend {
         Self::connect_with(url, SqliteOptions::new()).await
     }
 
-    /// Opens the file that a URL names. The URL is that of [`connect`](Self::connect), and wins over the
-    /// options where it says something else.
+    /// Opens the file that a URL names, with these options. The URL has the form that
+    /// [`connect`](Self::connect) describes; its options win over these.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad URL, whose message says what is allowed and shows nothing of it; else as
-    /// [`open_with`](Self::open_with).
+    /// `InvalidArgument` for a bad URL; the message says what is allowed and shows no part of the URL.
+    /// Otherwise as [`open_with`](Self::open_with).
     ///
     /// # Cancel safety
     ///
@@ -124,7 +121,7 @@ impl SqliteBackend {
         Self::open_with(path, options).await
     }
 
-    /// What was found at the opening that can make the file forget a lock. Never blocks.
+    /// Returns the risks found at the opening that can make the file forget a lock. Never blocks.
     #[must_use]
     pub fn durability_report(&self) -> &DurabilityReport {
         &self.0.durability
@@ -140,70 +137,43 @@ impl LockBackend for SqliteBackend {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
-        let inner = Arc::clone(&self.0);
-        cancel::finish_acquire_settled(self, request, |request, caller| async move {
-            let key = request.key.clone();
-            let holder = inner.settings.client_state.holder_of(&request).clone();
-            let result = inner.run(Acquire(request, holder), caller).await;
-            let result = result.map_err(|error| error.with_key(&key))?;
-            if let AcquireResult::Acquired(acquired) = &result {
-                acquired.fence.warn_near_limit("sqlite", &key);
-            }
-            Ok(result)
+        cancel::finish_acquire_settled(self, request, |request, caller| {
+            acquire::acquire(Arc::clone(&self.0), request, caller)
         })
         .await
     }
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
-        let ReleaseRequest { lock_id, cancellation: token, .. } = request;
-        let (inner, caller) = (Arc::clone(&self.0), Caller::new(token.as_ref()));
-        cancel::finish(token.as_ref(), async move {
-            let result = inner.run(Release(lock_id), caller).await;
-            result.map_err(|error| error.with_lock_id(lock_id))
-        })
-        .await
+        let token = request.cancellation.clone();
+        let caller = Caller::new(token.as_ref());
+        let release = release::release(Arc::clone(&self.0), request, caller);
+        cancel::finish(token.as_ref(), release).await
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<ExtendResult, LockError> {
-        let (token, lock_id) = (request.cancellation.clone(), request.lock_id);
-        let (inner, caller) = (Arc::clone(&self.0), Caller::new(token.as_ref()));
-        cancel::finish(token.as_ref(), async move {
-            let result = inner.run(Extend(request), caller).await;
-            result.map_err(|error| error.with_lock_id(lock_id))
-        })
-        .await
+        let token = request.cancellation.clone();
+        let caller = Caller::new(token.as_ref());
+        let extend = extend::extend(Arc::clone(&self.0), request, caller);
+        cancel::finish(token.as_ref(), extend).await
     }
 
     async fn is_locked(&self, request: IsLockedRequest) -> Result<bool, LockError> {
         let IsLockedRequest { key, cancellation: token, .. } = request;
-        let read = async {
-            let result = self.0.run(IsLocked(key.clone()), Caller::new(token.as_ref())).await;
-            let seen = result.map_err(|error| error.with_key(&key))?;
-            if seen.is_clearable && self.0.settings.cleanup_in_is_locked {
-                self.0.leave(ClearAway(key));
-            }
-            Ok(seen.is_locked)
-        };
-        cancel::read(token.as_ref(), read).await
+        let caller = Caller::new(token.as_ref());
+        cancel::read(token.as_ref(), is_locked::is_locked(Arc::clone(&self.0), key, caller)).await
     }
 
     async fn lookup(&self, request: LookupRequest) -> Result<Option<LockInfo>, LockError> {
         let LookupRequest { by, cancellation: token, .. } = request;
-        let read = async {
-            let result = self.0.run(Lookup(by.clone()), Caller::new(token.as_ref())).await;
-            result.map_err(|error| match &by {
-                LookupBy::Key(key) => error.with_key(key),
-                LookupBy::LockId(lock_id) => error.with_lock_id(*lock_id),
-            })
-        };
-        cancel::read(token.as_ref(), read).await
+        let caller = Caller::new(token.as_ref());
+        cancel::read(token.as_ref(), lookup::lookup(Arc::clone(&self.0), by, caller)).await
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        // It listens before it looks: what ends after the look is heard.
+        // Add the watch before the read, so that a release after the read is signalled.
         let watch = self.0.watches.add(request.key.clone());
-        let seen = self.0.run(IsLocked(request.key), Caller::new(None)).await.ok()?;
-        Some(LockSeen::of(seen.is_locked.then_some(seen.holder_polls)).add_to(watch))
+        let state = self.0.run(IsLocked(request.key), Caller::new(None)).await.ok()?;
+        Some(LockSeen::of(state.is_locked.then_some(state.holder_polls)).add_to(watch))
     }
 
     fn inventory(&self) -> Option<Inventory> {
@@ -220,11 +190,8 @@ impl LockBackend for SqliteBackend {
 }
 
 impl Settle for SqliteBackend {
-    /// One release tells all: whatever this backend has begun was over before its thread came to this, and
-    /// what it has not begun will not be.
     async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
-        self.release(acquire.release()).await?;
-        Ok(Settled::Done)
+        settle::settle(&self.0, acquire).await
     }
 }
 

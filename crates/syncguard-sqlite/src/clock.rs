@@ -1,20 +1,20 @@
-//! The machine's time, in which locks expire.
+//! The clock by which locks expire.
 //!
-//! The wall clock can be set. A lock must not end because of that while its holder counts on it, so on Linux
-//! times are those of the boot clock, which only goes on, while the machine sleeps as well. A boot has an id,
-//! and each record says by which boot its times count. Beside them stands what makes them Unix time: the
-//! difference to the wall clock when the lock was taken.
+//! The wall clock can be set, and this must not end a lock while its holder relies on it. So on Linux, times
+//! are those of the boot clock, which never jumps and also counts while the machine sleeps. A boot has an id,
+//! and each record names the boot from which its times count. The record also has the difference to the wall
+//! clock at the time of the acquisition, which converts its times to Unix time.
 //!
-//! Some containers show each of them a boot id of its own (systemd-nspawn, LXC), although all have one
-//! kernel. So another boot's record is not simply over. It is, if it was taken before this boot began;
-//! else the wall clock says.
+//! Some containers each see their own boot id (systemd-nspawn, LXC), although they share one kernel. So a
+//! record of another boot is not always over. It is over if the lock was taken before this boot began;
+//! otherwise the wall clock decides.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use syncguard_core::{LockError, Timestamp};
 
-/// The clock of this machine, as this process sees it.
+/// The clock of this machine, as seen by this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     boot: Arc<str>,
@@ -22,34 +22,34 @@ pub(crate) struct Clock {
     ahead: i64,
 }
 
-/// A point in time by that clock.
+/// A point in time by this clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
-    /// The boot that `at` counts from; empty where times are those of the wall clock.
+    /// The boot that `at` counts from; empty if times are those of the wall clock.
     pub(crate) boot: Arc<str>,
-    /// Milliseconds of the boot.
+    /// The milliseconds since the boot.
     pub(crate) at: Timestamp,
-    /// What makes Unix time of it, in milliseconds: so this is also when the boot began.
+    /// The milliseconds to add to `at` for Unix time, which is also the time when the boot began.
     pub(crate) offset: i64,
 }
 
 impl Clock {
     /// # Errors
     ///
-    /// `ServiceUnavailable` where the system does not tell its boot.
+    /// `ServiceUnavailable` if the system does not show its boot id.
     pub(crate) fn of_this_machine() -> Result<Self, LockError> {
         let (boot, ahead) = system::boot()?;
         Ok(Self { boot: boot.into(), ahead })
     }
 
-    /// Whether locks of an earlier boot are told from those of this one: a restart ends them then.
+    /// Returns whether the boot is known: if it is, a restart ends all locks.
     pub(crate) fn knows_boot(&self) -> bool {
         !self.boot.is_empty()
     }
 
     /// # Errors
     ///
-    /// `Internal` for a clock that shows nothing a timestamp can hold.
+    /// `Internal` if the clock's time does not fit in a timestamp.
     pub(crate) fn now(&self) -> Result<Moment, LockError> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros);
         let at = system::clock().map_or(wall, |clock| micros(clock) - self.ahead * 1000);
@@ -65,13 +65,13 @@ impl Clock {
 }
 
 impl Moment {
-    /// By the wall clock.
+    /// Returns this time by the wall clock.
     pub(crate) fn wall(&self) -> Result<Timestamp, LockError> {
         to_wall(self.at, self.offset)
     }
 }
 
-/// Unix time of a time of a boot. Times before 1970, of a clock that was never set, are 1970.
+/// Converts a time of a boot to Unix time. Times before 1970, from a clock that was never set, become 1970.
 pub(crate) fn to_wall(at: Timestamp, offset: i64) -> Result<Timestamp, LockError> {
     let wall = at.as_millis().saturating_add_signed(offset);
     Timestamp::from_millis(wall)
@@ -82,8 +82,8 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// How long something has been going on, in time that goes on while the machine sleeps where the system
-/// can tell. The differences count, not the beginning.
+/// Returns a monotonic time with an arbitrary start. It also counts while the machine sleeps, if the system
+/// has such a clock.
 pub(crate) fn uptime() -> Duration {
     use std::sync::LazyLock;
     use std::time::Instant;
@@ -103,7 +103,7 @@ mod system {
         Duration::try_from(clock_gettime(ClockId::Boottime)).ok()
     }
 
-    /// The boot's id, and how far this process's boot clock is ahead of the machine's.
+    /// Returns the boot's id, and how far this process's boot clock is ahead of the machine's, in ms.
     pub(super) fn boot() -> Result<(String, i64), LockError> {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map_err(|error| unknown().with_source(&error))?;
@@ -119,7 +119,7 @@ mod system {
         Ok((id.to_owned(), ahead(&offsets)))
     }
 
-    /// The system tells the clock of this process's children alone.
+    /// The system shows only the clock of this process's children.
     fn between_namespaces() -> LockError {
         LockError::invalid_argument(
             "this process has made a time namespace for its children, so the system does not tell how far its own clock is ahead of the machine's; open the lock file before that, or in a child",
@@ -133,8 +133,8 @@ mod system {
         )
     }
 
-    /// In milliseconds. In a time namespace the clock shows another time than outside of it. Systems without
-    /// such namespaces have no such file.
+    /// Reads from `timens_offsets` how many milliseconds the clock of this time namespace is ahead. Systems
+    /// without time namespaces have no such file.
     pub(super) fn ahead(offsets: &str) -> i64 {
         let line = offsets.lines().find_map(|line| line.strip_prefix("boottime"));
         let mut numbers = line.unwrap_or_default().split_whitespace().map(str::parse::<i64>);
@@ -149,7 +149,7 @@ mod system {
 
     use syncguard_core::LockError;
 
-    /// None whose boot could be told: times are those of the wall clock.
+    /// There is no clock with a known boot: times are those of the wall clock.
     pub(super) fn clock() -> Option<Duration> {
         None
     }

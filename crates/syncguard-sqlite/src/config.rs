@@ -1,4 +1,4 @@
-//! What can be set.
+//! The options of a backend.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use syncguard_core::authoring::ClientOptions;
 
 /// Options of a [`SqliteBackend`](crate::SqliteBackend).
 ///
-/// What is out of range is reported when the backend is made.
+/// The constructors of the backend report values that are out of range.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,13 +32,14 @@ pub struct SqliteOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Synchronous {
-    /// At every commit that grants a lock or raises a fence, so that a fence that was handed out survives a power
-    /// cut. On systems other than Linux, where the boot is not known, at every commit.
+    /// SQLite waits at every commit that grants a lock or raises a fence, so that a fence that was handed out
+    /// survives a power cut. On systems other than Linux, which do not show their boot, it waits at every
+    /// commit.
     #[default]
     Full,
-    /// Now and then. Programs may crash in any way, but a power cut or a crash of the system can take back
-    /// the last moments: fences that were handed out are then handed out again. Locks of before a
-    /// restart are over anyway.
+    /// SQLite waits only now and then. No crash of a program loses data, but a power cut or a crash of the
+    /// system can undo the last moments. Fences that were handed out then are handed out again. Locks from
+    /// before a restart are over anyway.
     Normal,
 }
 
@@ -52,10 +53,10 @@ impl Synchronous {
 }
 
 impl SqliteOptions {
-    /// The operation timeout unless another is set.
+    /// The default operation timeout.
     pub const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self {
             operation_timeout: Self::DEFAULT_OPERATION_TIMEOUT,
@@ -68,30 +69,31 @@ impl SqliteOptions {
         }
     }
 
-    /// The longest an operation may take, and the opening of the file, 1 ms to 100 years. Default: 5 s.
+    /// Sets the longest that an operation or the opening of the file may take, 1 ms to 100 years. Default:
+    /// 5 s.
     ///
-    /// So long another process may keep the file to itself before an operation fails.
+    /// An operation fails if another process keeps the file locked for longer.
     pub fn with_operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = timeout;
         self
     }
 
-    /// When SQLite waits for the disk. Default: [`Synchronous::Full`].
+    /// Sets when SQLite waits for the disk. Default: [`Synchronous::Full`].
     pub fn with_synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// Whether to refuse a file that may forget a lock it has granted: see
+    /// Sets whether to refuse a file that may forget a granted lock: see
     /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning.
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
         self.strict_durability = strict;
         self
     }
 
-    /// Whether `is_locked` deletes a lock that has been expired for 3 s or more. Default: no.
+    /// Sets whether `is_locked` deletes a lock that expired at least 3 s ago. Default: no.
     ///
-    /// The next acquisition of the key overwrites it anyway. Fence counters are never deleted.
+    /// The next acquisition of the key overwrites such a lock anyway. Fence counters are never deleted.
     pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
         self.cleanup_in_is_locked = cleanup;
         self
@@ -99,7 +101,7 @@ impl SqliteOptions {
 
     syncguard_core::client_options!(client);
 
-    /// For tests: what holds operations back before they reach the file.
+    /// Sets a gate that holds operations back before they reach the writer thread, for tests.
     #[cfg(feature = "test-util")]
     pub fn with_gate(mut self, gate: crate::Gate) -> Self {
         self.gate = gate;

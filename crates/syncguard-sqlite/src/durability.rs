@@ -1,4 +1,4 @@
-//! Whether the file can be lost, or changed by others.
+//! The risks that the file is lost, or changed by other users.
 
 use std::fmt;
 
@@ -6,34 +6,35 @@ use syncguard_core::LockError;
 
 use crate::config::Synchronous;
 use crate::file::LockFile;
+use crate::file_system::Kind;
 
-/// What was found that can make the file forget a lock it has granted, or a fence: after that, two may hold
-/// one lock, and a fence may come twice.
+/// The risks found that can make the file forget a granted lock or a fence. After that, two holders may
+/// have one lock, and a fence may be handed out twice.
 ///
-/// Opening logs each finding as a warning;
-/// [`with_strict_durability`](crate::SqliteOptions::with_strict_durability) refuses to work instead.
+/// Opening logs the risks in one warning;
+/// [`with_strict_durability`](crate::SqliteOptions::with_strict_durability) refuses such a file instead.
 ///
-/// What nobody can find out: a disk that says that data is written while it is not, and a file that
-/// somebody puts back from a backup.
+/// Two risks cannot be found: a disk that reports data as written when it is not, and a file that was
+/// restored from a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurabilityReport {
-    /// The findings; empty is good.
+    /// The risks; empty is good.
     pub risks: Vec<DurabilityRisk>,
 }
 
-/// One finding.
+/// A risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DurabilityRisk {
     /// [`Synchronous::Normal`]: a power cut can take the last fences back. A crash of programs cannot.
     NotSynchronous,
-    /// The file is in memory (tmpfs): after a restart of the machine it is gone, and fences start anew.
+    /// The file is in memory (tmpfs): a restart of the machine deletes it, and fences start again.
     MemoryFileSystem,
-    /// The file is in a container's own layer: it goes with the container, and other containers do not see
-    /// it. Put it on a volume.
+    /// The file is in a container's own layer: it is deleted with the container, and other containers do
+    /// not see it. Put the file on a volume.
     ContainerLayer,
-    /// Every user of the machine may read or change the file: locks can be taken away from their holders.
+    /// Every user of the machine may read or change the file, and so take locks away from their holders.
     OpenToOthers,
 }
 
@@ -52,10 +53,10 @@ impl DurabilityReport {
     pub(crate) fn of(file: &LockFile, synchronous: Synchronous) -> Self {
         let normal = (synchronous == Synchronous::Normal).then_some(DurabilityRisk::NotSynchronous);
         let open = is_open_to_others(file).then_some(DurabilityRisk::OpenToOthers);
-        Self { risks: normal.into_iter().chain(file.kind.risk()).chain(open).collect() }
+        Self { risks: normal.into_iter().chain(file_system_risk(file.kind)).chain(open).collect() }
     }
 
-    /// An error in strict mode, else warnings in the log.
+    /// Returns an error in strict mode; otherwise logs a warning.
     pub(crate) fn enforce(&self, strict: bool) -> Result<(), LockError> {
         if self.risks.is_empty() {
             return Ok(());
@@ -69,6 +70,14 @@ impl DurabilityReport {
         }
         tracing::warn!(backend = "sqlite", risks, "the file can forget a lock it has granted");
         Ok(())
+    }
+}
+
+fn file_system_risk(kind: Kind) -> Option<DurabilityRisk> {
+    match kind {
+        Kind::Memory => Some(DurabilityRisk::MemoryFileSystem),
+        Kind::Overlay => Some(DurabilityRisk::ContainerLayer),
+        Kind::Remote | Kind::Other => None,
     }
 }
 

@@ -1,14 +1,14 @@
-//! What SQLite calls a failure, and what we call it.
+//! Classifies SQLite's errors.
 
 use rusqlite::ffi;
 use syncguard_core::{ErrorCode, LockError};
 
-/// Why an operation got no answer.
+/// The failure of an operation.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It will not be done, and it has written nothing.
+    /// The operation is refused, and has written nothing.
     Refused(LockError),
-    /// SQLite failed; it may have written a part.
+    /// SQLite failed, and may have written a part.
     Sqlite(rusqlite::Error),
 }
 
@@ -25,7 +25,7 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Failure {
-    /// Whether somebody else has the file for the moment.
+    /// Returns whether another process has locked the file for the moment.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::Sqlite(error) if is_busy(error))
     }
@@ -38,14 +38,14 @@ impl Failure {
     }
 }
 
-/// Whether somebody else has the file for the moment: it is worth another try.
+/// Returns whether another process has locked the file for the moment: a retry may succeed.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| primary(error.extended_code));
     matches!(code, Some(ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_PROTOCOL))
 }
 
-/// The error for the caller. Of what SQLite says only its code is passed on: its messages can have paths
-/// and statements in them.
+/// Makes the error for the caller. It contains only SQLite's code, because SQLite's messages can contain
+/// paths and statements.
 pub(crate) fn classify(error: &rusqlite::Error) -> LockError {
     let Some(said) = error.sqlite_error() else {
         return LockError::internal("SQLite gave an answer that makes no sense");
@@ -62,7 +62,7 @@ const fn primary(extended: i32) -> i32 {
     extended & 0xff
 }
 
-/// The table: extended codes first, then the primary ones. What is not in it is `Internal`.
+/// The table of codes, extended codes first, then primary codes. A code without a row is `Internal`.
 #[rustfmt::skip]
 const TABLE: &[(i32, ErrorCode, &str)] = &[
     (ffi::SQLITE_IOERR_SHORT_READ, ErrorCode::Internal, DAMAGED),
@@ -86,38 +86,38 @@ const TABLE: &[(i32, ErrorCode, &str)] = &[
 ];
 
 const BUSY: &str =
-    "another process kept the lock file to itself for longer than the operation timeout";
-const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new one or a backup in its place: what was locked then is not";
+    "another process kept the lock file locked for longer than the operation timeout";
+const DAMAGED: &str = "the lock file is damaged; stop all programs that use it, and put a new file or a backup in its place; locks that were held are lost";
 const NOT_WRITABLE: &str = "the lock file cannot be written: the user lacks the permission, or the file system is read-only";
 const MOVED: &str = "the lock file, or a file beside it, was deleted or replaced while this program had it open; others may hold the same locks in another file: stop all programs that use it, and start them again";
 
-/// Another process has kept the file to itself; nothing was done.
+/// Another process kept the file locked; nothing was done.
 pub(crate) fn busy() -> LockError {
     LockError::new(ErrorCode::ServiceUnavailable, BUSY)
 }
 
-/// The file is not the one that was opened.
+/// The file is not the file that was opened.
 pub(crate) fn moved() -> LockError {
     LockError::internal(MOVED)
 }
 
-/// SQLite could not open what it needs. It does not say why; a missing permission is likely.
+/// Returns whether SQLite could not open a file. SQLite does not say why; often a permission is missing.
 pub(crate) fn is_cannot_open(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|error| primary(error.extended_code) == ffi::SQLITE_CANTOPEN)
 }
 
-/// The user may not do what it takes.
+/// The user lacks a permission.
 pub(crate) fn not_writable(error: &rusqlite::Error) -> LockError {
     let said = error.sqlite_error().map_or(0, |error| error.extended_code);
     LockError::new(ErrorCode::AuthFailed, NOT_WRITABLE).with_source(&SqliteSaid { code: said })
 }
 
-/// There is something in the file, and not enough.
+/// The file is too short for a database.
 pub(crate) fn damaged() -> LockError {
     LockError::internal(DAMAGED)
 }
 
-/// The deadline has passed, and nothing was done.
+/// The deadline has passed; nothing was done.
 pub(crate) fn late() -> LockError {
     LockError::new(
         ErrorCode::NetworkTimeout,
@@ -125,12 +125,12 @@ pub(crate) fn late() -> LockError {
     )
 }
 
-/// The thread that works on the file is gone.
+/// The writer thread has ended.
 pub(crate) fn ended() -> LockError {
     LockError::internal("the thread that works on the lock file has ended; open the file anew")
 }
 
-/// A code of SQLite, and its own words for it.
+/// A code of SQLite with SQLite's text for it.
 #[derive(Debug, thiserror::Error)]
 #[error("SQLite {code}: {}", ffi::code_to_str(*.code))]
 struct SqliteSaid {

@@ -1,18 +1,32 @@
-//! Keeping a lock for longer.
+//! Extending a lock.
 
-use syncguard_core::ExtendResult;
+use std::sync::Arc;
+
+use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::ExtendRequest;
+use syncguard_core::{ExtendResult, LockError};
 
 use crate::clock::Moment;
 use crate::error::Failure;
+use crate::inner::Inner;
 use crate::operation::Operation;
 use crate::record::Record;
 use crate::store::Store;
 
-pub(crate) struct Extend(pub(crate) ExtendRequest);
+pub(crate) async fn extend(
+    inner: Arc<Inner>,
+    request: ExtendRequest,
+    caller: Caller,
+) -> Result<ExtendResult, LockError> {
+    let lock_id = request.lock_id;
+    let result = inner.run(Extend(request), caller).await;
+    result.map_err(|error| error.with_lock_id(lock_id))
+}
+
+struct Extend(ExtendRequest);
 
 impl Extend {
-    /// The lock, or why it is not extended.
+    /// Returns the lock, or the answer if it cannot be extended.
     fn find(
         &self,
         store: Store<'_>,
@@ -40,14 +54,14 @@ impl Extend {
 impl Operation for Extend {
     type Output = ExtendResult;
 
-    const IS_OWED: bool = true;
-    const OUTLIVES_BOOT: bool = false;
+    const RUNS_WITHOUT_CALLER: bool = true;
+    const MATTERS_AFTER_REBOOT: bool = false;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<ExtendResult>, Failure> {
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<ExtendResult>, Failure> {
         Ok(self.find(store, now)?.err())
     }
 
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<ExtendResult, Failure> {
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<ExtendResult, Failure> {
         match self.find(store, now)? {
             Err(answer) => Ok(answer),
             Ok(held) => {

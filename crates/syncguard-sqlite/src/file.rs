@@ -1,4 +1,4 @@
-//! The file of the locks, as the file system has it.
+//! Finding, creating and checking the lock file.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use syncguard_core::{ErrorCode, LockError};
 
-use crate::error::{damaged, moved};
+use crate::error::damaged;
 use crate::file_system::Kind;
 use crate::mounted;
 
-/// A file for locks, found good. The name has no symbolic link in it.
+/// A lock file that has passed the checks. Its path has no symbolic link in it.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     pub(crate) path: PathBuf,
@@ -20,9 +20,9 @@ pub(crate) struct LockFile {
 }
 
 impl LockFile {
-    /// Finds the file, and makes an empty one where there is none.
+    /// Finds the file, or creates an empty one.
     ///
-    /// Never opens one that is there: closing it again would end the locks that SQLite has on it in this
+    /// Never opens an existing file: closing it would end the locks that SQLite has on this file in this
     /// process.
     pub(crate) fn find_or_create(path: &Path) -> Result<Self, LockError> {
         let absolute = std::path::absolute(path).map_err(|_| {
@@ -47,7 +47,7 @@ impl LockFile {
                 "the path of the lock file names no regular file",
             ));
         }
-        // SQLite takes a file of one byte for an empty one, and would begin anew in it.
+        // SQLite treats a file of one byte as empty, and would start a new database in it.
         if (1..HEADER).contains(&metadata.len()) {
             return Err(damaged());
         }
@@ -62,10 +62,10 @@ impl LockFile {
     }
 }
 
-/// Makes an empty file if there is none.
+/// Creates an empty file if none exists.
 ///
-/// Closing it again ends the locks that this process has on it. So it is closed before anybody in this
-/// process can have found it here and opened it.
+/// Closing a file ends the locks that this process has on it. So the new file is closed before another
+/// thread of this process can find and open it.
 fn create(path: &Path) -> Result<(), LockError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ fn create(path: &Path) -> Result<(), LockError> {
     }
 }
 
-/// Whether this user may do what SQLite does with a file, as far as the system tells.
+/// Returns whether this user may read and write the file and its folder, as SQLite does.
 pub(crate) fn may_write(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new("."));
     system::may_write(path) && system::may_write(folder)
@@ -109,7 +109,7 @@ mod system {
     }
 }
 
-/// What every database begins with, in bytes.
+/// The size of the header of every database, in bytes.
 const HEADER: u64 = 100;
 
 fn check_folder(folder: &Path) -> Result<(), LockError> {
@@ -117,7 +117,7 @@ fn check_folder(folder: &Path) -> Result<(), LockError> {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(LockError::invalid_argument("the folder of the lock file is not a folder")),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(LockError::invalid_argument(
-            "the folder of the lock file does not exist; it is not created",
+            "the folder of the lock file does not exist, and is not created automatically",
         )),
         Err(error) => Err(cannot("the folder of the lock file cannot be used", &error)),
     }
@@ -133,63 +133,6 @@ fn cannot(what: &'static str, error: &std::io::Error) -> LockError {
     };
     LockError::new(code, what).with_source(error)
 }
-
-/// The three files that SQLite has open: the database, and two beside it.
-#[derive(Debug)]
-pub(crate) struct OpenFiles([(PathBuf, Identity); 3]);
-
-/// What tells a file from another one of the same name. While a file is open, no other one has it.
-#[cfg(unix)]
-type Identity = (u64, u64);
-#[cfg(not(unix))]
-type Identity = ();
-
-impl OpenFiles {
-    /// Remembers which files they are. Call it when SQLite has them open.
-    pub(crate) fn of(file: &LockFile) -> Result<Self, LockError> {
-        let beside = |suffix| {
-            let mut name = file.path.clone().into_os_string();
-            name.push(suffix);
-            let path = PathBuf::from(name);
-            let metadata = fs::metadata(&path).map_err(|_| moved())?;
-            Ok::<_, LockError>((path, identity(&metadata)))
-        };
-        let database = (file.path.clone(), identity(&file.metadata));
-        let files = Self([database, beside("-wal")?, beside("-shm")?]);
-        files.check()?;
-        Ok(files)
-    }
-
-    /// Whether they are still where they were. Others find other files there if not, and other locks in
-    /// them. Gives the size of the log.
-    ///
-    /// # Errors
-    ///
-    /// `Internal` if one was deleted or replaced.
-    pub(crate) fn check(&self) -> Result<u64, LockError> {
-        let mut log_size = 0;
-        for (index, (path, expected)) in self.0.iter().enumerate() {
-            match fs::metadata(path) {
-                Ok(metadata) if identity(&metadata) == *expected => {
-                    if index == 1 {
-                        log_size = metadata.len();
-                    }
-                }
-                _ => return Err(moved()),
-            }
-        }
-        Ok(log_size)
-    }
-}
-
-#[cfg(unix)]
-fn identity(metadata: &Metadata) -> Identity {
-    use std::os::unix::fs::MetadataExt as _;
-    (metadata.dev(), metadata.ino())
-}
-
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> Identity {}
 
 #[cfg(test)]
 mod tests {
@@ -239,29 +182,5 @@ mod tests {
         assert_eq!(LockFile::find_or_create(&link).unwrap().path, file.path);
         fs::hard_link(&path, folder.path().join("second.db")).unwrap();
         assert!(refused(&path).message().contains("hard links"));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn each_of_the_three_files_is_watched() {
-        for victim in ["locks.db", "locks.db-wal", "locks.db-shm"] {
-            for is_replaced in [false, true] {
-                let folder = tempfile::tempdir().unwrap();
-                let at = |name: &str| folder.path().join(name);
-                let file = LockFile::find_or_create(&at("locks.db")).unwrap();
-                fs::write(at("locks.db-wal"), "12345").unwrap();
-                fs::write(at("locks.db-shm"), "").unwrap();
-                let files = OpenFiles::of(&file).unwrap();
-                assert_eq!(files.check().unwrap(), 5);
-                fs::rename(at(victim), at("elsewhere")).unwrap();
-                if is_replaced {
-                    fs::write(at(victim), "").unwrap();
-                }
-                let error = files.check().unwrap_err();
-                assert_eq!(error.code(), ErrorCode::Internal);
-                fs::rename(at("elsewhere"), at(victim)).unwrap();
-                files.check().unwrap();
-            }
-        }
     }
 }

@@ -1,19 +1,17 @@
-//! What kind of file system a file is on.
+//! The kind of file system that a file is on.
 
 use std::path::Path;
 
 use syncguard_core::LockError;
 
-use crate::durability::DurabilityRisk;
-
-/// A kind of file system that matters here.
+/// The kinds of file systems that this crate distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Shared with other machines, or run by another program.
+    /// The file system is shared with other machines, or run by another program.
     Remote,
-    /// In memory: empty after a restart.
+    /// The file system is in memory, and empty after a restart.
     Memory,
-    /// A container's own layer: it goes with the container.
+    /// The file system is a container's own layer, and is deleted with the container.
     Overlay,
     Other,
 }
@@ -34,14 +32,6 @@ impl Kind {
             "the lock file is on a network file system, or on one that another program runs (FUSE); it must be on a local disk of this machine",
         ))
     }
-
-    pub(crate) fn risk(self) -> Option<DurabilityRisk> {
-        match self {
-            Self::Memory => Some(DurabilityRisk::MemoryFileSystem),
-            Self::Overlay => Some(DurabilityRisk::ContainerLayer),
-            Self::Remote | Self::Other => None,
-        }
-    }
 }
 
 #[cfg(target_os = "linux")]
@@ -51,13 +41,13 @@ mod system {
     use super::Kind;
 
     pub(super) fn kind(path: &Path) -> Kind {
-        // Where the system does not tell, SQLite finds out whether it can work there.
+        // If the system does not say, SQLite finds out whether it works there.
         let Ok(stat) = rustix::fs::statfs(path) else { return Kind::Other };
-        // The type is as wide as the machine's words; the numbers have 32 bits.
+        // The field has the width of a machine word; the numbers have 32 bits.
         by_number((stat.f_type.cast_unsigned() & 0xffff_ffff).try_into().unwrap_or(0))
     }
 
-    /// By the number in `linux/magic.h`, or the file system's own sources.
+    /// Looks up a number from `linux/magic.h`, or from the file system's own sources.
     pub(super) fn by_number(number: u32) -> Kind {
         // FUSE, NFS, SMB (three), 9P, AFS (two), Ceph, Coda, NCP, Lustre, GFS2, OCFS2, GPFS, BeeGFS, vboxsf,
         // VMware's shared folders, OrangeFS.
@@ -101,7 +91,7 @@ mod system {
     use super::Kind;
 
     pub(super) fn kind(path: &Path) -> Kind {
-        /// `MNT_LOCAL`: it is on this machine.
+        /// `MNT_LOCAL`: the file system is on this machine.
         const LOCAL: u32 = 0x1000;
         match rustix::fs::statfs(path) {
             Ok(stat) if stat.f_flags & LOCAL == 0 => Kind::Remote,
@@ -116,7 +106,7 @@ mod system {
 
     use super::Kind;
 
-    /// Nothing is known.
+    /// These systems offer no such look-up here.
     pub(super) fn kind(_: &Path) -> Kind {
         Kind::Other
     }

@@ -1,18 +1,18 @@
-//! Processes that were forked.
+//! Detects use in a forked child process.
 //!
-//! SQLite keeps what files it has open, and which locks it has on them, in the memory of the process. A
-//! fork copies that, but not the locks, and not the threads. So nothing that was opened before a fork
-//! works after it in the child, and neither does a second opening there. A child that runs another
-//! program (`exec`) knows nothing of all this, and SQLite's files are closed in it.
+//! SQLite keeps the list of its open files and of its locks on them in the memory of the process. A fork
+//! copies this list, but not the locks and not the threads. So in the child, files opened before the fork do
+//! not work, and opening them again does not work either. A child that runs another program (`exec`) has no
+//! such list, and SQLite's files are closed in it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use syncguard_core::LockError;
 
-/// The process that has first opened a file.
+/// The id of the process that opened a file first.
 static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
-/// Says that this process is about to open a file.
+/// Records that this process is about to open a file.
 ///
 /// # Errors
 ///
@@ -23,6 +23,8 @@ pub(crate) fn opens() -> Result<(), LockError> {
     before.map_or_else(|other| compare(other, this), |_| Ok(()))
 }
 
+/// Checks that this process is not a forked child.
+///
 /// # Errors
 ///
 /// `InvalidArgument` in a child of the process that has opened a file.

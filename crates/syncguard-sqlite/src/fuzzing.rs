@@ -1,11 +1,11 @@
-//! What reads text, for the fuzz targets of this repository.
+//! Gives the fuzz targets of this repository access to the parser of URLs.
 
 use syncguard_core::LockError;
 
 use crate::config::SqliteOptions;
 use crate::url;
 
-/// Reads a URL as `connect` does, and connects to nothing.
+/// Reads a URL like `connect`, but does not connect.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What all operations share.
+//! The state that all operations share, and the way to the writer thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,28 +9,25 @@ use std::thread;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::{ErrorCode, LockError};
 use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
 
-use crate::awake::Awake;
 use crate::clock::uptime;
+use crate::connect::open;
 use crate::durability::DurabilityReport;
 use crate::error::{busy, ended, late};
 use crate::fork;
-use crate::job::{Job, Pending, Progress};
-use crate::open::open;
 use crate::operation::Operation;
 use crate::settings::Settings;
-use crate::watches::Watches;
-use crate::writer::Writer;
+use crate::signals::Watches;
+use crate::writer::{Progress, Queued, QueuedOperation, Writer};
 
-/// What the clones of a backend share. The thread ends when it is dropped.
+/// The state that the clones of a backend share. The thread ends when this is dropped.
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) durability: DurabilityReport,
     pub(crate) watches: Watches,
-    outbox: Sender<Box<dyn Job>>,
-    is_kept_out: Arc<AtomicBool>,
-    awake: Awake,
+    outbox: Sender<Box<dyn Queued>>,
+    /// True while another process holds the write lock.
+    is_blocked: Arc<AtomicBool>,
 }
 
 impl Inner {
@@ -39,15 +36,13 @@ impl Inner {
         let timeout = settings.operation_timeout;
         let deadline = uptime().saturating_add(timeout);
         let (outbox, inbox) = mpsc::channel();
-        let is_kept_out = Arc::new(AtomicBool::new(false));
+        let is_blocked = Arc::new(AtomicBool::new(false));
         let (reply, opened) = oneshot::channel();
-        let (of_thread, kept_out) = (settings.clone(), Arc::clone(&is_kept_out));
         let watches = Watches::default();
-        let watched = watches.clone();
-        let awake = Awake::new();
-        let awake_too = awake.clone();
+        let thread_settings = settings.clone();
+        let (thread_is_blocked, thread_watches) = (Arc::clone(&is_blocked), watches.clone());
         let work = move || {
-            let opened = open(&path, &of_thread, deadline, &kept_out);
+            let opened = open(&path, &thread_settings, deadline, &thread_is_blocked);
             let (store, result) = match opened {
                 Ok(store) => {
                     let durability = store.durability.clone();
@@ -56,7 +51,7 @@ impl Inner {
                 Err(error) => (None, Err(error)),
             };
             if let (Ok(()), Some(store)) = (reply.send(result), store) {
-                Writer::new(store, inbox, kept_out, watched, awake_too).run();
+                Writer::new(store, inbox, thread_is_blocked, thread_watches).run();
             }
         };
         thread::Builder::new().name("syncguard-sqlite".to_owned()).spawn(work).map_err(
@@ -67,46 +62,39 @@ impl Inner {
         )?;
         let durability = match tokio::time::timeout(timeout, opened).await {
             Ok(result) => result.map_err(|_| ended())??,
-            Err(_) if is_kept_out.load(Ordering::Acquire) => return Err(busy()),
+            Err(_) if is_blocked.load(Ordering::Acquire) => return Err(busy()),
             Err(_) => return Err(late()),
         };
-        Ok(Self { settings, durability, watches, outbox, is_kept_out, awake })
+        Ok(Self { settings, durability, watches, outbox, is_blocked })
     }
 
-    /// Has an operation done by the thread.
+    /// Sends an operation to the thread and waits for its answer.
     ///
-    /// Whatever was not begun when the time is up is never done; what was begun has an unknown outcome.
+    /// An operation that has not begun at the deadline is never carried out. An operation that has begun by
+    /// then has an unknown outcome.
     pub(crate) async fn run<O: Operation>(
         &self,
         operation: O,
         caller: Caller,
     ) -> Result<O::Output, LockError> {
         fork::check()?;
-        let waits = self.awake.waits();
         let (progress, mut answer) = self.send(operation, caller);
-        while waits.stays_awake() {
-            match answer.try_recv() {
-                Ok(result) => return result,
-                Err(TryRecvError::Empty) => tokio::task::yield_now().await,
-                Err(TryRecvError::Closed) => return Err(ended().with_unknown_outcome()),
-            }
-        }
         let timeout = self.settings.operation_timeout;
         match tokio::time::timeout(timeout, &mut answer).await {
             Ok(Ok(result)) => result,
-            // The thread is gone, and what it had begun is not known.
+            // The thread has ended, and may have begun the operation before.
             Ok(Err(_)) => Err(ended().with_unknown_outcome()),
             Err(_) => match answer.try_recv() {
                 Ok(result) => result,
                 Err(_) if !progress.withdraw() => Err(late().with_unknown_outcome()),
-                Err(_) if self.is_kept_out.load(Ordering::Acquire) => Err(busy()),
+                Err(_) if self.is_blocked.load(Ordering::Acquire) => Err(busy()),
                 Err(_) => Err(late()),
             },
         }
     }
 
-    /// Has an operation done by the thread that nobody waits for.
-    pub(crate) fn leave<O: Operation>(&self, operation: O) {
+    /// Sends an operation to the thread and does not wait for its answer.
+    pub(crate) fn run_in_background<O: Operation>(&self, operation: O) {
         self.send(operation, Caller::new(None));
     }
 
@@ -117,7 +105,7 @@ impl Inner {
     ) -> (Arc<Progress>, oneshot::Receiver<Result<O::Output, LockError>>) {
         let (reply, answer) = oneshot::channel();
         let progress = Arc::new(Progress::default());
-        let job: Box<dyn Job> = Box::new(Pending {
+        let queued: Box<dyn Queued> = Box::new(QueuedOperation {
             operation,
             caller,
             deadline: uptime().saturating_add(self.settings.operation_timeout),
@@ -125,13 +113,13 @@ impl Inner {
             reply,
             answer: None,
         });
-        // If the thread is gone, so is the job, and whoever waits for it is told.
+        // If the thread has ended, this drops the operation, which closes the channel of its answer.
         #[cfg(not(feature = "test-util"))]
-        let _ = self.outbox.send(job);
+        let _ = self.outbox.send(queued);
         #[cfg(feature = "test-util")]
         {
             let outbox = self.outbox.clone();
-            self.settings.gate.pass(move || drop(outbox.send(job)));
+            self.settings.gate.pass(move || drop(outbox.send(queued)));
         }
         (progress, answer)
     }
@@ -139,27 +127,35 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use syncguard_core::Key;
-
     use super::*;
     use crate::SqliteOptions;
-    use crate::listing::ReadCounter;
+    use crate::clock::Moment;
+    use crate::error::Failure;
+    use crate::store::Store;
+
+    struct Nothing;
+
+    impl Operation for Nothing {
+        type Output = ();
+
+        fn read(&self, _: Store<'_>, _: &Moment) -> Result<Option<()>, Failure> {
+            Ok(Some(()))
+        }
+
+        fn write(&self, _: Store<'_>, _: &Moment) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
 
     #[tokio::test]
     async fn a_thread_that_is_gone_is_an_error_each_time() {
         let folder = tempfile::tempdir().unwrap();
         let settings = Settings::new(SqliteOptions::new()).unwrap();
         let mut inner = Inner::open(folder.path().join("locks.db"), settings).await.unwrap();
+        inner.run(Nothing, Caller::new(None)).await.unwrap();
         inner.outbox = mpsc::channel().0;
-        for is_quick in [false, true] {
-            if is_quick {
-                // So that a caller stays awake for its answer, where there is more than one processor.
-                (0..9).for_each(|_| inner.awake.took(Duration::ZERO));
-            }
-            let question = ReadCounter(Key::new("k").unwrap());
-            let error = inner.run(question, Caller::new(None)).await.unwrap_err();
+        for _ in 0..2 {
+            let error = inner.run(Nothing, Caller::new(None)).await.unwrap_err();
             assert_eq!(error.code(), ErrorCode::Internal);
             assert!(error.is_outcome_unknown());
         }

@@ -1,27 +1,45 @@
-//! Whether a key is locked.
+//! Asking whether a key is locked.
 
-use syncguard_core::Key;
+use std::sync::Arc;
+
+use syncguard_core::authoring::cancel::Caller;
+use syncguard_core::{Key, LockError};
 
 use crate::clock::Moment;
 use crate::error::Failure;
+use crate::inner::Inner;
 use crate::operation::Operation;
 use crate::store::Store;
 
+pub(crate) async fn is_locked(
+    inner: Arc<Inner>,
+    key: Key,
+    caller: Caller,
+) -> Result<bool, LockError> {
+    let result = inner.run(IsLocked(key.clone()), caller).await;
+    let state = result.map_err(|error| error.with_key(&key))?;
+    if state.is_clearable && inner.settings.cleanup_in_is_locked {
+        inner.run_in_background(DeleteExpired(key));
+    }
+    Ok(state.is_locked)
+}
+
+/// Reads the state of a key's lock.
 pub(crate) struct IsLocked(pub(crate) Key);
 
-/// What was seen of a key.
-pub(crate) struct Seen {
+/// The state of a key's lock.
+pub(crate) struct LockState {
     pub(crate) is_locked: bool,
-    /// Whether there is a lock that was written without a holder.
+    /// True if there is a lock that was written without a holder.
     pub(crate) holder_polls: bool,
-    /// Whether there is a lock that has been expired for long.
-    pub(crate) is_clearable: bool,
+    /// True if there is a lock that expired long enough ago to be deleted.
+    is_clearable: bool,
 }
 
 impl IsLocked {
-    fn find(&self, store: Store<'_>, now: &Moment) -> Result<Seen, Failure> {
+    fn state(&self, store: Store<'_>, now: &Moment) -> Result<LockState, Failure> {
         let record = store.by_key(&self.0)?;
-        Ok(Seen {
+        Ok(LockState {
             is_locked: record.as_ref().is_some_and(|record| record.is_live(now)),
             holder_polls: record.as_ref().is_some_and(|record| !record.has_holder),
             is_clearable: record.is_some_and(|record| record.is_clearable(now)),
@@ -30,33 +48,33 @@ impl IsLocked {
 }
 
 impl Operation for IsLocked {
-    type Output = Seen;
+    type Output = LockState;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Seen>, Failure> {
-        self.find(store, now).map(Some)
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<LockState>, Failure> {
+        self.state(store, now).map(Some)
     }
 
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<Seen, Failure> {
-        self.find(store, now)
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<LockState, Failure> {
+        self.state(store, now)
     }
 }
 
-/// Deletes a lock that has been expired for long. Nobody waits for it.
-pub(crate) struct ClearAway(pub(crate) Key);
+/// Deletes a lock that expired long ago.
+struct DeleteExpired(Key);
 
-impl Operation for ClearAway {
+impl Operation for DeleteExpired {
     type Output = ();
 
-    const IS_OWED: bool = true;
-    const OUTLIVES_BOOT: bool = false;
+    const RUNS_WITHOUT_CALLER: bool = true;
+    const MATTERS_AFTER_REBOOT: bool = false;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<()>, Failure> {
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<()>, Failure> {
         let record = store.by_key(&self.0)?;
         let is_clearable = record.is_some_and(|record| record.is_clearable(now));
         Ok((!is_clearable).then_some(()))
     }
 
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<(), Failure> {
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<(), Failure> {
         if store.by_key(&self.0)?.is_some_and(|record| record.is_clearable(now)) {
             store.delete_lock(&self.0)?;
         }

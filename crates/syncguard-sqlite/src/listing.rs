@@ -1,4 +1,4 @@
-//! Looking over all locks.
+//! Listing locks and fence counters.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::error::Failure;
 use crate::operation::Operation;
 use crate::store::Store;
 
-/// A page is one look at the file, along the primary key: it keeps nobody from writing, and other operations
-/// of this backend wait for it.
+/// A page is one read of the file, along the primary key. It blocks no other process from writing; other
+/// operations of this backend wait for it.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for SqliteBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
@@ -44,11 +44,11 @@ struct ListLocks(ListRequest);
 impl Operation for ListLocks {
     type Output = Page<LockInfo>;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Page<LockInfo>>, Failure> {
-        self.change(store, now).map(Some)
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<Page<LockInfo>>, Failure> {
+        self.write(store, now).map(Some)
     }
 
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<Page<LockInfo>, Failure> {
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<Page<LockInfo>, Failure> {
         store.locks(&self.0, now)
     }
 }
@@ -58,25 +58,25 @@ struct ListCounters(ListRequest);
 impl Operation for ListCounters {
     type Output = Page<FenceCounter>;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Page<FenceCounter>>, Failure> {
-        self.change(store, now).map(Some)
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<Page<FenceCounter>>, Failure> {
+        self.write(store, now).map(Some)
     }
 
-    fn change(&self, store: Store<'_>, _: &Moment) -> Result<Page<FenceCounter>, Failure> {
+    fn write(&self, store: Store<'_>, _: &Moment) -> Result<Page<FenceCounter>, Failure> {
         store.counters(&self.0)
     }
 }
 
-pub(crate) struct ReadCounter(pub(crate) Key);
+struct ReadCounter(Key);
 
 impl Operation for ReadCounter {
     type Output = Option<Fence>;
 
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Self::Output>, Failure> {
-        self.change(store, now).map(Some)
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<Self::Output>, Failure> {
+        self.write(store, now).map(Some)
     }
 
-    fn change(&self, store: Store<'_>, _: &Moment) -> Result<Self::Output, Failure> {
+    fn write(&self, store: Store<'_>, _: &Moment) -> Result<Self::Output, Failure> {
         store.counter(&self.0)
     }
 }
@@ -86,15 +86,15 @@ struct RaiseCounter(Key, Fence);
 impl Operation for RaiseCounter {
     type Output = Fence;
 
-    const IS_OWED: bool = true;
+    const RUNS_WITHOUT_CALLER: bool = true;
 
-    /// A counter never falls, so one that is high enough is the answer.
-    fn look(&self, store: Store<'_>, _: &Moment) -> Result<Option<Fence>, Failure> {
+    /// A counter never falls, so a counter that is high enough needs no change.
+    fn read(&self, store: Store<'_>, _: &Moment) -> Result<Option<Fence>, Failure> {
         Ok(store.counter(&self.0)?.filter(|last| *last >= self.1))
     }
 
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<Fence, Failure> {
-        if let Some(last) = self.look(store, now)? {
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<Fence, Failure> {
+        if let Some(last) = self.read(store, now)? {
             return Ok(last);
         }
         store.set_counter(&self.0, self.1)?;

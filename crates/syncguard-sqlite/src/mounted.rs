@@ -1,8 +1,8 @@
-//! Whether a file is mounted by itself.
+//! Refuses a file that is mounted by itself.
 //!
-//! A container can be given a single file (`docker -v /host/l.db:/data/l.db`, `subPath` in Kubernetes). That file
-//! has another name in another folder then, and SQLite makes the two files beside it once for each folder: two
-//! processes have the same locks, and do not see each other.
+//! A container can mount a single file (`docker -v /host/l.db:/data/l.db`, `subPath` in Kubernetes). The file
+//! then has another name in another folder, and SQLite makes its two files beside it once for each folder. So
+//! two processes use the same database and do not see each other's locks.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) fn check(path: &Path) -> Result<(), LockError> {
         return Ok(());
     }
     Err(LockError::invalid_argument(
-        "the lock file is mounted by itself, so those who have it under another name would not see these locks; mount its folder instead",
+        "the lock file is mounted by itself, so processes that open it under another name would not see its locks; mount its folder instead",
     ))
 }
 
@@ -29,7 +29,7 @@ mod system {
 
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-    /// Linux tells from 5.8 on. Where it does not, or statx is forbidden, the list of mounts does.
+    /// Linux has this attribute from 5.8 on. Without it, or if statx is forbidden, the list of mounts decides.
     pub(super) fn is_mounted(path: &Path) -> bool {
         let told = statx(CWD, path, AtFlags::empty(), StatxFlags::empty()).ok();
         let told =
@@ -40,7 +40,7 @@ mod system {
         )
     }
 
-    /// Whether the list has a mount at this path, which has no symbolic link in it.
+    /// Returns whether the list has a mount at this path. The path must have no symbolic link in it.
     pub(super) fn is_listed(mounts: &[u8], path: &Path) -> bool {
         // `36 35 98:0 /root /the/mount/point rw,noatime ...`
         let points = mounts
@@ -49,7 +49,7 @@ mod system {
         points.map(unescaped).any(|point| point.as_bytes() == path.as_os_str().as_bytes())
     }
 
-    /// Blanks, tabs, newlines and backslashes are written as three octal digits.
+    /// Decodes a path from the list, which has blanks, tabs, newlines and backslashes as three octal digits.
     fn unescaped(point: &[u8]) -> OsString {
         let (mut plain, mut rest) = (Vec::with_capacity(point.len()), point);
         while let Some((first, others)) = rest.split_first() {
@@ -74,7 +74,7 @@ mod system {
 mod system {
     use std::path::Path;
 
-    /// A single file cannot be mounted there.
+    /// These systems cannot mount a single file.
     pub(super) fn is_mounted(_: &Path) -> bool {
         false
     }

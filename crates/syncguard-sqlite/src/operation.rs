@@ -1,24 +1,24 @@
-//! What is asked of the file.
+//! The trait of operations on the file.
 
 use crate::clock::Moment;
 use crate::error::Failure;
 use crate::store::Store;
 
-/// An operation on the file. It can be tried again as long as it was not committed.
+/// An operation on the file. The thread may retry it until it is committed.
 pub(crate) trait Operation: Send + 'static {
     type Output: Send + 'static;
 
-    /// Whether it is to be done although nobody hears the answer.
-    const IS_OWED: bool = false;
+    /// True if the operation must be carried out even after its caller has gone.
+    const RUNS_WITHOUT_CALLER: bool = false;
 
-    /// Whether what it changes counts after a restart of the machine: a fence does, and a lock does not where
-    /// [the boot is known](crate::clock::Clock::knows_boot).
-    const OUTLIVES_BOOT: bool = true;
+    /// True if the change must survive a restart of the machine. A fence must survive it; a lock need not
+    /// if [the boot is known](crate::clock::Clock::knows_boot).
+    const MATTERS_AFTER_REBOOT: bool = true;
 
-    /// What the file answers as it is; `None` if it takes a change. Keeps nobody from writing.
-    fn look(&self, store: Store<'_>, now: &Moment) -> Result<Option<Self::Output>, Failure>;
+    /// Returns the answer if the operation needs no change, `None` if it needs one. Blocks no other writer.
+    fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<Self::Output>, Failure>;
 
-    /// Decides and writes, in a transaction that nobody else writes in. Whatever it
-    /// [refuses](Failure::Refused), it refuses before it writes anything.
-    fn change(&self, store: Store<'_>, now: &Moment) -> Result<Self::Output, Failure>;
+    /// Decides and writes, in a transaction that excludes all other writers. A refusal
+    /// ([`Failure::Refused`]) comes before the first write.
+    fn write(&self, store: Store<'_>, now: &Moment) -> Result<Self::Output, Failure>;
 }

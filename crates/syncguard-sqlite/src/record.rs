@@ -1,4 +1,4 @@
-//! A stored lock: its columns, and what makes sense in them.
+//! Stored locks: their columns and the checks of these.
 
 use std::sync::Arc;
 
@@ -18,16 +18,17 @@ pub(crate) struct Record {
     pub(crate) lock_id: LockId,
     pub(crate) fence: Fence,
     pub(crate) boot: Arc<str>,
-    /// In milliseconds of that boot.
+    /// The time of acquisition in milliseconds of the boot.
     pub(crate) acquired: Timestamp,
-    /// In milliseconds of that boot.
+    /// The expiry in milliseconds of the boot.
     pub(crate) expires: Timestamp,
+    /// The milliseconds to add to these times for Unix time.
     pub(crate) offset: i64,
-    /// Whether it was written with a holder, which older versions of this library do not know.
+    /// True if the lock was written with a holder; older versions of this library write none.
     pub(crate) has_holder: bool,
 }
 
-/// Columns that make no sense, or could not be read.
+/// A row that is corrupt or could not be read.
 pub(crate) enum BadRow {
     Corrupt(LockError),
     Sqlite(rusqlite::Error),
@@ -40,7 +41,7 @@ impl From<rusqlite::Error> for BadRow {
 }
 
 impl Record {
-    /// The lock that is granted now.
+    /// Makes the record of a lock that is granted now. Fails if its expiry does not fit in a timestamp.
     pub(crate) fn new(
         key: Key,
         lock_id: LockId,
@@ -58,13 +59,13 @@ impl Record {
             offset: now.offset,
             has_holder: true,
         };
-        // What callers are told can be counted.
+        // Callers get the expiry as Unix time, which must fit as well.
         record.expires_at()?;
         Ok(record)
     }
 
-    /// The lock with a new end, which is another one than before. It keeps its time of acquisition, and counts by
-    /// this boot from now on.
+    /// Returns the lock with a new expiry, which always differs from the old one. The lock keeps its time of
+    /// acquisition, and its times count from this boot.
     pub(crate) fn extended(&self, ttl: Ttl, now: &Moment) -> Result<Self, LockError> {
         let mut record = Self { expires: now.at.plus(ttl)?, ..self.clone() };
         if record.boot != now.boot {
@@ -79,7 +80,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The record in a row of `key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms, holder`.
+    /// Reads the record from a row of `key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms, holder`.
     pub(crate) fn from_row(row: &Row<'_>) -> Result<Self, BadRow> {
         let storage_key = text(row, 0)?;
         let corrupt = |problem| BadRow::Corrupt(corrupt_record(storage_key, problem));
@@ -100,8 +101,8 @@ impl Record {
             offset: row.get(6)?,
             has_holder: has_holder(row.get_ref(7)?.as_str_or_null().unwrap_or_default(), fence),
         };
-        record.acquired_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
-        record.expires_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
+        record.acquired_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
+        record.expires_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
         Ok(record)
     }
 
@@ -109,19 +110,19 @@ impl Record {
         self.end(now).is_some_and(|(expires, now)| is_live(expires, now))
     }
 
-    /// What somebody else is told who wants the key.
+    /// Returns the answer for a rival that wants the key.
     pub(crate) fn contention(&self, now: &Moment) -> Contention {
         let until = |(expires, now)| Contention::until(expires, now);
         self.end(now).map_or_else(Contention::unknown, until).with_holder_polls(!self.has_holder)
     }
 
-    /// Whether it has been expired for as long as a clean-up asks for.
+    /// Returns whether the lock expired long enough ago to be deleted.
     pub(crate) fn is_clearable(&self, now: &Moment) -> bool {
         self.end(now).is_none_or(|(expires, now)| is_clearable(expires, now))
     }
 
-    /// When it expires, and what time it is by the same clock. `None` if it was taken before this boot
-    /// began: its holder is gone.
+    /// Returns the expiry and the current time by the same clock; `None` if the lock was taken before this
+    /// boot began, which has ended its holder.
     fn end(&self, now: &Moment) -> Option<(Timestamp, Timestamp)> {
         if self.boot == now.boot {
             return Some((self.expires, now.at));
@@ -133,7 +134,7 @@ impl Record {
         Some((self.expires_at().ok()?, now.wall().ok()?))
     }
 
-    /// As callers are told: by the wall clock as it was when the lock was taken.
+    /// Returns the expiry that callers get: by the wall clock as it was when the lock was taken.
     pub(crate) fn expires_at(&self) -> Result<Timestamp, LockError> {
         to_wall(self.expires, self.offset)
     }
@@ -142,7 +143,7 @@ impl Record {
         to_wall(self.acquired, self.offset)
     }
 
-    /// Why a release or an extend did nothing.
+    /// Returns the reason why a release or an extend did nothing.
     pub(crate) fn not_held(record: Option<&Self>) -> NotHeld {
         record.map_or(NotHeld::NotFound, |_| NotHeld::Expired)
     }
@@ -202,7 +203,7 @@ mod tests {
         let record = record(&moment("container-1", 50_000, WALL));
         assert!(record.is_live(&moment("container-2", 60_999, WALL)));
         assert!(!record.is_live(&moment("container-2", 61_000, WALL)));
-        // A machine without a clock of its own starts where it was: then the lock lives its time.
+        // A machine without a clock of its own restarts at an old time; the lock then lives until its expiry.
         assert!(record.is_live(&moment("b", 1_000, WALL + 49_500)));
     }
 

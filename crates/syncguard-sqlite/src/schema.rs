@@ -1,4 +1,4 @@
-//! What is in the file, and which version of it.
+//! The schema of the file and its versions.
 
 use rusqlite::{Connection, TransactionBehavior};
 use syncguard_core::LockError;
@@ -8,22 +8,23 @@ use crate::error::Failure;
 /// Marks a file as ours: `SyGd` in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x5379_4764;
 
-/// What leads from each version to the next one. A file that was just made has version 0.
+/// The steps from each version to the next one. A file that was just created has version 0.
 pub(crate) const MIGRATIONS: &[&str] = &[include_str!("sql/schema.sql")];
 
-/// Leads to no new version: older versions of this library go on using the file, and know nothing of the column.
+/// Adds a column without a new version: older versions of this library can still use the file, and ignore
+/// the column.
 const ADD_HOLDER: &str = include_str!("sql/add_holder.sql");
 
-/// What a file turned out to be.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
-    /// Nothing is in it.
+    /// The file is empty.
     Empty,
-    /// Ours, in this version.
+    /// The file has our schema, in this version.
     Ours { version: usize, has_holder: bool },
 }
 
-/// Refuses what is not ours, without changing it.
+/// Refuses a file that is not ours, without changing it.
 ///
 /// # Errors
 ///
@@ -32,19 +33,19 @@ pub(crate) fn check(connection: &Connection, migrations: &[&str]) -> Result<(), 
     find(connection, migrations).map(drop)
 }
 
-/// Makes the tables, or brings them up to this version, in one step.
+/// Creates the tables, or migrates them to this version, in one transaction.
 ///
 /// # Errors
 ///
 /// As [`check`].
-pub(crate) fn bring_up(connection: &mut Connection, migrations: &[&str]) -> Result<(), Failure> {
+pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), Failure> {
     if find(connection, migrations)?
         == (Found::Ours { version: migrations.len(), has_holder: true })
     {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Somebody else may have been faster.
+    // Another process may have been faster.
     let (version, has_holder) = match find(&transaction, migrations)? {
         Found::Empty => (0, false),
         Found::Ours { version, has_holder } => (version, has_holder),
@@ -67,7 +68,7 @@ pub(crate) fn bring_up(connection: &mut Connection, migrations: &[&str]) -> Resu
 
 fn find(connection: &Connection, migrations: &[&str]) -> Result<Found, Failure> {
     let (application, version, tables, has_holder) = connection
-        .query_row(include_str!("sql/what.sql"), (), |row| {
+        .query_row(include_str!("sql/inspect.sql"), (), |row| {
             Ok((
                 row.get::<_, i32>(0)?,
                 row.get::<_, i64>(1)?,
@@ -108,7 +109,7 @@ mod tests {
         connection.query_row("PRAGMA user_version", (), |row| row.get(0)).unwrap()
     }
 
-    /// As later versions of this library will have them.
+    /// Migrations as later versions of this library may have them.
     const LATER: &[&str] = &[
         MIGRATIONS[0],
         "ALTER TABLE locks ADD COLUMN note TEXT",
@@ -119,10 +120,10 @@ mod tests {
     fn an_older_file_is_brought_up_step_by_step() {
         for first in 1..=LATER.len() {
             let mut connection = Connection::open_in_memory().unwrap();
-            bring_up(&mut connection, &LATER[..first]).unwrap();
+            migrate(&mut connection, &LATER[..first]).unwrap();
             connection.execute("INSERT INTO fences VALUES ('key', 7)", ()).unwrap();
-            bring_up(&mut connection, LATER).unwrap();
-            bring_up(&mut connection, LATER).unwrap();
+            migrate(&mut connection, LATER).unwrap();
+            migrate(&mut connection, LATER).unwrap();
             assert_eq!(version(&connection), 3);
             let fence = "SELECT fence FROM fences WHERE key = 'key'";
             assert_eq!(connection.query_row(fence, (), |row| row.get::<_, i64>(0)).unwrap(), 7);
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// As the first version of this library made it, and goes on using it.
+    /// The first version of this library made such files, and still uses them.
     #[test]
     fn a_file_without_holders_gets_the_column_and_keeps_its_version() {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -139,7 +140,7 @@ mod tests {
         connection.pragma_update(None, "user_version", 1).unwrap();
         check(&connection, MIGRATIONS).unwrap();
         for _ in 0..2 {
-            bring_up(&mut connection, MIGRATIONS).unwrap();
+            migrate(&mut connection, MIGRATIONS).unwrap();
             assert_eq!(version(&connection), 1);
             connection.execute("UPDATE locks SET holder = 'x'", ()).unwrap();
         }
@@ -148,17 +149,17 @@ mod tests {
     #[test]
     fn a_step_that_fails_changes_nothing() {
         let mut connection = Connection::open_in_memory().unwrap();
-        bring_up(&mut connection, MIGRATIONS).unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
         let broken = [MIGRATIONS[0], "CREATE TABLE more (a ANY) STRICT", "no SQL"];
-        assert!(matches!(bring_up(&mut connection, &broken), Err(Failure::Sqlite(_))));
+        assert!(matches!(migrate(&mut connection, &broken), Err(Failure::Sqlite(_))));
         assert_eq!(version(&connection), 1);
-        bring_up(&mut connection, MIGRATIONS).unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
     }
 
     #[test]
     fn what_is_later_or_not_ours_is_refused() {
         let mut connection = Connection::open_in_memory().unwrap();
-        bring_up(&mut connection, LATER).unwrap();
+        migrate(&mut connection, LATER).unwrap();
         let refused = check(&connection, MIGRATIONS).unwrap_err().into_error();
         assert!(refused.message().contains("later version"));
         connection.pragma_update(None, "user_version", -1).unwrap();

@@ -1,4 +1,4 @@
-//! The options once they are checked.
+//! The checked options.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use syncguard_core::contract::ClientState;
 
 use crate::config::{SqliteOptions, Synchronous};
 
-/// What the operations of a backend go by.
+/// The settings of a backend, made from its options.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) client_state: ClientState,
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// # Errors
     ///
-    /// `InvalidArgument` for what is out of range.
+    /// `InvalidArgument` for a value that is out of range.
     pub(crate) fn new(options: SqliteOptions) -> Result<Self, LockError> {
         Ok(Self {
             client_state: options.client.client_state()?,

@@ -1,4 +1,4 @@
-//! The two tables, row by row. Nothing here begins or ends a transaction.
+//! Reads and writes rows of the two tables. Never begins or ends a transaction.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 use syncguard_core::authoring::{bound_holder, hash_key};
@@ -15,7 +15,7 @@ use crate::record::{BadRow, Record};
 pub(crate) struct Store<'c>(pub(crate) &'c Connection);
 
 impl Store<'_> {
-    /// How many statements there are below.
+    /// The number of statements below.
     pub(crate) const STATEMENTS: usize = 8;
 
     pub(crate) fn by_key(self, key: &Key) -> Result<Option<Record>, Failure> {
@@ -36,7 +36,7 @@ impl Store<'_> {
         })
     }
 
-    /// The last fence of a key, if it was ever locked.
+    /// Returns the last fence of a key, if the key was ever locked.
     pub(crate) fn counter(self, key: &Key) -> Result<Option<Fence>, Failure> {
         let mut statement = self.prepare(include_str!("sql/counter.sql"))?;
         let number = |row: &Row<'_>| row.get::<_, i64>(0);
@@ -44,7 +44,7 @@ impl Store<'_> {
             return Ok(None);
         };
         let last = u64::try_from(last).map_err(|_| corrupt_counter(key, "it is negative"))?;
-        // A counter at the end of the range is full, and not corrupt.
+        // A counter at the end of the range is exhausted, not corrupt.
         Ok(Some(Fence::new(last).map_err(|_| Fence::exhausted())?))
     }
 
@@ -54,7 +54,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Writes the lock of a key over what was there. Without a new holder, the lock keeps the one it has.
+    /// Writes the lock of a key over the lock before it. Without a new holder, the row keeps its holder.
     pub(crate) fn set_lock(self, record: &Record, holder: Option<&Holder>) -> Result<(), Failure> {
         let millis = |time: syncguard_core::Timestamp| time.as_millis().cast_signed();
         self.prepare(include_str!("sql/set_lock.sql"))?.execute(params![
@@ -75,7 +75,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// A page of the live locks.
+    /// Reads a page of the live locks.
     pub(crate) fn locks(
         self,
         request: &ListRequest,
@@ -94,7 +94,7 @@ impl Store<'_> {
         Ok(page)
     }
 
-    /// A page of the counters.
+    /// Reads a page of the counters.
     pub(crate) fn counters(self, request: &ListRequest) -> Result<Page<FenceCounter>, Failure> {
         let mut page = Page::new(None);
         page.next = self.rows(include_str!("sql/list_counters.sql"), request, |row| {
@@ -108,7 +108,7 @@ impl Store<'_> {
         Ok(page)
     }
 
-    /// The rows of a page, and the request for the page behind.
+    /// Calls `take` with each row of a page, and returns the request for the next page.
     fn rows(
         self,
         sql: &str,
@@ -136,12 +136,12 @@ impl Store<'_> {
     }
 }
 
-/// The first column.
+/// Returns the first column, which is the key.
 fn name<'r>(row: &'r Row<'_>) -> Result<&'r str, rusqlite::Error> {
     Ok(row.get_ref(0)?.as_str()?)
 }
 
-/// A counter that makes no sense.
+/// The error for a corrupt counter.
 pub(crate) fn corrupt_counter(key: &Key, problem: &'static str) -> LockError {
     let hash = hash_key(key.expose());
     LockError::internal(format!("corrupt fence counter {hash}: {problem}"))
@@ -152,9 +152,9 @@ mod tests {
     use syncguard_core::{Timestamp, Ttl};
 
     use super::*;
-    use crate::schema::{MIGRATIONS, bring_up};
+    use crate::schema::{MIGRATIONS, migrate};
 
-    /// As the first version of this library writes a lock.
+    /// The statement by which the first version of this library writes a lock.
     const OLD: &str = "INSERT INTO locks (key, lock_id, fence, boot, acquired_ms, expires_ms, offset_ms)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (key) DO UPDATE SET
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_holder_counts_for_the_lock_that_it_was_written_with() {
         let mut connection = Connection::open_in_memory().unwrap();
-        bring_up(&mut connection, MIGRATIONS).unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
         let store = Store(&connection);
         let (key, id) = (Key::new("key").unwrap(), LockId::generate().unwrap());
         let (ttl, at) = (Ttl::from_millis(1000).unwrap(), Timestamp::from_millis(5000).unwrap());

@@ -1,4 +1,4 @@
-//! What a URL says: where the file is, and this library's options.
+//! Reads connection URLs: the path of the file and the options of this library.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use syncguard_core::authoring::backend_url::BackendUrl;
 
 use crate::config::{SqliteOptions, Synchronous};
 
-/// The options; [`SqliteBackend::connect`](crate::SqliteBackend::connect) explains them.
+/// The options, as documented at [`SqliteBackend::connect`](crate::SqliteBackend::connect).
 const OPTIONS: &[&str] = &[
     "cleanup_in_is_locked",
     "dispose_timeout_ms",
@@ -18,7 +18,7 @@ const OPTIONS: &[&str] = &[
     "synchronous",
 ];
 
-/// Reads a URL; what it says wins over these options.
+/// Reads a URL; its options win over these.
 pub(crate) fn parse(
     url: &str,
     options: SqliteOptions,
@@ -34,7 +34,7 @@ pub(crate) fn parse(
 
 fn path(after_scheme: &str) -> Result<PathBuf, LockError> {
     let path = match after_scheme.strip_prefix("//") {
-        // What stands between the second slash and the third one would be a machine.
+        // A text between the second and the third slash would be the name of a machine.
         Some(path) if !path.starts_with('/') => return Err(unreadable()),
         Some(path) => path,
         None => after_scheme,

@@ -1,5 +1,5 @@
--- One row for each key that is locked, or was when its lock expired. Times are milliseconds of the
--- machine's clock since the start named by `boot`; with `offset_ms` they are Unix time.
+-- One row for each key that is locked or whose lock has expired. Times are milliseconds of the machine's
+-- clock since the boot named by `boot`; plus `offset_ms` they are Unix time.
 CREATE TABLE locks (
     key         TEXT    NOT NULL PRIMARY KEY,
     lock_id     TEXT    NOT NULL UNIQUE,
@@ -10,7 +10,7 @@ CREATE TABLE locks (
     offset_ms   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The last fence of each key that was ever locked. Never deleted, or fences would repeat.
+-- The last fence of each key that was ever locked. Rows are never deleted, or fences would repeat.
 CREATE TABLE fences (
     key   TEXT    NOT NULL PRIMARY KEY,
     fence INTEGER NOT NULL

@@ -1,4 +1,4 @@
-//! Opening the file.
+//! Opening the lock file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,14 @@ use crate::clock::{Clock, uptime};
 use crate::config::Synchronous;
 use crate::durability::DurabilityReport;
 use crate::error::{Failure, is_cannot_open, not_writable};
-use crate::file::{LockFile, OpenFiles, may_write};
+use crate::file::{LockFile, may_write};
 use crate::fork;
+use crate::open_files::OpenFiles;
 use crate::schema::{self, MIGRATIONS};
 use crate::settings::Settings;
 use crate::store::Store;
 
-/// A file that is open.
+/// An open lock file.
 #[derive(Debug)]
 pub(crate) struct OpenStore {
     pub(crate) connection: Connection,
@@ -29,8 +30,8 @@ pub(crate) struct OpenStore {
     pub(crate) synchronous: Synchronous,
 }
 
-/// Opens the file, and waits for others that keep it to themselves until the deadline; says meanwhile that they
-/// do. Blocks.
+/// Opens the file. While other processes keep it locked, waits until the deadline and sets `is_blocked`.
+/// Blocks the thread.
 ///
 /// # Errors
 ///
@@ -39,17 +40,17 @@ pub(crate) fn open(
     path: &Path,
     settings: &Settings,
     deadline: Duration,
-    is_kept_out: &AtomicBool,
+    is_blocked: &AtomicBool,
 ) -> Result<OpenStore, LockError> {
     const PAUSE: Duration = Duration::from_millis(2);
     loop {
         match try_open(path, settings) {
             Err(failure) if failure.is_busy() && uptime() + PAUSE < deadline => {
-                is_kept_out.store(true, Ordering::Release);
+                is_blocked.store(true, Ordering::Release);
                 thread::sleep(syncguard_core::authoring::pause::jittered(PAUSE));
             }
             result => {
-                is_kept_out.store(false, Ordering::Release);
+                is_blocked.store(false, Ordering::Release);
                 return result.map_err(Failure::into_error);
             }
         }
@@ -71,16 +72,16 @@ fn try_open(path: &Path, settings: &Settings) -> Result<OpenStore, Failure> {
     })
 }
 
-/// SQLite is built in, but a build can be told to link the system's.
+/// SQLite is built in, but a build can link the system's SQLite instead.
 fn check_sqlite(version: i32) -> Result<(), LockError> {
-    /// Before 3.51.3, writes of one process could get lost while another one began its log anew:
+    /// Before 3.51.3, writes of one process could get lost while another process restarted its log:
     /// <https://sqlite.org/wal.html#walresetbug>.
     const FIRST_GOOD: i32 = 3_051_003;
     if version >= FIRST_GOOD {
         return Ok(());
     }
     Err(LockError::invalid_argument(
-        "this program is linked with a SQLite before 3.51.3, which can damage a file that several processes use; build it with the one of rusqlite's feature `bundled`",
+        "this program is linked with a SQLite before 3.51.3, which can damage a file that several processes use; build it with rusqlite's feature `bundled`",
     ))
 }
 
@@ -94,12 +95,12 @@ fn open_in(
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection = Connection::open_with_flags(&file.path, flags)?;
-    // Whoever waits does so here, where it sees to others meanwhile.
+    // The writer thread waits itself, because it serves other operations meanwhile.
     connection.busy_timeout(Duration::ZERO)?;
     schema::check(&connection, MIGRATIONS)?;
     set_up(&connection, settings.synchronous)?;
-    schema::bring_up(&mut connection, MIGRATIONS)?;
-    // Reading opens the files beside it.
+    schema::migrate(&mut connection, MIGRATIONS)?;
+    // A read makes SQLite open the files beside the database.
     schema::check(&connection, MIGRATIONS)?;
     let files = OpenFiles::of(file)?;
     let synchronous = settings.synchronous;
@@ -110,12 +111,12 @@ fn set_up(connection: &Connection, synchronous: Synchronous) -> Result<(), Failu
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0))?;
     if mode != "wal" {
         return Err(LockError::invalid_argument(
-            "SQLite cannot keep a write-ahead log beside the lock file; the file system cannot do what it takes",
+            "SQLite cannot keep a write-ahead log beside the lock file; the file system does not support it",
         )
         .into());
     }
     connection.pragma_update(None, "synchronous", synchronous.as_sql())?;
-    // On Apple's systems the disk itself has to be told.
+    // On Apple's systems, a sync reaches the disk itself only with these.
     connection.pragma_update(None, "fullfsync", synchronous == Synchronous::Full)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     connection.pragma_update(None, "cell_size_check", true)?;

@@ -1,9 +1,10 @@
-//! For tests: operations that are held back before they reach the file.
+//! For tests: holds operations back before they reach the writer thread.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Holds operations back before they reach the file, as a slow network does elsewhere. Clones are one gate.
+/// Holds operations back before they reach the writer thread, like a slow network before other stores.
+/// Clones share one gate.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<Mutex<State>>);
 
@@ -14,23 +15,23 @@ struct State {
 }
 
 impl Gate {
-    /// Holds back what comes from now on.
+    /// Holds back the operations that come from now on.
     pub fn hold(&self) {
         self.lock().is_shut = true;
     }
 
-    /// Whether something is held back now.
+    /// Returns whether an operation is held back now.
     #[must_use]
     pub fn holds(&self) -> bool {
         !self.lock().held.is_empty()
     }
 
-    /// Lets pass what comes from now on; what is held back stays.
+    /// Lets later operations pass; operations that are held back stay so.
     pub fn cut(&self) {
         self.lock().is_shut = false;
     }
 
-    /// Passes on what is held back, in its order, and lets pass what comes.
+    /// Passes on the operations that are held back, in their order, and lets later operations pass.
     pub fn deliver(&self) {
         let held = {
             let mut state = self.lock();
@@ -42,7 +43,7 @@ impl Gate {
         }
     }
 
-    /// Passes something on, now or later.
+    /// Calls `pass_on` now, or when the gate delivers.
     pub(crate) fn pass(&self, pass_on: impl FnOnce() + Send + 'static) {
         {
             let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! One stream.
+//! A `Listen` stream and its session.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use syncguard_core::contract::is_live;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::targets::{Added, News, TargetId, Targets};
+use super::targets::{Added, Event, TargetId, Targets};
 use crate::clock::{self, Clock};
 use crate::error::{self, Rpc};
 
-/// The documents that are listened to over a stream.
+/// A stream, and the documents that it listens to.
 pub(super) struct Session {
     subscriptions: Subscriptions,
     database: String,
     clock: Arc<Clock>,
-    /// How long the server may take to say that it listens.
+    /// How long the server may take to confirm a document.
     timeout: Duration,
     targets: Targets,
-    /// When the server must have said so of another document, while it is being asked.
-    due: Option<Instant>,
+    /// When the server must have confirmed another document, while some are pending.
+    deadline: Option<Instant>,
 }
 
-/// The way to the server.
+/// Sends requests to the server.
 type Requests = mpsc::UnboundedSender<ListenRequest>;
 
 impl Session {
@@ -45,19 +45,19 @@ impl Session {
         timeout: Duration,
     ) -> Self {
         let targets = Targets::default();
-        Self { subscriptions, database, clock, timeout, targets, due: None }
+        Self { subscriptions, database, clock, timeout, targets, deadline: None }
     }
 
-    /// Listens until the stream ends, or nobody watches anything.
+    /// Listens until the stream ends, or the subscriptions end.
     pub(super) async fn listen(
         mut self,
         mut firestore: FirestoreClient<GoogleAuthMiddleware>,
     ) -> Result<SignalEnd, LockError> {
-        let (requests, sent) = mpsc::unbounded_channel();
-        // The server answers once it has something to say.
+        let (requests, receiver) = mpsc::unbounded_channel();
+        // The server answers only after it has got a request.
         let Some(changes) = self.subscriptions.next().await else { return Ok(SignalEnd::Closed) };
-        self.ask(changes, &requests);
-        let mut answers = match firestore.listen(Sent(sent)).await {
+        self.request_changes(changes, &requests);
+        let mut answers = match firestore.listen(RequestStream(receiver)).await {
             Ok(answers) => answers.into_inner(),
             Err(status) => return failed(&status),
         };
@@ -66,26 +66,26 @@ impl Session {
                 biased;
                 answer = answers.message() => match answer {
                     Ok(Some(answer)) => {
-                        let news = answer.response_type.map(|answer| self.targets.hear(answer));
-                        news.into_iter().flatten().for_each(|news| self.tell(news));
-                        self.expect_answers();
+                        let events = answer.response_type.map(|answer| self.targets.on_answer(answer));
+                        events.into_iter().flatten().for_each(|event| self.pass_on(event));
+                        self.set_deadline();
                     }
                     Ok(None) => return Ok(SignalEnd::Closed),
                     Err(status) => return failed(&status),
                 },
                 changes = self.subscriptions.next() => {
                     let Some(changes) = changes else { return Ok(SignalEnd::Closed) };
-                    self.ask(changes, &requests);
+                    self.request_changes(changes, &requests);
                 }
-                () = sleep_until(self.due.unwrap_or_else(Instant::now)), if self.due.is_some() => {
+                () = sleep_until(self.deadline.unwrap_or_else(Instant::now)), if self.deadline.is_some() => {
                     return Err(error::timed_out(Rpc::Read).error);
                 }
             }
         }
     }
 
-    fn ask(&mut self, changes: Changes, requests: &Requests) {
-        // A stream that is over says so by its answers.
+    fn request_changes(&mut self, changes: Changes, requests: &Requests) {
+        // If the stream has ended, its answers show it.
         let send = |request| drop(requests.send(request));
         for name in changes.unsubscribe {
             if let Some(target) = self.targets.remove(&name) {
@@ -97,31 +97,31 @@ impl Session {
                 Added::New(target) => {
                     send(self.request(TargetChange::AddTarget(documents(target, name))));
                 }
-                Added::Asked => {}
-                // What is known of it may be over, with the news of that still on its way.
-                Added::Heard => self.subscriptions.confirm(&name, LockSeen::MayBeFree),
+                Added::Pending => {}
+                // The lock may be over already, with the event still on its way.
+                Added::Confirmed => self.subscriptions.confirm(&name, LockSeen::MayBeFree),
                 Added::TooMany => self.subscriptions.refuse(&name),
             }
         }
-        self.expect_answers();
+        self.set_deadline();
     }
 
-    fn expect_answers(&mut self) {
-        let due = || self.due.unwrap_or_else(|| Instant::now() + self.timeout);
-        self.due = self.targets.are_asked().then(due);
+    fn set_deadline(&mut self) {
+        let deadline = || self.deadline.unwrap_or_else(|| Instant::now() + self.timeout);
+        self.deadline = self.targets.are_pending().then(deadline);
     }
 
-    fn tell(&mut self, news: News) {
-        match news {
-            News::Listening(name, told) => {
+    fn pass_on(&mut self, event: Event) {
+        match event {
+            Event::Confirmed(name, lock) => {
                 let now = clock::timestamp(&*self.clock).ok();
-                let held = told.zip(now).filter(|(told, now)| is_live(told.expires_at, *now));
-                let polls = held.map(|(told, _)| !told.has_holder);
+                let held = lock.zip(now).filter(|(lock, now)| is_live(lock.expires_at, *now));
+                let polls = held.map(|(lock, _)| !lock.has_holder);
                 self.subscriptions.confirm(&name, LockSeen::of(polls));
-                self.due = None;
+                self.deadline = None;
             }
-            News::MayBeFree(name) => self.subscriptions.signal(&name),
-            News::Refused(name) => {
+            Event::MayBeFree(name) => self.subscriptions.signal(&name),
+            Event::Refused(name) => {
                 self.subscriptions.refuse(&name);
                 self.subscriptions.end(&name);
             }
@@ -142,7 +142,7 @@ fn documents(target_id: TargetId, name: String) -> Target {
     Target { target_id, target_type: Some(TargetType::Documents(documents)), ..Target::default() }
 }
 
-/// The service closes a stream from time to time; and a connection that ends is no news.
+/// The service closes a stream from time to time, and connections end; neither is a failure.
 fn failed(status: &Status) -> Result<SignalEnd, LockError> {
     match status.code() {
         Code::Ok | Code::Cancelled => Ok(SignalEnd::Closed),
@@ -150,10 +150,10 @@ fn failed(status: &Status) -> Result<SignalEnd, LockError> {
     }
 }
 
-/// The requests to the server.
-struct Sent(mpsc::UnboundedReceiver<ListenRequest>);
+/// The requests to the server, as a stream.
+struct RequestStream(mpsc::UnboundedReceiver<ListenRequest>);
 
-impl tokio_stream::Stream for Sent {
+impl tokio_stream::Stream for RequestStream {
     type Item = ListenRequest;
 
     fn poll_next(

@@ -1,4 +1,4 @@
-//! Hearing that a lock's document is deleted: one `Listen` stream, while somebody waits.
+//! Signals: a `Listen` stream reports that a lock's document was deleted, while waiters watch it.
 
 mod session;
 mod targets;
@@ -14,7 +14,7 @@ use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 use self::session::Session;
 use crate::clock::Clock;
 
-/// The signals of a backend. `timeout` is how long the server may take to say that it listens.
+/// Makes the signal hub of a backend. `timeout` is how long the server may take to confirm a watch.
 pub(crate) fn hub(
     firestore: FirestoreClient<GoogleAuthMiddleware>,
     database: String,

@@ -1,0 +1,383 @@
+//! The writer thread, which alone works on the file for its backend.
+//!
+//! SQLite blocks its thread, and allows one writer at a time. So all operations of a backend come to this
+//! thread over a channel. The thread takes all operations that wait in the channel and writes them in one
+//! transaction (group commit): they wait for the disk once. Each operation is decided by itself, in its
+//! order, and gets its own answer after the commit. The answer goes over a oneshot channel to the future of
+//! the caller. Both channels keep a message until it is received, so no wake-up is lost.
+//!
+//! While another process writes, the thread retries, and meanwhile answers operations that need no change,
+//! above all contended acquires.
+
+mod batch;
+mod busy_backoff;
+mod queued;
+mod sync_level;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use syncguard_core::LockError;
+
+use self::batch::{Batch, answer, fail, partition, roll_back};
+use self::busy_backoff::BusyBackoff;
+use self::sync_level::SyncLevel;
+use crate::clock::{Clock, uptime};
+use crate::connect::OpenStore;
+use crate::error::{busy, classify, is_busy, late};
+use crate::open_files::OpenFiles;
+use crate::signals::Watches;
+use crate::store::Store;
+
+pub(crate) use self::queued::{Progress, Queued, QueuedOperation};
+
+/// The largest number of operations in one transaction; later ones wait for its end.
+const MAX_BATCH: usize = 256;
+
+/// SQLite empties the log into the file when the log has reached 4 MB and no process reads in it. When the
+/// log has more than this many bytes, the thread empties it itself.
+const MAX_LOG_BYTES: u64 = 16 << 20;
+
+/// While keys are watched, the thread checks this often whether another process has changed the file. A
+/// check reads two words of shared memory.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+pub(crate) struct Writer {
+    connection: Connection,
+    files: OpenFiles,
+    clock: Clock,
+    inbox: Receiver<Box<dyn Queued>>,
+    /// True while another process holds the write lock.
+    is_blocked: Arc<AtomicBool>,
+    watches: Watches,
+    sync_level: SyncLevel,
+}
+
+/// The result of a transaction.
+enum Written {
+    /// All operations are answered.
+    All,
+    /// These operations are not answered: another process holds the write lock, or the transaction was
+    /// rolled back because an operation in it was late.
+    NotYet { batch: Batch, is_blocked: bool },
+}
+
+impl Writer {
+    pub(crate) fn new(
+        store: OpenStore,
+        inbox: Receiver<Box<dyn Queued>>,
+        is_blocked: Arc<AtomicBool>,
+        watches: Watches,
+    ) -> Self {
+        let OpenStore { connection, files, clock, synchronous, .. } = store;
+        let sync_level = SyncLevel::new(synchronous, clock.knows_boot());
+        Self { connection, files, clock, inbox, is_blocked, watches, sync_level }
+    }
+
+    /// Runs until the senders of the channel are dropped.
+    pub(crate) fn run(self) {
+        let mut version = None;
+        loop {
+            match self.receive() {
+                Ok(first) => {
+                    let mut batch = vec![first];
+                    self.add_waiting(&mut batch);
+                    self.serve(batch);
+                    // `data_version` does not change for our own writes, so check the watches anyway.
+                    version = None;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            version = self.watches.poll(&self.connection, &self.files, &self.clock, version);
+        }
+    }
+
+    /// Waits for an operation; only until the next poll if keys are watched.
+    ///
+    /// A new watch wakes the thread: `watch` adds it, and then sends an operation.
+    fn receive(&self) -> Result<Box<dyn Queued>, RecvTimeoutError> {
+        if self.watches.any_left() {
+            self.inbox.recv_timeout(POLL_INTERVAL)
+        } else {
+            self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        }
+    }
+
+    /// Adds the operations that wait in the channel.
+    fn add_waiting(&self, batch: &mut Batch) {
+        let room = MAX_BATCH.saturating_sub(batch.len());
+        batch.extend(self.inbox.try_iter().take(room));
+    }
+
+    fn serve(&self, batch: Batch) {
+        let mut backoff = BusyBackoff::default();
+        let mut waiting = self.read(batch);
+        while !waiting.is_empty() {
+            let rest = waiting.split_off(waiting.len().min(MAX_BATCH));
+            let written = self.write(waiting);
+            waiting = rest;
+            let Written::NotYet { mut batch, is_blocked } = written else { continue };
+            // These operations came first.
+            batch.append(&mut waiting);
+            waiting = batch;
+            if is_blocked {
+                self.is_blocked.store(true, Ordering::Release);
+                let more = self.receive_for(backoff.next());
+                waiting.extend(self.read(more));
+                waiting = self.drop_unwanted(waiting);
+            }
+        }
+        self.is_blocked.store(false, Ordering::Release);
+    }
+
+    /// Answers the operations that are no longer wanted, and returns the others.
+    fn drop_unwanted(&self, batch: Batch) -> Batch {
+        let (wanted, unwanted) = partition(batch, |operation| operation.is_wanted(self.overdue()));
+        answer(unwanted);
+        wanted
+    }
+
+    /// Returns the error of an operation that could not begin before its deadline.
+    fn overdue(&self) -> fn() -> LockError {
+        if self.is_blocked.load(Ordering::Acquire) { busy } else { late }
+    }
+
+    /// Pauses for this long, or until operations arrive, and returns these.
+    fn receive_for(&self, pause: Duration) -> Batch {
+        let mut batch = Vec::new();
+        match self.inbox.recv_timeout(pause) {
+            Ok(first) => {
+                batch.push(first);
+                self.add_waiting(&mut batch);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(pause),
+        }
+        batch
+    }
+
+    /// Answers the operations that need no change, and returns the others.
+    fn read(&self, batch: Batch) -> Batch {
+        let batch = self.drop_unwanted(batch);
+        if batch.is_empty() {
+            return batch;
+        }
+        // Read the clock before the file: a lock that has expired by this time and is still in the file was
+        // not extended in between.
+        let now = match self.files.check().and_then(|_| self.clock.now()) {
+            Ok(now) => now,
+            Err(error) => {
+                fail(batch, &error);
+                return Vec::new();
+            }
+        };
+        // One snapshot serves all operations. If SQLite gives none, each operation reads by itself.
+        let _snapshot = (batch.len() > 1).then(|| self.connection.unchecked_transaction());
+        let store = Store(&self.connection);
+        let read = |mut operation: Box<dyn Queued>| match operation.read(store, &now) {
+            Ok(true) => {
+                operation.answer();
+                None
+            }
+            Ok(false) => Some(operation),
+            Err(error) if is_busy(&error) => Some(operation),
+            Err(error) => {
+                operation.fail(&classify(&error));
+                None
+            }
+        };
+        batch.into_iter().filter_map(read).collect()
+    }
+
+    /// Carries operations out in one transaction.
+    fn write(&self, batch: Batch) -> Written {
+        if !self.connection.is_autocommit() {
+            // An earlier rollback has failed. No transaction can begin before it succeeds.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        let matters_after_reboot = batch.iter().any(|operation| operation.matters_after_reboot());
+        let began = self.sync_level.set(&self.connection, matters_after_reboot).and_then(|()| {
+            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+        });
+        let transaction = match began {
+            Ok(transaction) => transaction,
+            Err(error) if is_busy(&error) => {
+                return Written::NotYet { batch, is_blocked: true };
+            }
+            Err(error) => {
+                fail(batch, &classify(&error));
+                return Written::All;
+            }
+        };
+        let (mut begun, unwanted) = partition(batch, |operation| operation.begin(self.overdue()));
+        answer(unwanted);
+        match write_all(&transaction, &self.clock, &mut begun) {
+            Ok(()) => {}
+            Err(Unwritten::Clock(error)) => {
+                drop(transaction);
+                fail(begun, &error);
+                return Written::All;
+            }
+            Err(Unwritten::Late) => {
+                drop(transaction);
+                return Written::NotYet { batch: roll_back(begun), is_blocked: false };
+            }
+            Err(Unwritten::Sqlite(error)) => {
+                drop(transaction);
+                return self.write_one_by_one(begun, &error);
+            }
+        }
+        match transaction.commit() {
+            Ok(()) => self.send_answers(begun),
+            // No process sees these changes now, but they may come back from the disk after all programs
+            // have crashed.
+            Err(error) => fail(begun, &classify(&error).with_unknown_outcome()),
+        }
+        Written::All
+    }
+
+    /// Writes each operation in a transaction of its own, after one of them has failed the whole batch with
+    /// this error.
+    fn write_one_by_one(&self, batch: Batch, error: &rusqlite::Error) -> Written {
+        let mut batch = roll_back(batch);
+        if batch.len() <= 1 {
+            fail(batch, &classify(error));
+            return Written::All;
+        }
+        let mut left = Vec::new();
+        let mut any_blocked = false;
+        for operation in batch.drain(..) {
+            if let Written::NotYet { batch, is_blocked } = self.write(vec![operation]) {
+                left.extend(batch);
+                any_blocked |= is_blocked;
+            }
+        }
+        if left.is_empty() {
+            return Written::All;
+        }
+        Written::NotYet { batch: left, is_blocked: any_blocked }
+    }
+
+    /// Sends the answers, if the file that was written is still in its place.
+    fn send_answers(&self, batch: Batch) {
+        match self.files.check() {
+            Ok(log_size) => {
+                answer(batch);
+                if log_size > MAX_LOG_BYTES {
+                    self.truncate_log();
+                }
+            }
+            Err(error) => fail(batch, &error.with_unknown_outcome()),
+        }
+    }
+
+    /// Tries to empty the log. If that fails, the next commit tries again.
+    fn truncate_log(&self) {
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
+    }
+}
+
+/// The reason why a transaction is not committed.
+enum Unwritten {
+    /// The clock could not be read.
+    Clock(LockError),
+    /// The deadline of an operation has passed, so the operation must not take effect.
+    Late,
+    Sqlite(rusqlite::Error),
+}
+
+fn write_all(
+    transaction: &Transaction<'_>,
+    clock: &Clock,
+    batch: &mut Batch,
+) -> Result<(), Unwritten> {
+    // The transaction excludes other writers, so this time is later than all they wrote.
+    let now = clock.now().map_err(Unwritten::Clock)?;
+    for operation in batch.iter_mut() {
+        operation.write(Store(transaction), &now).map_err(Unwritten::Sqlite)?;
+    }
+    // The process may have been stopped meanwhile.
+    let time = uptime();
+    let any_late = batch.iter().any(|operation| operation.deadline() <= time);
+    if any_late { Err(Unwritten::Late) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use syncguard_core::authoring::cancel::Caller;
+    use syncguard_core::{ErrorCode, Fence, Key};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::SqliteOptions;
+    use crate::clock::Moment;
+    use crate::error::Failure;
+    use crate::operation::Operation;
+    use crate::settings::Settings;
+
+    /// Writes a counter, and then stops for this long.
+    struct Stopped(Key, Duration);
+
+    impl Operation for Stopped {
+        type Output = ();
+
+        fn read(&self, _: Store<'_>, _: &Moment) -> Result<Option<()>, Failure> {
+            Ok(None)
+        }
+
+        fn write(&self, store: Store<'_>, _: &Moment) -> Result<(), Failure> {
+            store.set_counter(&self.0, Fence::try_from(7_i64)?)?;
+            std::thread::sleep(self.1);
+            Ok(())
+        }
+    }
+
+    /// Runs an operation with this time limit, which stops for `stop`. Returns its answer, and whether its
+    /// change is in the file.
+    fn written(bound: Duration, stop: Duration) -> (Result<(), LockError>, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let settings = Settings::new(SqliteOptions::new()).unwrap();
+        let is_blocked = Arc::new(AtomicBool::new(false));
+        let open = || {
+            let deadline = uptime() + Duration::from_secs(60);
+            crate::connect::open(&path, &settings, deadline, &is_blocked).unwrap()
+        };
+        let key = Key::new("key").unwrap();
+        let (reply, mut answer) = oneshot::channel();
+        let operation = QueuedOperation {
+            operation: Stopped(key.clone(), stop),
+            caller: Caller::new(None),
+            deadline: uptime() + bound,
+            progress: Arc::new(Progress::default()),
+            reply,
+            answer: None,
+        };
+        let (sender, inbox) = channel::<Box<dyn Queued>>();
+        sender.send(Box::new(operation)).unwrap();
+        drop(sender);
+        let flag = Arc::clone(&is_blocked);
+        Writer::new(open(), inbox, flag, Watches::default()).run();
+        let is_there = Store(&open().connection).counter(&key).unwrap().is_some();
+        (answer.try_recv().unwrap(), is_there)
+    }
+
+    /// A process can be stopped between its write and its commit. A caller that has given up must then get no
+    /// lock.
+    #[test]
+    fn the_deadline_is_looked_at_again_before_the_commit() {
+        let (answer, is_there) = written(Duration::from_secs(60), Duration::ZERO);
+        assert!(answer.is_ok() && is_there, "{answer:?}");
+        let bound = Duration::from_millis(500);
+        let (answer, is_there) = written(bound, bound);
+        let error = answer.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NetworkTimeout);
+        assert!(!error.is_outcome_unknown() && !is_there);
+    }
+}
