@@ -19,6 +19,8 @@ thread_local! {
 struct World {
     now: Duration,
     timers: Vec<(Duration, Waker)>,
+    /// The number of background tasks that have not ended.
+    tasks: usize,
 }
 
 /// A point on the model's clock.
@@ -87,7 +89,7 @@ impl Spawner {
 
     #[expect(clippy::unused_self, reason = "the real one holds a runtime")]
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        drop(shuttle::future::spawn(future));
+        spawn(future);
     }
 
     #[expect(clippy::unused_self, reason = "the real one may be without a runtime")]
@@ -107,7 +109,31 @@ impl Runtime {
 
     #[expect(clippy::unused_self, reason = "the real one holds a runtime")]
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        drop(shuttle::future::spawn(future));
+        spawn(future);
+    }
+}
+
+fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+    struct Task;
+
+    impl Drop for Task {
+        fn drop(&mut self) {
+            WORLD.with_borrow_mut(|world| world.tasks = world.tasks.saturating_sub(1));
+        }
+    }
+
+    WORLD.with_borrow_mut(|world| world.tasks += 1);
+    drop(shuttle::future::spawn(async move {
+        let _task = Task;
+        future.await;
+    }));
+}
+
+/// Waits until all background tasks have ended. Shuttle unwinds a task that has not ended, and a destructor
+/// that then has to wait for a mutex is a failure.
+pub(crate) async fn tasks_ended() {
+    while WORLD.with_borrow(|world| world.tasks) > 0 {
+        yield_now().await;
     }
 }
 

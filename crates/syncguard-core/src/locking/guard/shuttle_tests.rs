@@ -274,6 +274,7 @@ impl Store {
         for _ in 0..20 {
             yield_now().await;
         }
+        model::tasks_ended().await;
     }
 
     fn check(&self) {
