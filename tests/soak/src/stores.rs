@@ -11,13 +11,13 @@ use syncguard_tests::fleet::stores::{Server, Store};
 /// A store that a fleet can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// One server, with an append-only file that is written before each answer
+    /// A server with an append-only file that is written before each answer
     Redis,
-    /// Three masters and three replicas, one of which is waited for
+    /// Three masters and three replicas; each write waits for a replica
     RedisCluster,
     /// One server
     Postgres,
-    /// A server behind a PgBouncer that pools by the transaction
+    /// A server behind a PgBouncer that pools by transaction
     Pgbouncer,
     /// The emulator, with clients whose clocks differ and step
     Firestore,
