@@ -57,7 +57,7 @@ enum Store {
     Models,
     /// The fuzz targets, each for a minute
     Fuzz,
-    /// All of them, one after the other
+    /// All of these, one after the other
     All,
 }
 

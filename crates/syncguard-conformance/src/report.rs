@@ -52,7 +52,7 @@ impl Failure {
         &self.case
     }
 
-    /// What the case observed.
+    /// The observation of the case.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -23,7 +23,7 @@ pub struct LockEvent {
     pub(crate) lock_id: Option<LockId>,
 }
 
-/// What happened, and how it ended.
+/// The kind of an event, and its outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Operation(Operation, Outcome),

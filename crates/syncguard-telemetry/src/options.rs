@@ -13,7 +13,7 @@ pub(crate) type GaugeSink = Box<dyn Fn(&GaugeChange) + Send + Sync>;
 pub(crate) type Sink = Box<dyn Fn(&LockEvent) + Send + Sync>;
 pub(crate) type Predicate = Box<dyn Fn(&LockEvent) -> bool + Send + Sync>;
 
-/// Where events go and what they carry. TypeScript: `TelemetryOptions`.
+/// The callbacks for events, and the contents of events. TypeScript: `TelemetryOptions`.
 ///
 /// ```
 /// use syncguard_telemetry::{EventKind, TelemetryOptions};
@@ -67,7 +67,7 @@ impl TelemetryOptions {
         self
     }
 
-    /// Whether events carry the raw key and lock id. Default: no. TypeScript: `includeRaw`.
+    /// Turns raw keys and lock ids in events on or off. Default: off. TypeScript: `includeRaw`.
     ///
     /// For debugging only: keys name users and payments, and a lock id is enough to release its lock.
     pub fn with_include_raw(mut self, include: bool) -> Self {
@@ -116,7 +116,7 @@ impl TelemetryOptions {
         self
     }
 
-    /// How many events may wait for the callbacks; further events are dropped and counted. Default: 4096, of some 200
+    /// How many events may wait for the callbacks; further events are dropped and counted. Default: 4096, of some 300
     /// bytes each. Zero counts as one.
     pub fn with_queue_capacity(mut self, events: usize) -> Self {
         self.capacity = events.max(1);

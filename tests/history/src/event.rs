@@ -167,7 +167,7 @@ pub enum Answer {
     Mismatch { expires_at: u64 },
     /// The lock is not held any more.
     NotHeld,
-    /// Whether the key is locked.
+    /// The answer to `is_locked`.
     Is(bool),
     /// A live lock.
     Found { lock: String, fence: u64, acquired_at: u64, expires_at: u64 },

@@ -22,7 +22,7 @@ use syncguard_history::{Entry, Recorder};
 pub struct Member {
     /// Its name in the history.
     pub name: String,
-    /// What it does.
+    /// Its work.
     pub role: Role,
     /// The URL of the locks.
     pub locks: String,

@@ -146,11 +146,11 @@ impl Recipe {
 /// All recipes in one process.
 #[derive(Debug)]
 pub struct All {
-    /// Where the locks are.
+    /// The backend of the locks.
     pub backend: Backend,
     /// The registers that the sets of locks protect.
     pub registers: Registers,
-    /// What is noted beside the operations.
+    /// The recorder for further events.
     pub recorder: Recorder,
     /// The TTL of the locks.
     pub ttl: Duration,

@@ -60,7 +60,7 @@ async fn certificates_are_verified() -> Result<()> {
     let plain = connect(&format!("{url}?sslmode=disable"), Some(&root)).await?;
     ensure!(!is_encrypted(&plain).await?);
 
-    // All of it in the URL.
+    // The same settings in the URL.
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("postgres-tls-root.pem");
     fs::write(&file, text)?;
     let verified = format!("{url}?sslmode=verify-full&sslrootcert={}", file.display());

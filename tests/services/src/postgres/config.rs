@@ -32,7 +32,7 @@ impl Authentication {
 }
 
 impl PostgresBuilder {
-    /// What the server asks of a client.
+    /// Sets the authentication of clients.
     #[must_use]
     pub fn authentication(mut self, authentication: Authentication) -> Self {
         self.authentication = authentication;

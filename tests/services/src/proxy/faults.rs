@@ -3,7 +3,7 @@
 use std::ops::Sub;
 use std::time::Duration;
 
-/// Where connections are cut.
+/// The rule for cutting connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReplyCut {
     /// Nowhere.

@@ -80,7 +80,7 @@ impl<'a> Simulation<'a> {
         };
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
         if plan.flaw.is_some_and(Flaw::leaves_orphans) {
-            // Those flaws show only if a message comes late or twice.
+            // These flaws show only if a message comes late or twice.
             odds = Odds { late: 2500, doubled: 600, ..odds };
         }
         let net =

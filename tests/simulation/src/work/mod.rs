@@ -85,7 +85,7 @@ impl Worker {
 
     /// How many of a hundred locks are abandoned, by a member that does so.
     fn forsakes(&self) -> u64 {
-        // Those flaws show only there.
+        // These flaws show only there.
         if self.flaw.is_some_and(Flaw::leaves_orphans) { 20 } else { 2 }
     }
 }
