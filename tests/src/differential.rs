@@ -1,5 +1,4 @@
-//! Sequences of operations, and their answers without what differs from store to store: times and
-//! lock ids.
+//! Sequences of operations, and their answers without times and lock ids, which differ between stores.
 
 use std::time::{Duration, Instant};
 
@@ -17,27 +16,27 @@ use syncguard::{
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-/// What is done, with keys and lock ids out of small numbers of them. TTLs in milliseconds.
+/// A step, with numbers for keys and lock ids. TTLs are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are what the requests are made of")]
 pub enum Step {
-    /// Takes the lock of a key, under an id.
+    /// Acquires a key under a lock id.
     Acquire { key: usize, id: usize, ttl: u64 },
-    /// Releases what an id holds.
+    /// Releases the lock with an id.
     Release { id: usize },
-    /// Extends what an id holds.
+    /// Extends the lock with an id.
     Extend { id: usize, ttl: u64 },
-    /// Whether a key is locked.
+    /// Asks whether a key is locked.
     IsLocked { key: usize },
-    /// The lock of a key.
+    /// Looks up the lock of a key.
     ByKey { key: usize },
-    /// The lock with an id.
+    /// Looks up the lock with an id.
     ById { id: usize },
-    /// Lets so many milliseconds pass.
+    /// Lets this many milliseconds pass.
     Pass { millis: u64 },
 }
 
-/// What is answered, without the times.
+/// An answer without times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are what the results are made of")]
 pub enum Answer {
@@ -52,29 +51,29 @@ pub enum Answer {
     Passed,
 }
 
-/// What a lookup has found.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The key.
     pub key: String,
-    /// Which of the lock ids.
+    /// The number of the lock id.
     pub id: Option<usize>,
     /// The fence.
     pub fence: u64,
-    /// How long it lives in all, in half minutes: an extend counts from when it comes.
+    /// The whole life of the lock in half minutes: an extend counts from its own time.
     pub half_minutes: u64,
 }
 
 impl Answer {
-    /// Whether two stores may differ like this: a lock that has run out is "expired" as long as the
-    /// store remembers it, and "not found" after that.
+    /// Returns true if two stores may differ like this: an expired lock is "expired" as long as the store remembers
+    /// it, and "not found" after that.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         matches!((self, other), (Self::NotHeld(_), Self::NotHeld(_))) || self == other
     }
 }
 
-/// What numbers stand for.
+/// The keys and lock ids behind the numbers.
 #[derive(Clone, Debug)]
 pub struct Names {
     /// The keys.
@@ -84,7 +83,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// These keys, and as many fresh lock ids.
+    /// Takes these keys, and makes as many new lock ids.
     #[must_use]
     pub fn new(keys: &[&str], ids: usize) -> Self {
         let ids = (0..ids).map(|_| LockId::generate().expect("randomness")).collect();
@@ -92,7 +91,7 @@ impl Names {
     }
 }
 
-/// Takes a step; time is the caller's to pass.
+/// Takes a step. The caller lets time pass.
 pub async fn take<B>(backend: &B, step: Step, names: &Names) -> Answer
 where
     B: LockBackend<Fence = Fence>,
@@ -152,20 +151,20 @@ where
     Ok(Answer::Found(found))
 }
 
-/// What a comparison has shown.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// The answers were alike.
+    /// The answers were the same.
     Alike,
-    /// The machine was too busy: locks may have run out between two steps.
+    /// The machine was too busy: locks may have expired between two steps.
     TooSlow,
 }
 
-/// Takes steps on several backends, each on a store of its own; time passes for all of them at once.
+/// Takes the same steps on several backends, each on a store of its own. Time passes for all of them at once.
 ///
 /// # Errors
 ///
-/// The first step that was answered in two ways.
+/// The first step with two different answers.
 pub async fn compare(
     backends: &[DynBackend],
     steps: &[Step],
@@ -197,18 +196,18 @@ pub async fn compare(
     Ok(Comparison::Alike)
 }
 
-/// Which steps are taken.
+/// The distribution of steps.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// How many keys there are.
+    /// The number of keys.
     pub keys: usize,
-    /// How many lock ids there are.
+    /// The number of lock ids.
     pub ids: usize,
-    /// Whether each id is for one key only: not every store notices an id that is used for two.
+    /// True if each id is used for one key only: not every store notices an id that is used for two keys.
     pub ids_have_keys: bool,
-    /// How long locks live, in milliseconds.
+    /// The TTLs, in milliseconds.
     pub ttls: Vec<u64>,
-    /// How many milliseconds pass; none if time does not.
+    /// The pauses in milliseconds; empty if time does not pass.
     pub passes: Vec<u64>,
 }
 
@@ -242,9 +241,8 @@ impl Mix {
         prop::collection::vec(self.step(), 1..40).boxed()
     }
 
-    /// Three parts, with all locks running out in between. There must be three times as many lock ids
-    /// as in the mix: one that has run out is not taken again, as stores remember it for various
-    /// times.
+    /// Three parts, with the expiry of all locks in between. There must be three times as many lock ids as in the
+    /// mix, because stores remember an expired id for different times, so no id is used again.
     pub fn with_expiry(&self) -> BoxedStrategy<Vec<Step>> {
         let ids = self.ids;
         let part = move |part: usize, step: BoxedStrategy<Step>| {
@@ -273,7 +271,7 @@ impl Mix {
     }
 }
 
-/// Compares sequences one after another, as many as the runner is set to. Each must be alike.
+/// Compares sequences one after another, as many as the runner's setting. All must agree.
 pub fn all_alike<F>(runner: &mut TestRunner, mix: &Mix, compared: impl Fn(Vec<Step>) -> F)
 where
     F: Future<Output = Result<Comparison, String>>,
@@ -286,8 +284,7 @@ where
     runner.run(&mix.steps(), alike).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Compares so many sequences with expiry side by side. None may differ; says how many could be
-/// compared.
+/// Compares this many sequences with expiry side by side. None may differ; returns how many could be compared.
 pub async fn count_alike<F>(
     runner: &mut TestRunner,
     mix: &Mix,

@@ -1,5 +1,5 @@
-//! A fleet: programs that count registers up under locks, some of them carelessly, and programs that use
-//! recipes; and the stores that they do it on.
+//! A fleet: programs that increment registers under locks, some of them carelessly, programs that use recipes, and
+//! their stores.
 
 pub mod recipes;
 pub mod stores;
@@ -27,13 +27,13 @@ pub use work::{Plan, key, longest_ttl, work};
 /// A backend on a real store, with timeouts that fit a run of seconds.
 #[derive(Debug)]
 pub struct Connected {
-    /// The backend, behind the one type of all of them.
+    /// The backend, type-erased.
     pub backend: DynBackend,
     pool: Option<Pool>,
 }
 
 impl Connected {
-    /// Connections that are not back in their pool.
+    /// The number of connections that are not back in their pool.
     #[must_use]
     pub fn borrowed(&self) -> u64 {
         let Some(status) = self.pool.as_ref().map(Pool::status) else { return 0 };
@@ -46,16 +46,16 @@ impl Connected {
 ///
 /// # Errors
 ///
-/// When the store cannot be reached.
+/// If the store cannot be reached.
 pub async fn connect(url: &str) -> Result<Connected> {
     connect_by(url, None).await
 }
 
-/// [`connect`] with a clock that is off, where locks live by the clocks of clients.
+/// Like [`connect`], with a wrong clock for stores whose locks depend on the clocks of clients.
 ///
 /// # Errors
 ///
-/// When the store cannot be reached.
+/// If the store cannot be reached.
 pub async fn connect_by(url: &str, clock: Option<Skew>) -> Result<Connected> {
     let (scheme, rest) = url.split_once(':').context("a URL")?;
     let (backend, pool) = match scheme {
@@ -95,12 +95,12 @@ pub async fn connect_by(url: &str, clock: Option<Skew>) -> Result<Connected> {
     Ok(Connected { backend, pool })
 }
 
-/// Waits until a store answers quickly: the emulator's first answers take seconds on a busy machine, longer than
-/// anybody waits later.
+/// Waits until a store answers quickly: on a busy machine the emulator's first answers take seconds, longer than the
+/// limits of a run.
 ///
 /// # Errors
 ///
-/// When it stays slow for ten minutes.
+/// If it stays slow for ten minutes.
 pub fn warm_up(url: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -121,10 +121,10 @@ pub fn warm_up(url: &str) -> Result<()> {
     })
 }
 
-/// The longest that a request may take.
+/// The longest time for a request.
 const BOUND: Duration = Duration::from_secs(1);
 
-/// A database of an emulator, as the tests write it.
+/// The name of an emulator's database in the tests.
 pub(crate) struct Emulated<'a> {
     pub(crate) host_port: &'a str,
     pub(crate) project: &'a str,

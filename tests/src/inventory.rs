@@ -1,4 +1,4 @@
-//! A listing of many locks while others come and go.
+//! A listing of many locks while other locks come and go.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -18,16 +18,16 @@ pub fn key(prefix: &str, number: usize) -> String {
 ///
 /// # Panics
 ///
-/// When it has none.
+/// If it has none.
 pub fn inventory<B: LockBackend>(backend: &B) -> Inventory<B::Fence> {
     backend.inventory().expect("an inventory")
 }
 
-/// Takes them all.
+/// Takes all these locks.
 ///
 /// # Errors
 ///
-/// What the backend answers.
+/// The backend's error.
 pub async fn take_all<B: LockBackend>(backend: &B, prefix: &str, count: usize) -> Result<()> {
     const AT_ONCE: usize = 256;
     let numbers: Vec<usize> = (0..count).collect();
@@ -45,12 +45,12 @@ pub async fn take_all<B: LockBackend>(backend: &B, prefix: &str, count: usize) -
     Ok(())
 }
 
-/// Goes through all pages, while others take and release locks between these, and checks that each of the
-/// `count` that stay is listed once and no key twice.
+/// Reads all pages while other locks are taken and released between the `count` held locks, and checks that each of
+/// these is listed once and no key twice.
 ///
 /// # Errors
 ///
-/// What the backend answers, and what is wrong with the listing.
+/// The backend's error, or the error of the listing.
 pub async fn shows_each_once<B: LockBackend>(
     backend: &B,
     others: &B,
@@ -84,7 +84,7 @@ pub async fn shows_each_once<B: LockBackend>(
     Ok(())
 }
 
-/// Takes and releases locks whose keys lie between the others, until it is told to stop.
+/// Takes and releases locks whose keys lie between the held keys, until it is told to stop.
 async fn churn<B: LockBackend>(
     backend: B,
     prefix: String,
@@ -92,7 +92,7 @@ async fn churn<B: LockBackend>(
     done: CancellationToken,
 ) -> Result<usize> {
     const HELD: usize = 50;
-    // Has no factor in common with a round number, so that it jumps all over the keys.
+    // This number shares no factor with a round number, so the keys are spread out.
     const STEP: usize = 7919;
     let (mut held, mut cycles) = (VecDeque::new(), 0);
     while !done.is_cancelled() {

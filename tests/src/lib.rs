@@ -1,5 +1,5 @@
-//! What the tests share: the fleet that increments counters, sequences of operations to compare
-//! backends by, and futures that are dropped on the way.
+//! Code that the tests share: the fleet that increments counters, sequences of operations to compare backends, and
+//! futures that are dropped early.
 
 pub mod differential;
 pub mod fleet;

@@ -1,18 +1,17 @@
-//! Futures that are dropped on the way.
+//! Futures that are dropped early.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Polls a future, each time when it asks for it, until it is done or was polled this many times; then
-/// drops it.
+/// Polls a future each time it wakes its task, until it is done or was polled this many times; then drops it.
 pub async fn poll_times<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     poll_times_and_linger(future, polls, Duration::ZERO).await
 }
 
-/// [`poll_times`], but drops the future only this much later: something may have arrived by then at
-/// which nobody has looked.
+/// Like [`poll_times`], but drops the future only after this time: an answer that was not read may have arrived by
+/// then.
 pub async fn poll_times_and_linger<F: Future>(
     future: F,
     polls: usize,

@@ -1,9 +1,8 @@
 //! Data that a fence protects, in a real store.
 //!
-//! A holder first claims the register: it reads the value and leaves its fence. Then it writes. Both
-//! are refused once a higher fence was left. The claim matters as much as the write: were the fence
-//! only left by writes, a holder that has overslept could still write between its successor's read
-//! and its successor's write, and that update would be lost.
+//! A holder first claims the register: it reads the value and leaves its fence. Then it writes. Both are refused
+//! after a higher fence was left. The claim matters as much as the write: if only writes left the fence, a late
+//! holder could still write between its successor's read and its successor's write, and that update would be lost.
 
 mod firestore;
 mod postgres;
@@ -22,14 +21,14 @@ pub use postgres::POSTGRES_SCHEMA;
 
 use syncguard_history::{Answer, Call, Entry, Recorder};
 
-/// What a register holds.
+/// The contents of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The number that the holders count up.
+    /// The number that the holders increment.
     pub value: u64,
-    /// How many writes were taken; counted by the store, in the write itself.
+    /// The number of accepted writes, counted by the store in the write itself.
     pub writes: u64,
-    /// The highest fence that was seen.
+    /// The highest fence so far.
     pub fence: u64,
 }
 
@@ -62,11 +61,11 @@ impl Registers {
         Self { store: Store::Memory(memory), recorder }
     }
 
-    /// Registers in the store that a URL names: see [`fleet::connect`](crate::fleet::connect).
+    /// Registers in the store with this URL: see [`fleet::connect`](crate::fleet::connect).
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached.
+    /// If the store cannot be reached.
     pub async fn connect(url: &str, recorder: Recorder) -> Result<Self> {
         let (scheme, _) = url.split_once(':').context("a URL")?;
         let store = match scheme {
@@ -78,17 +77,17 @@ impl Registers {
         Ok(Self { store, recorder })
     }
 
-    /// The same registers on another record.
+    /// The same registers with another recorder.
     #[must_use]
     pub fn recorded_by(&self, recorder: Recorder) -> Self {
         Self { store: self.store.clone(), recorder }
     }
 
-    /// Reads a register and leaves the fence. `None` if a higher one is there.
+    /// Reads a register and leaves the fence. `None` if the register has a higher one.
     ///
     /// # Errors
     ///
-    /// When the store fails.
+    /// If the store fails.
     pub async fn claim(&self, register: &str, fence: Fence) -> Result<Option<u64>> {
         let call = Call::Claim { register: register.to_owned(), fence: fence.get() };
         let pending = self.recorder.call(call);
@@ -110,11 +109,11 @@ impl Registers {
         result
     }
 
-    /// Writes a register; says whether the write was taken.
+    /// Writes a register; returns whether the write was accepted.
     ///
     /// # Errors
     ///
-    /// When the store fails.
+    /// If the store fails.
     pub async fn write(&self, register: &str, fence: Fence, value: u64) -> Result<bool> {
         let call = Call::Write { register: register.to_owned(), fence: fence.get(), value };
         let pending = self.recorder.call(call);
@@ -136,11 +135,11 @@ impl Registers {
         result
     }
 
-    /// Puts what a register holds on record.
+    /// Records the contents of a register.
     ///
     /// # Errors
     ///
-    /// When the store fails.
+    /// If the store fails.
     pub async fn note(&self, register: &str) -> Result<State> {
         let state = match &self.store {
             Store::Memory(store) => store.state(register),
@@ -154,7 +153,7 @@ impl Registers {
         Ok(state)
     }
 
-    /// Closes the connection; tasks that serve it end.
+    /// Closes the connection; its tasks end.
     pub async fn close(self) {
         if let Store::Redis(store) = self.store {
             store.close().await;
@@ -162,7 +161,7 @@ impl Registers {
     }
 }
 
-/// The way to the registers is never broken; a server that is busy has its time.
+/// The connection to the registers is never broken; a busy server gets time.
 async fn in_time<T>(operation: impl Future<Output = Result<T>>) -> Result<T> {
     let bound = Duration::from_secs(10);
     tokio::time::timeout(bound, operation).await.context("a register that does not answer")?
@@ -180,7 +179,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Registers that refuse lower fences; or, to see whether that is noticed, that do not.
+    /// Registers that refuse lower fences, or, to check that the run notices it, accept them.
     #[must_use]
     pub fn new(fenced: bool) -> Self {
         Self { states: Arc::default(), fenced }

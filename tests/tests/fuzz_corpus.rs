@@ -1,4 +1,4 @@
-//! Each fuzz target over the corpus that is kept for it, so that neither can rot.
+//! Each fuzz target runs over its kept corpus, so that neither can rot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use syncguard_fuzz::Check;
 
-/// The folders with targets, and those that each of them lists.
+/// The folders with targets, and their lists.
 fn all() -> [(PathBuf, [(&'static str, Check); 4]); 2] {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (of_core, of_backends) = (here.join("../crates/syncguard-core/fuzz"), here.join("fuzz"));
@@ -30,7 +30,7 @@ fn each_target_takes_all_of_its_corpus() -> Result<()> {
     Ok(())
 }
 
-/// A target that nobody has listed would be run by nobody here.
+/// A target without an entry in a list would not run here.
 #[test]
 fn every_target_is_listed() -> Result<()> {
     for (folder, targets) in all() {

@@ -1,4 +1,4 @@
-//! Whatever is put into a URL: it is refused in words, and its password stays in it.
+//! Any bad URL is refused with an error, and its password stays out of the error.
 
 use proptest::prelude::*;
 use syncguard::{ErrorCode, connect};
@@ -6,7 +6,7 @@ use syncguard::{ErrorCode, connect};
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
-    /// The last parameter is one that no store knows, so nothing is ever connected to.
+    /// The last parameter is unknown to every store, so nothing is ever connected.
     #[test]
     fn no_url_panics_or_shows_its_password(
         scheme in "memory|redis|rediss|redis-cluster|redis-sentinel|postgres|postgresql|firestore|sqlite|[a-z]{0,5}",

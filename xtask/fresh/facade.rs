@@ -16,7 +16,7 @@ async fn main() -> Result<(), LockError> {
     let fence = lock(&backend, config, async |held| held.fence()).await?;
     println!("locked under fence {fence}");
 
-    // What a service keeps, and hands to its tasks.
+    // The state that a service keeps and passes to its tasks.
     let locker = Locker::new(backend).with_ttl(Duration::from_secs(10));
     let task = tokio::spawn({
         let (locker, key) = (locker.clone(), key.clone());

@@ -1,4 +1,4 @@
-//! The calls of a TypeScript program, one after the other, as the guide's table translates them.
+//! The calls of a TypeScript program, in the translation of the guide's table.
 
 use std::time::Duration;
 

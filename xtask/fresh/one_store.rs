@@ -1,4 +1,4 @@
-//! One backend crate and nothing else.
+//! A single backend crate.
 
 use std::time::Duration;
 

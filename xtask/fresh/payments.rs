@@ -20,7 +20,7 @@ impl From<LockError> for PayError {
     }
 }
 
-/// The fence goes along with the write to the database.
+/// The write to the database carries the fence.
 async fn charge(order: &str, fence: Fence) -> Result<Fence, PayError> {
     if order.is_empty() { Err(PayError::Declined) } else { Ok(fence) }
 }
@@ -63,12 +63,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", call(address, &order).await?);
     stop.cancel();
     server.await??;
-    // The backend gives back each lock that its caller no longer waits for.
+    // The backend releases each lock whose caller is gone.
     assert_eq!(backend.drained(Duration::from_secs(5)).await, 0);
     Ok(())
 }
 
-/// A client, so that nothing else is needed.
+/// A client, so that the program needs no other.
 async fn call(address: std::net::SocketAddr, order: &str) -> std::io::Result<String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(address).await?;

@@ -1,4 +1,4 @@
-//! The PostgreSQL backend over a pool that the program has already, and a fenced write beside it.
+//! The PostgreSQL backend over the program's own pool, and a fenced write.
 
 use syncguard_postgres::deadpool_postgres::{Manager, Pool, Runtime};
 use syncguard_postgres::tokio_postgres::{Config, NoTls};

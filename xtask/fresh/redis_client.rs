@@ -1,4 +1,4 @@
-//! The Redis backend over a client that the program has already.
+//! The Redis backend over the program's own client.
 
 use syncguard_redis::fred::prelude::{Builder, ClientLike as _, Config, ReconnectPolicy};
 use syncguard_redis::{RedisBackend, RedisOptions, try_acquire};

@@ -1,4 +1,4 @@
-//! `cargo xtask api`: the public items of each crate that is published, as one sees them in a review.
+//! `cargo xtask api`: lists of the public items of each published crate, for reviews.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use clap::Args;
 use crate::cargo::{cargo, output, root, target, unstable_rustdoc};
 use crate::metadata::{self, Package};
 
-/// rustdoc's JSON differs from version to version: the crate `public-api` reads that of this one.
+/// rustdoc's JSON differs from version to version: the crate `public-api` reads the JSON of this one.
 const TOOLCHAIN: &str = "1.95.0";
 
-/// Of no interest to users of the library, and there for nearly every type.
+/// These traits are of no interest to users, and nearly every type has them.
 const LEFT_OUT: &[&str] = &[
     "core::marker::Freeze",
     "core::marker::StructuralPartialEq",
@@ -23,7 +23,7 @@ const LEFT_OUT: &[&str] = &[
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Writes down what is public now
+    /// Updates the lists
     #[arg(long)]
     bless: bool,
 }
@@ -62,7 +62,7 @@ fn snapshot(package: &Package) -> PathBuf {
     root().join("xtask/api").join(format!("{}.txt", package.name))
 }
 
-/// Describes the public items of each crate of the workspace in a file of JSON.
+/// Describes the public items of each crate of the workspace in a JSON file.
 fn describe() -> Result<()> {
     let mut command = cargo(["doc", "--workspace", "--lib", "--no-deps", "--all-features"]);
     command.env("RUSTUP_TOOLCHAIN", TOOLCHAIN).env("RUSTDOC", unstable_rustdoc());
@@ -78,7 +78,7 @@ fn items(package: &Package) -> Result<String> {
     Ok(lines.filter(|line| !LEFT_OUT.iter().any(|trait_| line.contains(trait_))).collect())
 }
 
-/// The lines that are in one of two texts alone.
+/// The lines that only one of two texts has.
 fn difference(before: &str, now: &str) -> String {
     let gone = before.lines().filter(|line| !now.lines().any(|other| other == *line));
     let new = now.lines().filter(|line| !before.lines().any(|other| other == *line));

@@ -9,20 +9,20 @@ use crate::cargo::{cargo, run as run_command};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Which part of the project
+    /// The part of the project to measure
     name: Name,
-    /// What the benchmarks are to be told, such as part of a benchmark's name
+    /// Arguments for the benchmarks, such as part of a benchmark's name
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
-    /// Keys, fences, locking, guards, and what a held guard weighs
+    /// Keys, fences, locking, guards, and the memory of a held guard
     Core,
     /// A backend without telemetry, with it, and with each of its sinks
     Telemetry,
-    /// Permits, sets and terms beside plain locks, and what waiting for a permit costs
+    /// Permits, sets and terms beside plain locks, and the cost of waiting for a permit
     Recipes,
     /// The Redis backend beside raw drivers, redis-benchmark and another crate
     Redis,
@@ -30,7 +30,7 @@ enum Name {
     Postgres,
     /// The Firestore backend beside transactions and the bare calls
     Firestore,
-    /// Many that want one key, in one process and in several, on each store and beside other locks
+    /// Many waiters for one key, in one process and in several, on each store and beside other locks
     Waiting,
     /// The SQLite backend beside the same SQL on a bare connection, flock and a mutex
     Sqlite,
@@ -50,8 +50,7 @@ impl Name {
                     "--",
                     "--nocapture",
                 ]),
-                // Not `--benches`, which is also the tests, and those do not understand a
-                // benchmark's options.
+                // Not `--benches`, which includes the tests, and those reject a benchmark's options.
                 cargo(["bench", "-p", "syncguard-core", "--all-features", "--bench", "*", "--"]),
             ],
             Self::Telemetry => vec![cargo([
@@ -73,10 +72,11 @@ impl Name {
     }
 }
 
-/// A workspace of their own: what these benchmarks compare with is no part of the library's tree.
+/// These benchmarks are a workspace of their own, so that the libraries they compare with are not in the library's
+/// tree.
 pub(crate) const WORKSPACE: &str = "tests/bench/Cargo.toml";
 
-/// etcd's client is built where both etcd and protoc, which it needs for that, are installed.
+/// etcd's client is built if etcd and protoc, which its build needs, are installed.
 fn program(name: &str) -> Command {
     let mut command = cargo(["run", "--release", "--manifest-path", WORKSPACE, "--bin", name]);
     let is_installed = |program| Command::new(program).arg("--version").output().is_ok();
@@ -89,7 +89,7 @@ fn program(name: &str) -> Command {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut commands = options.name.commands();
-    // The last one measures.
+    // The last command measures.
     if let Some(last) = commands.last_mut() {
         last.args(&options.arguments);
     }

@@ -11,13 +11,13 @@ use syncguard_test_services::install;
 
 /// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
-    // At run time, as a copy of this program may be left in a target folder that clones share.
+    // Read at run time, because a target folder that clones share may have a copy of this program.
     let manifest = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned)
 }
 
-/// The folder that cargo builds into.
+/// Cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
@@ -27,7 +27,7 @@ pub(crate) fn cargo<I>(arguments: I) -> Command
 where
     I: IntoIterator<Item: AsRef<OsStr>>,
 {
-    // Not $CARGO: only rustup's own `cargo` understands `+nightly`.
+    // Not $CARGO, because only rustup's own `cargo` understands `+nightly`.
     let mut command = Command::new("cargo");
     command.current_dir(root()).args(arguments).env(install::INSTALL, "1");
     command
@@ -43,19 +43,19 @@ pub(crate) fn profiles() -> Result<PathBuf> {
     Ok(file)
 }
 
-/// A rustdoc that allows what is not stable.
+/// A rustdoc that allows unstable options.
 pub(crate) fn unstable_rustdoc() -> PathBuf {
     root().join("xtask/rustdoc-with-unstable-options")
 }
 
-/// Runs a command whose output goes where ours does.
+/// Runs a command that inherits our output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {}", shown(command)))?;
     ensure!(status.success(), "{} failed: {status}", shown(command));
     Ok(())
 }
 
-/// Runs a command and gives its standard output; when it fails, all output is in the error.
+/// Runs a command and returns its standard output. If the command fails, the error has all output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {}", shown(command)))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -69,7 +69,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// The command as one would type it.
+/// The command line.
 pub(crate) fn shown(command: &Command) -> String {
     let words: Vec<_> = std::iter::once(command.get_program())
         .chain(command.get_args())

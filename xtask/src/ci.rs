@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that `cargo xtask test` does not do.
+//! `cargo xtask ci`: all checks that are not part of `cargo xtask test`.
 
 mod benches;
 mod clippy;
@@ -25,7 +25,7 @@ use crate::{api, fresh};
 pub(crate) struct Options {
     /// Only checks whose names contain one of these
     names: Vec<String>,
-    /// Also each published package with fewer features, which builds some dependencies once more
+    /// Also checks each published package with fewer features, which builds some dependencies once more
     #[arg(long)]
     full: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let started = Instant::now();
     let mut report = Report { wanted: options.names.clone(), ..Report::default() };
 
-    // The quick ones first.
+    // The quick checks come first.
     report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
     report.check("tidy", tidy::check);
     report.check("workflows", workflows::check);
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// One line a check, and what is wrong below it.
+/// Prints one line for each check, and its failure below it.
 #[derive(Default)]
 struct Report {
     wanted: Vec<String>,
@@ -99,7 +99,7 @@ impl Report {
     }
 }
 
-/// What is said to those who lack a feature: `cargo xtask test` has them all.
+/// A hint for a missing feature: `cargo xtask test` has all features.
 fn without_features() -> Result<()> {
     let mut command = cargo(["test", "--quiet", "-p", "syncguard", "--test", "connect"]);
     command.args(["--no-default-features", "--features", "postgres,redis"]);

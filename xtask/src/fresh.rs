@@ -1,6 +1,6 @@
-//! `cargo xtask fresh`: the first steps of a new user. Each way to depend on the library gets a project of its
-//! own outside the workspace, with the crates as they are packed for crates.io. It is built without a warning and
-//! takes its first lock.
+//! `cargo xtask fresh`: the first steps of a new user. Each way to depend on the library gets a project of its own
+//! outside the workspace, with the crates in their packed form. The project builds without warnings and takes its
+//! first lock.
 
 mod projects;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Those that need neither a driver nor a server, for `cargo xtask ci`.
+/// The projects that need neither a driver nor a server, for `cargo xtask ci`.
 pub(crate) fn check_small() -> Result<()> {
     let mut stores = Stores::default();
     for project in PROJECTS.iter().filter(|project| project.is_small()) {
@@ -67,21 +67,21 @@ fn report(project: &Project, stores: &mut Stores) -> bool {
 
 fn try_out(project: &Project, stores: &mut Stores) -> Result<()> {
     let root = root();
-    // Below no folder with a workspace in it.
+    // Outside of any folder with a workspace.
     let folder = tempfile::Builder::new().prefix("syncguard-fresh-").tempdir()?;
     let package = folder.path();
     fs::create_dir(package.join("src"))?;
     let patches = patches(&metadata::published()?, &unpacked()?);
     fs::write(package.join("Cargo.toml"), project.manifest() + "\n" + &patches)?;
     fs::write(package.join("src/main.rs"), project.source(&root)?)?;
-    // The versions that everything else is tested with.
+    // The same versions as in all other tests.
     fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"))?;
 
     let mut build = cargo_in(package);
     let built = build.arg("build").output().context("cannot run cargo")?;
     let said = String::from_utf8_lossy(&built.stderr);
     let mut warnings = said.lines().filter(|line| line.starts_with("warning:"));
-    // The manifest names every crate, and no project needs each of them.
+    // The manifest names every crate, but no project needs all of them.
     let is_clean = warnings.all(|line| line.contains("was not used in the crate graph"));
     ensure!(built.status.success() && is_clean, "cargo build:\n{said}");
 
@@ -95,18 +95,18 @@ fn try_out(project: &Project, stores: &mut Stores) -> Result<()> {
     Ok(())
 }
 
-/// `cargo` in a project, with a target folder that all of them share.
+/// `cargo` in a project, with a target folder that all projects share.
 fn cargo_in(package: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(package).env("CARGO_TARGET_DIR", target().join("fresh"));
-    // Of the cargo that runs this program.
+    // A variable of the cargo that runs this program.
     for variable in ["CARGO_MANIFEST_DIR", "RUSTFLAGS", "FIRESTORE_EMULATOR_HOST"] {
         command.env_remove(variable);
     }
     command
 }
 
-/// Servers that are started when the first project needs them.
+/// Servers, which start when the first project needs them.
 #[derive(Default)]
 struct Stores {
     redis: Option<RedisServer>,

@@ -10,7 +10,7 @@ use crate::cargo::{cargo, output, root, run as run_command, target as target_fol
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// For how long each target runs
+    /// How long each target runs
     #[arg(long, default_value_t = SECONDS)]
     seconds: u32,
     /// Only targets whose names contain one of these
@@ -25,7 +25,7 @@ impl Default for Options {
     }
 }
 
-/// Where the targets are, and below them in `corpus` the inputs that are kept.
+/// The folder of the targets; its folder `corpus` has the kept inputs.
 const FOLDERS: [&str; 2] = ["crates/syncguard-core/fuzz", "tests/fuzz"];
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -58,7 +58,7 @@ fn run_target(folder: &str, target: &str, has_nightly: bool, seconds: u32) -> Re
     if !has_nightly {
         command.args(["--sanitizer", "none"]);
     }
-    // New inputs go here, so that what is kept stays small.
+    // New inputs go to another folder, so that the kept corpus stays small.
     let found = target_folder().join("fuzz-corpus").join(target);
     fs::create_dir_all(&found)?;
     command.arg(target).arg(&found);
@@ -69,7 +69,7 @@ fn run_target(folder: &str, target: &str, has_nightly: bool, seconds: u32) -> Re
     run_command(command.args(["--", &format!("-max_total_time={seconds}")]))
 }
 
-/// `cargo fuzz`, by a compiler that takes what it needs.
+/// `cargo fuzz`, with a compiler that supports its options.
 fn fuzz(has_nightly: bool) -> Command {
     if has_nightly {
         return cargo(["+nightly", "fuzz"]);
@@ -79,7 +79,7 @@ fn fuzz(has_nightly: bool) -> Command {
     command
 }
 
-/// One that is installed: rustup would fetch one that is not.
+/// Only an installed toolchain: rustup would download a missing one.
 fn has_nightly() -> bool {
     let toolchains = output(Command::new("rustup").args(["toolchain", "list"]));
     toolchains.is_ok_and(|all| all.lines().any(|name| name.starts_with("nightly")))

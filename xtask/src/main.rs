@@ -34,9 +34,9 @@ struct Arguments {
 enum Command {
     /// Runs all tests, doc tests and examples, with the servers they need
     Test(test::Options),
-    /// Checks all that no test does: format, lints, docs, dependencies, house rules
+    /// Checks formats, lints, docs, dependencies and house rules
     Ci(ci::Options),
-    /// Compares the public items of each crate with those written down
+    /// Compares the public items of each crate with its list
     Api(api::Options),
     /// Starts servers to try the examples on, and keeps them until Ctrl-C
     Services,
@@ -46,11 +46,11 @@ enum Command {
     Fresh(fresh::Options),
     /// Runs each fuzz target for a while
     Fuzz(fuzz::Options),
-    /// Runs fleets on real stores, and on a simulated one, while all goes wrong that can
+    /// Runs fleets under faults, on real stores and on a simulated one
     Soak(soak::Options),
-    /// Changes the code in small ways, one at a time, and says which of them no test notices
+    /// Changes the code in small ways, one at a time, and reports changes that no test notices
     Mutants(mutants::Options),
-    /// Says what a release still lacks
+    /// Reports what a release still lacks
     ReleaseCheck(release_check::Options),
 }
 

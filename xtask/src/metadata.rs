@@ -1,4 +1,4 @@
-//! What cargo knows about the packages of the workspace.
+//! Cargo's metadata of the workspace's packages.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::cargo::{cargo, output};
 
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// Each feature with what it turns on.
+    /// Each feature with the features that it turns on.
     pub(crate) features: BTreeMap<String, Vec<String>>,
-    /// Whether there is something that others can use in their code.
+    /// Returns true if the package has a library.
     pub(crate) is_library: bool,
-    /// All that `cargo metadata` says of it.
+    /// The complete metadata of the package.
     pub(crate) manifest: Value,
 }
 
 /// The packages of the workspace that are for crates.io.
 pub(crate) fn published() -> Result<Vec<Package>> {
-    // Of the others, `publish` is a list without a registry.
+    // The other packages have an empty list of registries in `publish`.
     Ok(packages()?.into_iter().filter(|package| package.manifest["publish"].is_null()).collect())
 }
 

@@ -9,8 +9,8 @@ use crate::cargo::{cargo, output, run as run_command, target};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// More options for cargo-mutants, such as `--re PATH` for a file, `--package NAME`, `--in-diff FILE`,
-    /// `--shard 0/8` or `--list`; what it changes, and what may survive, stands in `.cargo/mutants.toml`
+    /// More options for cargo-mutants, such as `--re PATH` for a file, `--package NAME`, `--in-diff FILE`, `--shard
+    /// 0/8` or `--list`; `.cargo/mutants.toml` says what it changes and which changes may survive
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask release-check`: what a release still lacks.
+//! `cargo xtask release-check`: reports what a release still lacks.
 
 use std::fs;
 use std::path::Path;
@@ -70,12 +70,12 @@ fn missing_entry(changelog: &str, version: &str) -> Option<String> {
     text.trim().is_empty().then(|| format!("CHANGELOG.md: the entry for {version} is empty"))
 }
 
-/// What readers copy into their manifests names this version.
+/// The lines that readers copy into their manifests name this version.
 fn outdated_snippets(package: &Package, version: &str) -> Result<Vec<String>> {
     let folder = root().join("crates").join(&package.name);
     let current = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
     let mut outdated = Vec::new();
-    // The front page of a crate that is no library is its README.
+    // The front page of a crate without a library is its README.
     let files: &[_] =
         if package.is_library { &["README.md", "src/lib.rs"] } else { &["README.md"] };
     for file in files {

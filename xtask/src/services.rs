@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     }
 }
 
-/// One of each kind. They run as long as this value lives.
+/// One server of each kind. They run as long as this value lives.
 struct Servers {
     redis: RedisServer,
     postgres: PostgresServer,
@@ -40,7 +40,7 @@ impl Servers {
         })
     }
 
-    /// What to type before an example, a line for each server.
+    /// The commands to type before an example, one line for each server.
     fn exports(&self) -> [String; 3] {
         [
             format!("export SYNCGUARD_URL={}", self.redis.url()),

@@ -12,23 +12,23 @@ use crate::fuzz;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// For how long each store is worked on, such as `30s`, `5min` or `1h`: an hour if it is not given.
-    /// The simulation begins no new run after it
+    /// How long each store is used, such as `30s`, `5min` or `1h`: an hour if it is not given. The simulation begins no
+    /// new run after it
     #[arg(long = "for")]
     lasts: Option<String>,
-    /// Which store
+    /// The store
     #[arg(long, value_enum, default_value_t = Store::All)]
     store: Store,
-    /// What the faults and the work are drawn from; without one, it is told
+    /// The seed of the faults and the work; a random one is printed
     #[arg(long)]
     seed: Option<u64>,
-    /// After how many operations the simulation ends: a million if neither this nor the time is given
+    /// The number of operations after which the simulation ends: a million if neither this nor the time is given
     #[arg(long)]
     operations: Option<u64>,
-    /// Where the reports go, as JSON; `tests/soak/reports` has those that the guide speaks of
+    /// The folder for the reports, as JSON; the guide's reports are in `tests/soak/reports`
     #[arg(long)]
     reports: Option<PathBuf>,
-    /// What else the program is to be told, such as `--processes 16`
+    /// Further arguments of the program, such as `--processes 16`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -47,17 +47,17 @@ enum Store {
     Firestore,
     /// A file
     Sqlite,
-    /// No server, and no time: a simulated network, and each store in turn
+    /// No server, and no real time: a simulated network, and each store in turn
     Simulation,
-    /// The same with the embedded backend, which lives in one process and has no server to break
+    /// The same with the memory backend, which lives in one process and has no server to break
     Memory,
-    /// No store: orders of events in guards and lines of waiters, 50 times as many as `cargo xtask test --full`
+    /// No store: orders of events in guards and waiter queues, 50 times as many as `cargo xtask test --full`
     Schedules,
     /// The protocols as models, and every order of events
     Models,
     /// The fuzz targets, each for a minute
     Fuzz,
-    /// All of them, one after the other
+    /// All of these, one after the other
     All,
 }
 
@@ -102,12 +102,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         arguments.extend(["--reports".to_owned(), folder.display().to_string()]);
     }
     arguments.extend(options.arguments.clone());
-    // In our place, so that it is the one that hears of Ctrl-C, and ends with a report.
+    // Replaces this process, so that the program gets Ctrl-C and ends with a report.
     let error = program("syncguard-soak", "soak", &arguments)?.exec();
     Err(error).context("cannot run the soak program")
 }
 
-/// A limit that the store would not keep to is refused.
+/// Refuses a limit that the store would ignore.
 fn no_limit_in_vain(options: &Options) -> Result<()> {
     let store = options.store.to_possible_value().context("a store")?;
     let simulated = matches!(options.store, Store::Simulation | Store::Memory | Store::All);

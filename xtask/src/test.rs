@@ -20,7 +20,7 @@ use self::runner::{Ended, Runner};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs all there is: more rounds, larger models, longer fleets, and the tests that the quick run leaves out
+    /// Runs everything: more rounds, larger models, longer fleets, and the tests that the quick run leaves out
     #[arg(long)]
     full: bool,
     /// Lists the tests that only `--full` runs, each with the reason
@@ -29,10 +29,10 @@ pub(crate) struct Options {
     /// Builds with optimisations
     #[arg(long)]
     release: bool,
-    /// Only the programs of this package, examples and doc tests left out
+    /// Only the programs of this package, without examples and doc tests
     #[arg(long, short)]
     package: Vec<String>,
-    /// Only tests whose names contain one of these, examples and doc tests left out
+    /// Only tests whose names contain one of these, without examples and doc tests
     names: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         testing.as_secs_f64(),
         building.as_secs_f64()
     );
-    // The totals stay the last line.
+    // The totals come last.
     println!("tests: {passed} passed, {failed} failed");
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

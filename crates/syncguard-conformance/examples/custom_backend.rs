@@ -1,4 +1,4 @@
-//! A backend of your own: here one that counts contention over any other. The suite proves it.
+//! A decorator that counts contention over any backend, checked by the suite.
 #![allow(clippy::print_stdout, reason = "an example")]
 use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering};
 

@@ -1,4 +1,4 @@
-//! A store of your own behind the trait of `syncguard-core`, proven by the conformance suite.
+//! A new store behind the trait of `syncguard-core`, checked by the conformance suite.
 //!
 //! `cargo run -p syncguard-conformance --example custom_store`
 
@@ -26,7 +26,7 @@ type Store = (HashMap<Key, Fence>, Vec<LockInfoDebug>);
 struct Shelf(Arc<Mutex<Store>>, ClientState);
 
 impl Shelf {
-    /// The store with its live locks alone, and the time.
+    /// Removes the locks that are over, and returns the store and the time.
     fn live(
         &self,
         token: Option<&CancellationToken>,

@@ -1,4 +1,4 @@
-//! The same harness over the same backend in another wrapping.
+//! Harnesses that wrap the backend of another harness.
 
 use std::fmt;
 use std::future::Future;
@@ -71,7 +71,7 @@ impl<H: Harness> Harness for Erased<H> {
     }
 }
 
-/// Runs the suite over the backend in a decorator: a decorator keeps the whole contract.
+/// Runs the suite over the backend in a decorator, which has to keep the whole contract.
 #[derive(Clone, Copy)]
 pub struct Decorated<H, W> {
     harness: H,
@@ -84,7 +84,7 @@ where
     W: Fn(H::Backend) -> D + Send + Sync + 'static,
     D: LockBackend,
 {
-    /// Wraps each handle that the harness gives out.
+    /// Wraps each handle that the harness returns.
     #[must_use]
     pub const fn new(harness: H, wrap: W) -> Self {
         Self { harness, wrap }

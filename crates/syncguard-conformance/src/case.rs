@@ -1,4 +1,4 @@
-//! The catalogue.
+//! The catalogue of cases.
 
 use std::fmt;
 
@@ -6,41 +6,41 @@ use crate::Harness;
 use crate::context::Context;
 use crate::outcome::BoxedCase;
 
-/// What a case is about. A group builds on those before it.
+/// The subject of a case. A group builds on the groups before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Group {
-    /// Taking, extending and giving back.
+    /// Acquire, extend and release.
     Lifecycle,
     /// Fencing tokens and their counters. Does not apply to a backend that does not fence.
     Fencing,
-    /// Trying for a lock that someone else holds.
+    /// Attempts to take a lock that another caller holds.
     Contention,
     /// The end of a lock by its TTL.
     Expiration,
-    /// Who may release and extend what.
+    /// Which lock id releases and extends which lock.
     Ownership,
-    /// Looking without touching.
+    /// Lookups, which change nothing.
     Lookup,
-    /// Saying which key a lock is of, rightly or wrongly.
+    /// Key hints, right and wrong.
     Hints,
-    /// Extends that apply to a known expiry alone.
+    /// Extends that apply only to an expected expiry.
     Expectation,
     /// Fired tokens and dropped futures.
     Cancellation,
-    /// Which text names which lock.
+    /// The normalisation of keys.
     Keys,
-    /// What goes wrong, and what is said and not said about it.
+    /// Errors, and secrets that errors and logs must not contain.
     Errors,
     /// Races.
     Concurrency,
-    /// What is left of locks that are over.
+    /// Removal of records of locks that are over.
     Cleanup,
-    /// Hearing of releases. Does not apply to a backend that cannot tell.
+    /// Signals of releases. Does not apply to a backend without signals.
     Signals,
-    /// Looking over all locks. Does not apply to a backend that cannot.
+    /// Listing all locks. Does not apply to a backend without an inventory.
     Inventory,
-    /// Requests that arrive late. Does not apply where the harness cannot hold requests back.
+    /// Requests that arrive late. Does not apply if the harness cannot hold requests back.
     Late,
 }
 
@@ -56,13 +56,13 @@ impl fmt::Display for Group {
 pub struct Case {
     /// The case's name, unique in the suite and the name of its generated test.
     pub name: &'static str,
-    /// What it is about.
+    /// The group of the case.
     pub group: Group,
     /// The rule, in one sentence.
     pub clause: &'static str,
 }
 
-/// All cases, group by group: what others build on comes first.
+/// All cases, group by group. Later groups build on earlier ones.
 #[must_use]
 pub fn cases() -> &'static [Case] {
     CASES

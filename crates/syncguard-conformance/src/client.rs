@@ -1,4 +1,4 @@
-//! The operations, as the cases say them.
+//! The operations in the form that the cases use.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use syncguard_core::{
 
 use crate::outcome::Unexpected;
 
-/// A handle on the store. An error of the backend is unexpected in everything it does.
+/// A handle on the store. Its methods treat each error of the backend as unexpected.
 #[derive(Clone)]
 pub(crate) struct Client<B>(B);
 
-/// A granted lock, comparable whatever the backend fences with.
+/// A granted lock, which can be compared whatever the type of the fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) lock_id: LockId,
@@ -31,7 +31,7 @@ impl Granted {
     }
 }
 
-/// A live lock as a lookup shows it, comparable whatever the backend fences with.
+/// A live lock as a lookup shows it, which can be compared whatever the type of the fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) key: HashId,
@@ -58,7 +58,7 @@ impl<B: LockBackend> Client<B> {
         Self(backend)
     }
 
-    /// For what the other methods do not offer: tokens, guards, and operations expected to fail.
+    /// The backend itself, for tokens, guards, and operations that are expected to fail.
     pub(crate) fn backend(&self) -> &B {
         &self.0
     }
@@ -90,7 +90,7 @@ impl<B: LockBackend> Client<B> {
         }
     }
 
-    /// Takes a key that must be free.
+    /// Acquires a key that must be free.
     pub(crate) async fn take(&self, key: &Key, ttl: Duration) -> Result<Granted, Unexpected> {
         granted(self.acquire(key, ttl).await?)
     }
@@ -111,7 +111,7 @@ impl<B: LockBackend> Client<B> {
         }
     }
 
-    /// Tries for a key that must be held, and says after how long it is free at the latest.
+    /// Tries for a key that must be held, and returns how long until the key is free at the latest.
     pub(crate) async fn refused_for(
         &self,
         key: &Key,
@@ -121,7 +121,7 @@ impl<B: LockBackend> Client<B> {
         left.ok_or_else(|| Unexpected::new("a refusal did not say after how long the key is free"))
     }
 
-    /// Tries for a key that must be held, and says what is known of its lock.
+    /// Tries for a key that must be held, and returns what the refusal says of its lock.
     pub(crate) async fn refusal(&self, key: &Key, ttl: Duration) -> Result<Contention, Unexpected> {
         let request = AcquireRequest::new(key, ttl)?;
         let answer = self.0.acquire(request).await;
@@ -146,7 +146,7 @@ impl<B: LockBackend> Client<B> {
         }
     }
 
-    /// Releases a lock that must not be held, and says why it is not.
+    /// Releases a lock that must not be held, and returns the reason.
     pub(crate) async fn not_released(&self, lock_id: LockId) -> Result<NotHeld, Unexpected> {
         match self.release(lock_id).await? {
             ReleaseResult::NotHeld(why) => Ok(why),
@@ -175,7 +175,7 @@ impl<B: LockBackend> Client<B> {
         self.0.extend(request).await.map_err(|error| Unexpected::error("extend", &error))
     }
 
-    /// Extends a lock that must be live, and gives its new expiry.
+    /// Extends a lock that must be live, and returns its new expiry.
     pub(crate) async fn extended(
         &self,
         lock_id: LockId,
@@ -187,7 +187,7 @@ impl<B: LockBackend> Client<B> {
         }
     }
 
-    /// Extends a lock that must not be held, and says why it is not.
+    /// Extends a lock that must not be held, and returns the reason.
     pub(crate) async fn not_extended(
         &self,
         lock_id: LockId,
@@ -221,7 +221,7 @@ impl<B: LockBackend> Client<B> {
         Ok(self.find(LookupRequest::by_lock_id(lock_id)).await?.as_ref().map(Seen::new))
     }
 
-    /// A lock that must be live, and look the same from every side.
+    /// Checks that a lock is live and that all lookups agree on it.
     pub(crate) async fn live(&self, key: &Key, lock_id: LockId) -> Result<Seen, Unexpected> {
         if !self.is_locked(key).await? {
             return Err(Unexpected::new("is_locked answered false for a live lock"));
@@ -243,7 +243,7 @@ impl<B: LockBackend> Client<B> {
         Ok(by_key)
     }
 
-    /// A live lock that must be exactly as it was.
+    /// Checks that a live lock has not changed.
     pub(crate) async fn unchanged(
         &self,
         key: &Key,
@@ -257,7 +257,7 @@ impl<B: LockBackend> Client<B> {
         Ok(())
     }
 
-    /// A key that must look free. It does not take it.
+    /// Checks that a key looks free, without taking it.
     pub(crate) async fn free(&self, key: &Key) -> Result<(), Unexpected> {
         if self.is_locked(key).await? {
             return Err(Unexpected::new("is_locked answered true for a free key"));
@@ -268,7 +268,7 @@ impl<B: LockBackend> Client<B> {
         }
     }
 
-    /// A lock id that must hold nothing, whatever is tried with it.
+    /// Checks that a lock id holds nothing, by each operation that takes it.
     pub(crate) async fn powerless(&self, lock_id: LockId) -> Result<(), Unexpected> {
         if let Some(seen) = self.by_id(lock_id).await? {
             return Err(Unexpected::new(format!(

@@ -1,4 +1,4 @@
-//! What every case works with: connections, waiting, and the limits of time.
+//! Connections, time and limits for the cases.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,20 +13,20 @@ use crate::outcome::{Outcome, Stop, Unexpected};
 use crate::tasks::pause;
 use crate::{Harness, Late};
 
-/// Outlives every case: what ends such a lock is not its TTL.
+/// Outlives every case, so such a lock never ends by its TTL.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// The TTL of a lock that is to expire: the tolerance is what costs time, so this may be small.
+/// The TTL of a lock that has to expire. It is small, because the wait is the TTL plus the tolerance.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);
 
-/// Within which what goes on in the background has to end, if the store is healthy. A busy machine
-/// needs some of it; a lock that is left to its TTL takes much longer.
+/// How long work in the background may take on a healthy store. A busy machine needs some of this time; the TTL of a
+/// lock is much longer.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// How far two readings of a store's clock may be off what tokio's clock says.
+/// How far the time between two readings of a store's clock may be from that of tokio's clock.
 pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
 
-/// How often a case whose steps came too late to prove anything is tried.
+/// How often a case runs if its steps came too late to prove anything.
 pub(crate) const ATTEMPTS: usize = 30;
 
 /// One case's view of the harness.
@@ -45,12 +45,12 @@ impl<'h, H: Harness> Context<'h, H> {
         Client::new(self.harness.connect().await)
     }
 
-    /// Two connections.
+    /// Opens two connections.
     pub(crate) async fn pair(&self) -> (Client<H::Backend>, Client<H::Backend>) {
         (self.client().await, self.client().await)
     }
 
-    /// Connections to spread tasks over.
+    /// Opens connections for several tasks.
     pub(crate) async fn clients(&self, count: usize) -> Vec<Client<H::Backend>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
@@ -63,7 +63,7 @@ impl<'h, H: Harness> Context<'h, H> {
         self.harness.set_fence_counter(key, last).await;
     }
 
-    /// Corrupts the stored lock of a key, or ends the case where the store cannot hold such a thing.
+    /// Corrupts the stored lock of a key. The case does not apply if the harness cannot do that.
     pub(crate) async fn corrupt(&self, key: &Key) -> Result<(), Stop> {
         if self.harness.corrupt(key).await {
             Ok(())
@@ -72,7 +72,7 @@ impl<'h, H: Harness> Context<'h, H> {
         }
     }
 
-    /// A connection whose requests can be held back, or the end of the case where there is no such.
+    /// A connection whose requests can be held back. The case does not apply if the harness has none.
     pub(crate) async fn late(&self) -> Result<Late<H::Backend>, Stop> {
         let late = self.harness.connect_late().await;
         late.ok_or(Stop::NotApplicable("the harness cannot hold requests back"))
@@ -82,19 +82,19 @@ impl<'h, H: Harness> Context<'h, H> {
         self.harness.pass(time).await;
     }
 
-    /// Waits until a lock that was taken or extended just now with this TTL is not live any more:
-    /// not a millisecond longer than it has to be if time is paused.
+    /// Waits until a lock that was taken or extended just now with this TTL is over. With paused time, the wait is
+    /// exact to the millisecond.
     pub(crate) async fn outlive(&self, ttl: Duration) {
         self.watch().outlive(ttl).await;
     }
 
-    /// Starts measuring; to be called before the lock is asked for.
+    /// Starts to measure. Call it before the lock is asked for.
     pub(crate) fn watch(&self) -> Watch<'_, H> {
         Watch { context: self, started: Instant::now() }
     }
 
-    /// Checks that a key whose lock was given up on the way can be taken long before that lock's
-    /// TTL is over, and that nothing still on its way disturbs the next holder.
+    /// Checks that a key whose acquire was given up can be taken long before that lock's TTL is over, and that no
+    /// late request disturbs the next holder.
     pub(crate) async fn soon_free(
         &self,
         client: &Client<H::Backend>,
@@ -123,18 +123,18 @@ impl<'h, H: Harness> Context<'h, H> {
     }
 }
 
-/// Fresh text that no other case, run or user has: 22 characters that no store minds.
+/// A random text of 22 characters that every store accepts and that no other case, run or user has.
 pub(crate) fn fresh_text() -> Result<String, Unexpected> {
     Ok(LockId::generate()?.expose().to_owned())
 }
 
-/// A key that no other case, run or user has.
+/// A random key that no other case, run or user has.
 pub(crate) fn fresh_key() -> Result<Key, Unexpected> {
     Ok(Key::new(format!("conformance-{}", fresh_text()?))?)
 }
 
-/// Does something, and says how late timers of this runtime were at the most meanwhile: as late came
-/// whatever the backend did in the background.
+/// Runs a future, and returns the largest delay of this runtime's timers meanwhile. The backend's background work was
+/// delayed as much.
 pub(crate) async fn with_lateness<T>(work: impl Future<Output = T>) -> (T, Duration) {
     const TICK: Duration = Duration::from_millis(20);
     let mut work = pin!(work);
@@ -160,22 +160,22 @@ impl<H: Harness> Watch<'_, H> {
         self.started.elapsed()
     }
 
-    /// Waits until a lock taken since the start with this TTL is in its tolerance: to its last
-    /// millisecond if time is paused, else to the middle.
+    /// Waits until a lock that was taken since the start with this TTL is in its tolerance: to the last millisecond
+    /// of it with paused time, else to its middle.
     pub(crate) async fn enter_tolerance(&self, ttl: Duration) {
         let left = if H::PAUSED_CLOCK { Duration::from_millis(1) } else { TIME_TOLERANCE / 2 };
         self.context.pass((ttl + TIME_TOLERANCE).saturating_sub(left)).await;
     }
 
-    /// Whether a lock taken since the start with this TTL cannot have left its tolerance yet. What
-    /// was seen before a `true` proves something; otherwise the machine was too slow.
+    /// Returns true if a lock that was taken since the start with this TTL is certainly still in its tolerance. Only
+    /// then does an observation before this call prove anything; otherwise the machine was too slow.
     pub(crate) fn within_tolerance(&self, ttl: Duration) -> bool {
         // A store counts whole milliseconds, and its clock may be slewed.
         let slack = Duration::from_millis(if H::PAUSED_CLOCK { 1 } else { 20 });
         self.elapsed() + slack <= ttl + TIME_TOLERANCE
     }
 
-    /// Waits until a lock that was taken with this TTL before the start is not live any more.
+    /// Waits until a lock that was taken with this TTL before the start is over.
     pub(crate) async fn outlive(&self, ttl: Duration) {
         let margin = Duration::from_millis(if H::PAUSED_CLOCK { 0 } else { 50 });
         let end = ttl + TIME_TOLERANCE + margin;
@@ -183,7 +183,7 @@ impl<H: Harness> Watch<'_, H> {
     }
 }
 
-/// A timed case that never was quick enough.
+/// The result of a timed case that was too slow each time.
 #[track_caller]
 pub(crate) fn too_slow() -> Stop {
     Stop::too_slow(format!(
@@ -191,8 +191,8 @@ pub(crate) fn too_slow() -> Stop {
     ))
 }
 
-/// Nothing can be said of renewals whose timers themselves were late by a third of the TTL, which is
-/// when a renewal is due.
+/// Stops the case if timers were late by a third of the TTL. A renewal is due then, so a missed renewal would prove
+/// nothing.
 #[track_caller]
 pub(crate) fn renewals_came_in_time(ttl: Duration, lateness: Duration) -> Outcome {
     if lateness < ttl / 3 {

@@ -1,22 +1,22 @@
-//! Requests that arrive late, on purpose.
+//! Control over requests that arrive late.
 
 use std::fmt;
 use std::time::Duration;
 
 use syncguard_core::LockBackend;
 
-/// A line between a backend and its store that can keep a request back and deliver it later.
+/// A connection between a backend and its store that can hold a request back and deliver it later.
 ///
-/// A request on the wire cannot be taken back: a packet is sent once more, a server is stopped and goes
-/// on, and the request is carried out long after its sender has moved on. With this an author shows
-/// that his store refuses it then. A proxy that forwards TCP connections can do it, and so can a store
-/// in the process that has a queue of requests.
+/// A request on the wire cannot be taken back: a packet is sent again, or a server is stopped and goes on, and the
+/// store gets the request long after its sender has moved on. With a `LateLine` an author shows that the store
+/// refuses the request then. A proxy that forwards TCP connections can implement it, and so can a store in the
+/// process with a queue of requests.
 ///
 /// ```
 /// use std::sync::Mutex;
 /// use syncguard_conformance::LateLine;
 ///
-/// /// What a store in the process has not carried out yet.
+/// /// The requests that a store in the process has not carried out yet.
 /// #[derive(Default)]
 /// struct Line(Mutex<State>);
 ///
@@ -26,7 +26,7 @@ use syncguard_core::LockBackend;
 ///     held: Vec<Held>,
 /// }
 ///
-/// /// One request: whoever waits for its answer, and what is to be done.
+/// /// A request: the sender that waits for its answer, and the work to do.
 /// struct Held {
 ///     sender: Option<tokio::sync::oneshot::Sender<()>>,
 ///     carry_out: Box<dyn FnOnce() + Send>,
@@ -42,7 +42,7 @@ use syncguard_core::LockBackend;
 ///     }
 ///
 ///     fn cut(&self) {
-///         // The backend sees that its sender is gone, as it sees the end of a connection.
+///         // The backend sees the end of the channel as the end of a connection.
 ///         for held in &mut self.0.lock().unwrap().held {
 ///             held.sender = None;
 ///         }
@@ -55,32 +55,31 @@ use syncguard_core::LockBackend;
 /// }
 /// ```
 pub trait LateLine: Send + Sync + 'static {
-    /// Keeps back the next request that the backend sends over a connection that is open now, and what
-    /// it sends behind that over the same connection. Connections made later are not held.
+    /// Holds back the next request that the backend sends over a connection that is open now, and all later requests
+    /// on that connection. Connections that are made later are not held.
     fn hold(&self);
 
-    /// Whether something is kept back now.
+    /// Returns true if a request is held back now.
     fn holds(&self) -> bool;
 
-    /// Ends the connections of which something is kept back, on their sender's side alone: the backend
-    /// sees that they are gone, may make new ones, and what is kept back stays.
+    /// Ends the connections with held requests, on the sender's side only: the backend sees that they are gone and
+    /// may make new ones, and the requests stay held back.
     fn cut(&self);
 
-    /// Gives the store what is kept back, in the order in which it was sent, and lifts the hold. The
-    /// store carries it out soon after.
+    /// Gives the store the held requests, in the order in which they were sent, and ends the hold. The store carries
+    /// them out soon after.
     fn deliver(&self);
 }
 
 /// A backend behind a [`LateLine`].
 #[non_exhaustive]
 pub struct Late<B> {
-    /// A handle that nobody else has. It need not be connected yet.
+    /// A handle for this case only. It need not be connected yet.
     pub backend: B,
-    /// How long after it was sent a request may still be carried out, at the most: the backend's
-    /// longest time limit, and what its deadlines are too generous. The cases wait for it, so set
-    /// short limits: a second or two.
+    /// How long after it was sent a request may still be carried out: the backend's longest time limit, and the error
+    /// of its deadlines. The cases wait for this time, so set short limits of one or two seconds.
     pub bound: Duration,
-    /// Its line.
+    /// The line of this backend.
     pub line: Box<dyn LateLine>,
 }
 
@@ -90,7 +89,7 @@ impl<B: LockBackend> Late<B> {
         Self { backend, bound, line: Box::new(line) }
     }
 
-    /// The same line with the backend in another wrapping.
+    /// The same line with a wrapped backend.
     pub fn map<D: LockBackend>(self, wrap: impl FnOnce(B) -> D) -> Late<D> {
         Late { backend: wrap(self.backend), bound: self.bound, line: self.line }
     }

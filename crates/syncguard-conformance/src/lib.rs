@@ -1,9 +1,9 @@
 //! The contract of SyncGuard backends as a test suite that any backend can run.
 //!
-//! Whoever teaches SyncGuard a new store implements [`LockBackend`](syncguard_core::LockBackend) and
-//! proves it here: more than a hundred [cases](cases()), each a named rule with the test that proves
-//! it, in fifteen [groups](Group). The backends of SyncGuard itself run the same suite. How to write a
-//! backend is in the guide of the `syncguard` crate.
+//! The author of a backend for a new store implements [`LockBackend`](syncguard_core::LockBackend) and checks it
+//! here: more than a hundred [cases](cases()) in fifteen [groups](Group), each a named rule with the test that proves
+//! it. The backends of SyncGuard itself run the same suite. The guide of the `syncguard` crate says how to write a
+//! backend.
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -12,7 +12,7 @@
 //!
 //! # In a test file
 //!
-//! Say how to reach the store, and the macro makes one `#[test]` of every case:
+//! The harness says how to reach the store, and the macro makes one `#[test]` of every case:
 //!
 //! ```
 //! use syncguard_conformance::{Erased, Harness, conformance_tests};
@@ -24,7 +24,7 @@
 //! impl Harness for Memory {
 //!     type Backend = MemoryBackend;
 //!
-//!     // This store lives in the process and by tokio's clock: its tests need not wait.
+//!     // This store lives in the process and uses tokio's clock, so its tests need not wait.
 //!     const PAUSED_CLOCK: bool = true;
 //!
 //!     async fn connect(&self) -> MemoryBackend {
@@ -49,10 +49,9 @@
 //!   seen at …/syncguard-conformance/src/cases/expiration.rs:181:5
 //! ```
 //!
-//! # All at once
+//! # Many cases in one test
 //!
-//! A [`Suite`] runs every case in one go, or those you choose, many of them side by side, and
-//! [`run`] a single one:
+//! A [`Suite`] runs all cases or a selection, many of them side by side, and [`run`] runs a single case:
 //!
 //! ```
 //! # use syncguard_conformance::{Harness, Suite};
@@ -72,42 +71,40 @@
 //! # }
 //! ```
 //!
-//! One thing that is wrong can fail many cases. The [`Report`] names the failure to start with: the
-//! one whose rule the others build on.
+//! One mistake can fail many cases. The [`Report`] names the failure to start with, whose rule the other cases build
+//! on.
 //!
-//! # What to run it over
+//! # Backends to run it over
 //!
-//! - The backend as it is, and in the wrappings that users put it in: [`Shared`] for an `Arc`,
+//! - The backend as it is, and in the wrappers that users put around it: [`Shared`] for an `Arc`,
 //!   [`Erased`] for [`DynBackend`](syncguard_core::DynBackend).
 //! - A decorator has to keep the contract as well: [`Decorated`] puts one around every handle.
-//! - A store that several processes share may be used by several runs at the same time. Every case
-//!   works on random keys of its own (but for the keys `.` and `..`, for which it waits). Locks that
-//!   it leaves behind end within a few minutes; fence counters, and records made corrupt on purpose,
-//!   stay.
+//! - Several runs may use a shared store at the same time. Every case works on random keys of its own; only the keys `.`
+//!   and `..` are shared, and a case waits for them. Locks that a case leaves behind end within a few minutes; fence
+//!   counters, and records that were corrupted on purpose, stay.
 //!
-//! # What it takes
+//! # Time and runtimes
 //!
 //! - On a store with a real clock, the cases that wait for an expiry take one to three seconds
-//!   each: about 30 s in all with two test threads, 5 s with a [`Suite`]. Timed cases notice a
-//!   machine that is too slow to prove anything, and try again; no case takes longer than 3 minutes. What
-//!   is [too slow](Failure::is_too_slow) after all, a [`Suite`] runs once more, alone, and says so.
+//!   each: about 30 s in all with two test threads, 5 s with a [`Suite`]. Timed cases notice a machine that is too slow
+//!   to prove anything, and try again; no case takes longer than 3 minutes. A [`Suite`] runs cases that were
+//!   [too slow](Failure::is_too_slow) once more, alone, and says so.
 //! - Each test runs in a tokio runtime of its own: with two workers, or with one thread and time
 //!   paused if [`Harness::PAUSED_CLOCK`] says so. A connection made in one test must not be used in
 //!   another.
-//! - On paused time, a backend that is busy without ever waiting keeps time from passing: it hangs
-//!   instead of failing.
-//! - What is logged is seen by a subscriber that the suite installs, see [`LogWatch`].
+//! - With paused time, a backend that is busy and never waits keeps the time from passing, so its case hangs instead of
+//!   failing.
+//! - The suite installs a subscriber to see log lines, see [`LogWatch`].
 //! - A backend that does not fence ([`NoFence`](syncguard_core::contract::NoFence)) runs the same suite; the
 //!   cases about fences then [do not apply](Verdict::NotApplicable).
-//! - The cases about requests that arrive late need a way to hold requests back, see [`LateLine`].
-//!   Without one they do not apply, and say so: a [`Suite`] in its report, a generated test in what it
-//!   prints (`cargo test -- late --show-output`).
+//! - The cases about late requests need a way to hold requests back, see [`LateLine`]. Without it they do not apply, as a
+//!   [`Suite`] shows in its report and a generated test in its output (`cargo test -- late --show-output`).
 //!
-//! # What it cannot prove
+//! # Limits
 //!
-//! That fences survive a crash of the store, that a lost connection or a reply that never comes is
-//! answered in time, that errors of the driver are classified well: that takes the store itself
-//! and ways to break it. The suite checks what shows through the contract.
+//! The suite checks only what shows through the contract. It cannot prove that fences survive a crash of the store,
+//! that a lost connection or a missing reply ends in an error in time, or that driver errors get the right codes.
+//! That takes the store itself and ways to break it.
 
 #![doc(html_root_url = "https://docs.rs/syncguard-conformance/latest")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -141,7 +138,7 @@ pub use self::run::__run_blocking;
 pub use self::run::run;
 pub use self::suite::Suite;
 
-// So that what people see first compiles.
+// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

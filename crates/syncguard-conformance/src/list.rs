@@ -1,6 +1,6 @@
-//! The one list of cases. The catalogue, the dispatch and the generated tests all come from it.
+//! The list of cases. The catalogue, the dispatch and the generated tests are made from it.
 
-/// Calls a macro with the list: `[path::of::macro] [whatever it is to get first]`.
+/// Calls a macro with the list: `[path::of::macro] [its first arguments]`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __for_each_case {

@@ -1,4 +1,4 @@
-//! Watching what is logged.
+//! Watching the log.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,15 +13,14 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use crate::context::fresh_text;
 use crate::outcome::Unexpected;
 
-/// The layer through which the suite sees what is logged.
+/// The layer through which the suite sees log lines.
 ///
-/// The suite installs it for the process by itself. Where tests install a `tracing` subscriber of
-/// their own, the cases about logs do not apply unless this layer is part of it, with no filter
-/// before it.
+/// The suite installs it for the process. If tests install a `tracing` subscriber of their own, the cases about logs
+/// apply only if this layer is part of it, without a filter before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWatch;
 
-/// Something logged, an event or a span, that contains a text that is watched for.
+/// A logged event or span that contains a watched text.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) level: Level,
@@ -36,19 +35,19 @@ struct Watch {
     lines: Mutex<Vec<Line>>,
 }
 
-/// Everyone who watches. Cases run side by side, and a driver may log from a thread of its own, so
-/// there is one subscriber for the process, and everyone filters by texts that are theirs alone.
+/// All watchers. Cases run side by side, and a driver may log from a thread of its own, so there is one subscriber
+/// for the process, and each watcher filters by its own texts.
 static WATCHES: Mutex<Vec<Arc<Watch>>> = Mutex::new(Vec::new());
 
-/// Their number, so that nothing is formatted while nobody watches.
+/// The number of watchers, so that without a watcher nothing is formatted.
 static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
 impl Watching {
-    /// Starts watching for these texts; `None` if what is logged cannot be seen.
+    /// Starts to watch for these texts; `None` if the log cannot be seen.
     pub(crate) fn start(needles: Vec<String>) -> Result<Option<Self>, Unexpected> {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {
-            // Fails where the process has a subscriber already, which the probe finds out.
+            // Fails if the process has a subscriber already; the probe finds that out.
             let _ = tracing::subscriber::set_global_default(Registry::default().with(LogWatch));
         });
         let probe = fresh_text()?;

@@ -20,11 +20,10 @@
 /// # }
 /// ```
 ///
-/// The tests are called `my_backend::fencing::fences_grow_with_every_acquisition` and so on, so that a
-/// part of the name selects a group or a case. Attributes before the name go to every test. The
-/// expression is evaluated for each test anew, inside its tokio runtime, sees everything the
-/// surrounding module sees, and may `.await`. Nothing has to be imported for the tests, tokio
-/// neither.
+/// The tests are called `my_backend::fencing::fences_grow_with_every_acquisition` and so on, so a part of the name
+/// selects a group or a case. Attributes before the name are put on every test. The expression is evaluated for each
+/// test anew, inside the test's tokio runtime. It sees everything that the surrounding module sees, and may `.await`.
+/// The tests need no imports, not even tokio.
 #[macro_export]
 macro_rules! conformance_tests {
     ($(#[$attribute:meta])* $name:ident, $harness:expr $(,)?) => {

@@ -1,10 +1,10 @@
-//! A backend as another process has it.
+//! A backend as another process would use it.
 
 use syncguard_core::contract::ClientState;
 use syncguard_core::{LockBackend, forward};
 
-/// A backend whose callers stand in queues of their own, so that they meet those of other handles in the
-/// store alone.
+/// A backend whose callers have queues of their own, so that they meet the callers of other handles only in the
+/// store.
 #[derive(Clone)]
 pub(crate) struct OtherProcess<B> {
     backend: B,

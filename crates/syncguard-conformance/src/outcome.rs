@@ -1,4 +1,4 @@
-//! How a case ends: failures are values, so that a suite can go on and a test can expect them.
+//! The end of a case. Failures are values, so that a suite can go on and a test can expect them.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use syncguard_core::LockError;
 
 pub(crate) type Outcome = Result<(), Stop>;
 
-/// A case that runs.
+/// A running case.
 pub(crate) type BoxedCase<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c>>;
 
 /// Why a case ended early.
@@ -17,9 +17,9 @@ pub(crate) type BoxedCase<'c> = Pin<Box<dyn Future<Output = Outcome> + Send + 'c
 pub(crate) enum Stop {
     /// The rule is broken.
     Failed { message: String, at: &'static Location<'static> },
-    /// Its steps came so late that nothing can be said about the rule.
+    /// The steps came too late to prove the rule.
     TooSlow { message: String, at: &'static Location<'static> },
-    /// This backend has nothing the rule could be about.
+    /// The rule does not apply to this backend.
     NotApplicable(&'static str),
 }
 
@@ -35,8 +35,7 @@ impl Stop {
     }
 }
 
-/// A step that went another way than the case needs. Becomes a failure, with its place, at the `?`
-/// of the case.
+/// A step with an unexpected result. At the `?` of the case it becomes a failure with its place.
 #[derive(Debug)]
 pub(crate) struct Unexpected(String);
 
@@ -45,7 +44,7 @@ impl Unexpected {
         Self(message.into())
     }
 
-    /// An operation that answered with an error instead of an answer.
+    /// An operation that failed.
     pub(crate) fn error(operation: &str, error: &LockError) -> Self {
         Self(format!("{operation} failed with {error}"))
     }
@@ -77,7 +76,7 @@ impl From<LockError> for Stop {
     }
 }
 
-/// Fails the case unless the condition holds. The message says what was found, not what was hoped for.
+/// Fails the case unless the condition holds. The message says what was found, not what was expected.
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
         if $condition {
@@ -87,7 +86,7 @@ macro_rules! ensure {
     };
 }
 
-/// Fails the case unless both are equal, and shows both.
+/// Fails the case unless both values are equal, and shows them.
 macro_rules! ensure_eq {
     ($found:expr, $expected:expr, $($message:tt)+) => {
         // A match keeps temporaries alive.

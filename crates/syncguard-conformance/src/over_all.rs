@@ -1,4 +1,4 @@
-//! Looking over all locks, as the cases say it.
+//! The inventory in the form that the cases use.
 
 use syncguard_core::contract::FenceToken;
 use syncguard_core::inventory::{Inventory, ListRequest};
@@ -15,13 +15,13 @@ const ENDLESS: usize = 1000;
 pub(crate) struct OverAll<F: FenceToken>(Inventory<F>);
 
 impl<F: FenceToken> OverAll<F> {
-    /// Ends the case where the backend has none.
+    /// The case does not apply if the backend has none.
     pub(crate) fn of<B: LockBackend<Fence = F>>(client: &Client<B>) -> Result<Self, Stop> {
         let inventory = client.backend().inventory();
         inventory.map(Self).ok_or(Stop::NotApplicable("the backend cannot list its locks"))
     }
 
-    /// [`of`](Self::of), and ends the case where the backend does not fence.
+    /// Like [`of`](Self::of), but the case does not apply either if the backend does not fence.
     pub(crate) fn with_counters<B: LockBackend<Fence = F>>(
         client: &Client<B>,
     ) -> Result<Self, Stop> {
@@ -32,7 +32,7 @@ impl<F: FenceToken> OverAll<F> {
         }
     }
 
-    /// For single pages.
+    /// The inventory itself, for single pages.
     pub(crate) fn raw(&self) -> &Inventory<F> {
         &self.0
     }
@@ -50,7 +50,7 @@ impl<F: FenceToken> OverAll<F> {
         Ok(locks)
     }
 
-    /// The texts of the keys, as they were listed.
+    /// The texts of the keys, in the order of the listing.
     pub(crate) async fn keys(&self, prefix: &str) -> Result<Vec<String>, Unexpected> {
         Ok(texts(self.locks(ListRequest::new().with_prefix(prefix)).await?))
     }
@@ -94,7 +94,7 @@ pub(crate) struct Pages<'a, F: FenceToken> {
 }
 
 impl<F: FenceToken> Pages<'_, F> {
-    /// `None` after the last one.
+    /// `None` after the last lock.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<LockInfo<F>>>, Unexpected> {
         let Some(request) = self.next.take() else { return Ok(None) };
         let most = request.page_size();

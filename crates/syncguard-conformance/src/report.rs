@@ -1,4 +1,4 @@
-//! What comes of running cases.
+//! The results of cases.
 
 use std::fmt;
 use std::panic::Location;
@@ -12,11 +12,11 @@ use crate::Case;
 pub enum Verdict {
     /// The backend keeps the rule.
     Passed,
-    /// The backend has nothing the rule could be about; says what it lacks.
+    /// The rule does not apply to the backend; says what the backend lacks.
     NotApplicable(&'static str),
 }
 
-/// A broken rule: which one, what was seen, and where.
+/// A broken rule, with the observation and its place.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
     case: String,
@@ -32,12 +32,12 @@ impl Failure {
         Self { clause, ..Self::outside(case.name, message) }
     }
 
-    /// A case that could not say anything about its rule.
+    /// A case that could not check its rule in time.
     pub(crate) fn too_slow(case: &Case, message: String) -> Self {
         Self { is_too_slow: true, ..Self::new(case, message) }
     }
 
-    /// A failure that is not about a rule.
+    /// A failure outside of all rules.
     pub(crate) fn outside(name: &str, message: String) -> Self {
         Self { case: name.to_owned(), clause: "", message, place: None, is_too_slow: false }
     }
@@ -52,18 +52,17 @@ impl Failure {
         &self.case
     }
 
-    /// What was seen.
+    /// The observation of the case.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether the case ran out of time before it could say anything about its rule: it was not done
-    /// after 3 minutes, or its steps came too late to prove anything. A backend that hangs is too slow as
-    /// well, so this is a failure, but the one kind that a busy machine can cause.
+    /// Returns true if the case could not check its rule in time: it was not done after 3 minutes, or its steps came
+    /// too late to prove anything. A backend that hangs is too slow as well, so this is a failure, but the only kind
+    /// that a busy machine can cause.
     ///
-    /// A rule about time that was seen to be broken is not too slow: a lock that was given up and is
-    /// still held after 5 s, say.
+    /// A broken rule about time is not too slow, such as a lock that was given up and is still held after 5 s.
     #[must_use]
     pub fn is_too_slow(&self) -> bool {
         self.is_too_slow
@@ -83,7 +82,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// As `Display`: a test that returns a failure prints its `Debug`.
+/// The same as `Display`, because a test that returns a failure prints its `Debug`.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -92,10 +91,10 @@ impl fmt::Debug for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What became of every case.
+/// The result of every case.
 ///
-/// `Display` tells the failures, what ran twice, and what did not apply. It says with which failure to
-/// start: many rules build on a few, and a backend that breaks one of those fails other cases too.
+/// `Display` shows the failures, the cases that ran twice, and the cases that did not apply. It names the failure to
+/// start with: many rules build on a few, and a backend that breaks one of these fails other cases too.
 #[derive(Clone, Debug)]
 #[must_use = "a report may hold failures"]
 pub struct Report {
@@ -113,22 +112,21 @@ impl Report {
         Self { results, repeated, elapsed }
     }
 
-    /// Whether cases ran and none failed.
+    /// Returns true if at least one case ran and none failed.
     #[must_use]
     pub fn is_success(&self) -> bool {
         !self.results.is_empty() && self.failures().next().is_none()
     }
 
-    /// The cases that failed, in the order in which to mend them: what others build on comes first,
-    /// and what was [too slow](Failure::is_too_slow) last.
+    /// The cases that failed, in the order in which to mend them: rules that others build on come first, and cases
+    /// that were [too slow](Failure::is_too_slow) come last.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
         let failed = || self.results.iter().filter_map(|(_, result)| result.as_ref().err());
         let broken = failed().filter(|failure| !failure.is_too_slow());
         broken.chain(failed().filter(|failure| failure.is_too_slow()))
     }
 
-    /// The cases that were too slow at first and ran once more, alone, with what they said the first
-    /// time.
+    /// The cases that were too slow at first and ran once more, alone, with their first failure.
     pub fn repeated(&self) -> impl Iterator<Item = &Failure> {
         self.repeated.iter()
     }

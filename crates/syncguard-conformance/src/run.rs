@@ -14,13 +14,13 @@ use crate::context::Context;
 use crate::outcome::{BoxedCase, Outcome, Stop};
 use crate::{Failure, Group, Harness, Verdict, cases};
 
-/// The longest a case may take: a backend that hangs fails.
+/// The longest time for a case, so that a backend that hangs fails.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// Runs one case.
 ///
-/// It ends after 3 minutes at the latest, provided the backend does not block its thread. A panic of the
-/// backend or of the harness is a failure too.
+/// The call ends after 3 minutes at the latest, unless the backend blocks its thread. A panic of the backend or of
+/// the harness is a failure too.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 ///
 /// # Cancel safety
 ///
-/// Dropping the future gives the case up; a lock of its own may stay until it expires.
+/// Dropping the future gives up the case; a lock of the case may stay until it expires.
 pub async fn run<H: Harness>(name: &str, harness: &H) -> Result<Verdict, Failure> {
     let Some(case) = cases().iter().find(|case| case.name == name) else {
         return Err(no_such_case(name));
@@ -64,7 +64,7 @@ where
         Err(error) => return Err(Failure::outside(name, format!("no runtime: {error}"))),
     };
     let result = runtime.block_on(async { run(name, &harness().await).await });
-    // What a case left behind must not keep the test from ending.
+    // Tasks that a case left behind must not keep the test from ending.
     runtime.shutdown_background();
     if let Verdict::NotApplicable(why) = result? {
         say(name, why);
@@ -72,12 +72,12 @@ where
     Ok(())
 }
 
-/// A test that proves nothing says so, on standard error itself: runners of tests show that also for tests that pass.
+/// Writes directly to standard error, so that test runners show it for passed tests as well.
 fn say(name: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "{name}: does not apply: {why}");
 }
 
-/// Paused time needs one thread; without it, tasks are to run truly in parallel.
+/// Paused time needs a runtime with one thread. With real time, tasks have to run truly in parallel.
 fn runtime(paused: bool) -> std::io::Result<Runtime> {
     if paused {
         Builder::new_current_thread().enable_all().start_paused(true).build()
@@ -89,7 +89,7 @@ fn runtime(paused: bool) -> std::io::Result<Runtime> {
 /// Runs a case; a panic inside becomes its message.
 async fn without_panic(mut case: BoxedCase<'_>) -> Result<Outcome, String> {
     poll_fn(move |context| {
-        // A case that panicked is dropped unpolled, so nobody sees a broken state.
+        // A case that panicked is not polled again, so its broken state is not seen.
         match catch_unwind(AssertUnwindSafe(|| case.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),
             Err(panic) => Poll::Ready(Err(text_of(panic.as_ref()))),

@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 use crate::run::run;
 use crate::{Case, Harness, Report, cases};
 
-/// How many cases run at once unless [`Suite::at_once`] says so: most of them wait for a lock to
-/// expire, and a store takes only so many connections.
+/// The default of [`Suite::at_once`]. Most cases wait for a lock to expire, and a store accepts only a limited number
+/// of connections.
 const AT_ONCE: usize = 16;
 
-/// The cases to run, and how many of them at the same time. At first all cases, 16 at once.
+/// The cases to run, and how many of them at the same time. Default: all cases, 16 at once.
 ///
 /// ```
 /// use syncguard_conformance::{Group, Suite};
@@ -48,31 +48,30 @@ impl Suite {
         Self { cases: cases().iter().collect(), at_once: AT_ONCE }
     }
 
-    /// Leaves out the cases for which the choice is not `true`. Called again, it leaves out more.
+    /// Keeps only the cases for which the closure returns `true`. A second call reduces the selection further.
     pub fn only(mut self, choice: impl Fn(&Case) -> bool) -> Self {
         self.cases.retain(|case| choice(case));
         self
     }
 
-    /// At most this many cases run at the same time; zero counts as one.
+    /// Runs at most this many cases at the same time; zero counts as one.
     ///
-    /// Fewer suit a store, or a pool, that does not take much at once. No rule depends on the number,
-    /// but cases that wait for an expiry need their answers in time.
+    /// Use fewer for a store or a pool with a low limit. No rule depends on the number, but cases that wait for an
+    /// expiry need their answers in time.
     pub fn at_once(mut self, count: usize) -> Self {
         self.at_once = count.max(1);
         self
     }
 
-    /// Runs the cases, and tells what became of each.
+    /// Runs the cases, and returns the result of each.
     ///
-    /// Cases that were [too slow](crate::Failure::is_too_slow) run once more at the end, each alone,
-    /// and the second result counts. That they did is written to standard error, where no test runner
-    /// hides it, and stands in the report. No other failure is tried again.
+    /// Cases that were [too slow](crate::Failure::is_too_slow) run once more at the end, each alone, and the second
+    /// result counts. The second run is written to standard error, where no test runner hides it, and stands in the
+    /// report. Other failures are not tried again.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the cases that still run; locks of theirs may stay until they
-    /// expire.
+    /// Dropping the future gives up the running cases; their locks may stay until they expire.
     pub async fn run<H: Harness>(self, harness: H) -> Report {
         let started = Instant::now();
         let harness = Arc::new(harness);
@@ -81,14 +80,14 @@ impl Suite {
         for (index, case) in self.cases.into_iter().enumerate() {
             let (harness, slots) = (Arc::clone(&harness), Arc::clone(&slots));
             tasks.spawn(async move {
-                // Nobody closes the semaphore; without a slot the case would just start early.
+                // The semaphore is never closed. On an error the case would just start early.
                 let _slot = slots.acquire().await;
                 (index, case, run(case.name, &*harness).await)
             });
         }
         let mut results = Vec::with_capacity(tasks.len());
         while let Some(finished) = tasks.join_next().await {
-            // A case catches its panics, so a task has nothing left to fail with.
+            // A case catches its panics, so its task cannot fail.
             results.extend(finished);
         }
         results.sort_by_key(|(index, ..)| *index);
@@ -114,8 +113,8 @@ impl Default for Suite {
     }
 }
 
-/// Past a test runner, which shows what `eprintln!` says of failed tests alone.
+/// Writes past the test runner, which shows output of `eprintln!` for failed tests only.
 fn say(text: &str) {
-    // There is nowhere to say that this failed; the report has it as well.
+    // An error here cannot be reported; the report has the message as well.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Several things at once.
+//! Concurrent tasks.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use crate::outcome::Unexpected;
 
-/// Runs everything at once, as tasks, and collects the answers in no particular order. The first
-/// failure ends the others.
+/// Runs all futures at once as tasks, and collects the answers in no particular order. The first failure ends the
+/// other tasks.
 pub(crate) async fn all<T, F>(futures: impl IntoIterator<Item = F>) -> Result<Vec<T>, Unexpected>
 where
     T: Send + 'static,
@@ -26,12 +26,12 @@ where
     Ok(answers)
 }
 
-/// Lets other tasks run. Unlike [`Harness::pass`](crate::Harness::pass) it is not about the store's time.
+/// Lets other tasks run. Unlike [`Harness::pass`](crate::Harness::pass), it does not advance the store's time.
 pub(crate) async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
-/// Polls a future, each time when it asks for it, until it is done or was polled this many times.
+/// Polls a future each time it wakes its task, until it is done or was polled this many times.
 pub(crate) async fn poll_times<F: Future>(
     mut future: Pin<&mut F>,
     polls: usize,
@@ -51,7 +51,7 @@ pub(crate) async fn poll_times<F: Future>(
     .await
 }
 
-/// The protected resource: it notices a second holder, and a holder that comes out of turn.
+/// The protected resource. It notices a second holder and a fence that goes backwards.
 #[derive(Debug, Default)]
 pub(crate) struct Register(Mutex<State>);
 
@@ -63,7 +63,7 @@ struct State {
 }
 
 impl Register {
-    /// Work under a lock, with pauses in which an intruder would show.
+    /// Work under a lock, with pauses in which a second holder would show.
     pub(crate) async fn work(&self, fence: Option<Fence>) -> Result<(), Unexpected> {
         self.enter(fence)?;
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The catalogue is in order.
+//! The catalogue is complete and consistent.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The embedded backend keeps the whole contract, in every wrapping and on both clocks.
+//! The memory backend keeps the whole contract, in every wrapper and on both clocks.
 
 use syncguard_conformance::{Decorated, Erased, Harness, Shared, Suite, conformance_tests};
 use syncguard_memory::{Fence, Key, LockBackend, MemoryBackend, forward};
@@ -31,7 +31,7 @@ impl<const PAUSED: bool> Harness for Memory<PAUSED> {
     }
 }
 
-/// A decorator that adds nothing.
+/// A decorator that changes nothing.
 #[derive(Clone)]
 struct PassThrough<B>(B);
 

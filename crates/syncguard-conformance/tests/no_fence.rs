@@ -16,15 +16,15 @@ async fn only_the_cases_about_fences_do_not_apply() {
     let report = Suite::new().run(Unfenced::default()).await;
     assert!(report.is_success(), "{report}");
     for (case, result) in report.results() {
-        // The memory backend cannot hold a corrupt record, nothing comes late to it, and its inventory, which
-        // is full of fences, is left out as well.
+        // The memory backend cannot hold a corrupt record, and its requests cannot be late. Its inventory is left out
+        // as well, because it is full of fences.
         let applies = !matches!(case.group, Group::Fencing | Group::Late | Group::Inventory)
             && !case.name.starts_with("a_corrupt_record");
         assert_eq!(*result == Ok(Verdict::Passed), applies, "{}", case.name);
     }
 }
 
-/// The memory backend with its fences left out.
+/// The memory backend without fences.
 #[derive(Clone, Debug, Default)]
 struct Unfenced(MemoryBackend);
 

@@ -1,4 +1,4 @@
-//! Which cases a suite runs, and which of them twice.
+//! The cases that a suite runs, and those that it runs twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,11 +68,11 @@ async fn a_case_alone_runs_once() {
     assert_eq!(run(HANGS, &shaky).await, Ok(Verdict::Passed));
 }
 
-/// A store that can be reached only after some attempts, and whose counters may be out of reach.
+/// A store that accepts connections only after some attempts, and whose counters may be unreachable.
 #[derive(Default)]
 struct Shaky {
     backend: MemoryBackend,
-    /// How many connections never come to be.
+    /// How many connections fail.
     hangs: usize,
     fails: bool,
     connected: Arc<AtomicUsize>,

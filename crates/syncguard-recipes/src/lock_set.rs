@@ -3,27 +3,26 @@
 use std::fmt;
 use std::time::Duration;
 
+use futures_util::future::{join_all, select_all};
 use syncguard_core::{
     AutoExtend, ErrorCode, IntoKey, Key, LockBackend, LockConfig, LockError, LockGuard, LossReason,
     ReleaseResult, acquire,
 };
 use tokio::time::Instant;
 
-use crate::join::{first_of, join_all};
-
-/// What observers are told that these locks are part of.
+/// The recipe that observers are told for these locks.
 const RECIPE: &str = "lock_all";
 
 /// Takes several locks, or none of them.
 ///
-/// They are taken one after the other, in the order of their keys' bytes after normalisation, whatever the
-/// order in which they are given. So two callers whose sets overlap never wait for each other in a circle. Nor
-/// do others who take several locks one by one, if they keep to the same order; keep in mind that whoever
-/// holds a lock already, and then calls this, may break it.
+/// The locks are taken one after the other, in the order of their keys' bytes after normalisation, whatever the order
+/// of the arguments. So two callers whose sets overlap cannot deadlock. Callers that take several locks one by one
+/// cannot either, if they keep to the same order. A caller that already holds a lock when it calls `lock_all` may break
+/// that order.
 ///
-/// All of them are kept alive: one without a plan of its own gets [`AutoExtend::new`]. The longest time limit
-/// among the configurations is the limit for all of the waiting. A cancellation token belongs into each
-/// of the configurations, since each of them is waited for.
+/// All locks are kept alive: a configuration without a plan gets [`AutoExtend::new`]. The longest time limit among the
+/// configurations is the limit for the whole wait. Put a cancellation token into each configuration, because each lock
+/// may have to be waited for.
 ///
 /// ```
 /// use syncguard_core::{LockBackend, LockError};
@@ -40,10 +39,10 @@ const RECIPE: &str = "lock_all";
 ///
 /// - `InvalidArgument` for no keys, for a key that is there twice, and for a bad key or setting, before
 ///   anything is sent.
-/// - As [`acquire`] for each of the locks.
-/// - `ServiceUnavailable` if one was lost while another one was waited for.
+/// - The errors of [`acquire`], for each of the locks.
+/// - `ServiceUnavailable` if a lock was lost while the next one was waited for.
 ///
-/// After an error none of them is held: those that were taken already are released in the background.
+/// After an error no lock of the set is held: the locks that were taken already are released in the background.
 ///
 /// # Cancel safety
 ///
@@ -63,7 +62,7 @@ where
         let plan = config.auto_extend().unwrap_or(AutoExtend::new());
         let config =
             config.with_acquisition(acquisition).with_auto_extend(plan).with_recipe(RECIPE);
-        // Boxed: a driver's future would be part of every caller's.
+        // Boxed: otherwise the driver's future would be part of every caller's future.
         let guard = Box::pin(acquire(backend, config)).await?;
         locks.push((key, guard));
     }
@@ -77,7 +76,7 @@ where
     Ok(set)
 }
 
-/// The configurations with their keys, in the one order that everybody keeps to.
+/// The configurations with their keys, in the order in which every caller takes them.
 fn in_order(configs: Vec<LockConfig>) -> Result<Vec<(Key, LockConfig)>, LockError> {
     if configs.is_empty() {
         return Err(LockError::invalid_argument("no keys; at least one is needed"));
@@ -97,15 +96,15 @@ fn in_order(configs: Vec<LockConfig>) -> Result<Vec<(Key, LockConfig)>, LockErro
     Ok(keyed)
 }
 
-/// Several locks that are held together. Dropping it releases them in the background.
+/// Several locks that are held together. Dropping the set releases them in the background.
 #[must_use = "dropping the set releases its locks"]
 pub struct LockSet<B: LockBackend> {
-    /// In the order of their keys.
+    /// Sorted by key.
     locks: Vec<(Key, LockGuard<B>)>,
 }
 
 impl<B: LockBackend> LockSet<B> {
-    /// The fence of one of the locks; `None` if its key is not in the set.
+    /// The fence of the lock of this key; `None` if the key is not in the set.
     #[must_use]
     pub fn fence(&self, key: impl IntoKey) -> Option<B::Fence> {
         let key = key.into_key().ok()?;
@@ -113,54 +112,61 @@ impl<B: LockBackend> LockSet<B> {
         self.locks.get(index).map(|(_, guard)| guard.fence())
     }
 
-    /// The keys with their fences, in the order of the keys.
+    /// The keys with their fences, sorted by key.
     pub fn fences(&self) -> impl Iterator<Item = (&Key, B::Fence)> {
         self.locks.iter().map(|(key, guard)| (key, guard.fence()))
     }
 
-    /// The guards, in the order of their keys: for what concerns one lock alone.
+    /// The guards, sorted by key, to use a single lock.
     pub fn guards(&self) -> impl Iterator<Item = &LockGuard<B>> {
         self.locks.iter().map(|(_, guard)| guard)
     }
 
-    /// How many locks there are.
+    /// The number of locks.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a set is never empty")]
     pub fn len(&self) -> usize {
         self.locks.len()
     }
 
-    /// How long all of them may still be relied on; zero once one is over: see
+    /// How long all locks are certainly still held; zero once one is over: see
     /// [`Held::valid_for`](syncguard_core::Held::valid_for).
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.guards().map(LockGuard::valid_for).min().unwrap_or_default()
     }
 
-    /// Whether one of them is over.
+    /// Returns true once one of the locks is over.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.guards().any(LockGuard::is_lost)
     }
 
-    /// Resolves as soon as one of them may no longer be relied on, with its key and why. The work is then to
-    /// stop; the others stay held until the set is released or dropped. The future borrows nothing.
+    /// Resolves when the first lock is over, with its key and the reason. The work has to stop then; the other locks
+    /// stay held until the set is released or dropped. The future borrows nothing.
     ///
     /// # Cancel safety
     ///
     /// Safe: call it again at any time.
     pub fn lost(&self) -> impl Future<Output = (Key, LossReason)> + Send + use<B> {
-        let losses: Vec<_> =
-            self.locks.iter().map(|(key, guard)| (key.clone(), guard.lost())).collect();
-        first_of(losses.into_iter().map(|(key, lost)| async move { (key, lost.await) }))
+        let losses: Vec<_> = self
+            .locks
+            .iter()
+            .map(|(key, guard)| {
+                let (key, lost) = (key.clone(), guard.lost());
+                Box::pin(async move { (key, lost.await) })
+            })
+            .collect();
+        // A set is never empty, so there is always a first loss.
+        async move { select_all(losses).await.0 }
     }
 
-    /// Releases all of them at once, and says of each whether it was held until now.
+    /// Releases all locks at once, and returns for each whether it was held until now.
     ///
     /// # Errors
     ///
-    /// The first failure; all releases were sent nevertheless, and what has failed is tried again in the
-    /// background, as with [`LockGuard::release`].
+    /// The first failure. All releases were sent nevertheless, and failed releases are tried again in the background, as
+    /// with [`LockGuard::release`].
     ///
     /// # Cancel safety
     ///
@@ -170,7 +176,7 @@ impl<B: LockBackend> LockSet<B> {
             let result = guard.release().await?;
             Ok((key, result))
         });
-        join_all(releases).await.collect()
+        join_all(releases).await.into_iter().collect()
     }
 }
 

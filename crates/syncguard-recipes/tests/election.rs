@@ -1,4 +1,4 @@
-//! One leads at a time.
+//! One process leads at a time.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Line, is_locked, ms};
+use common::{Connection, is_locked, ms};
 use syncguard_core::contract::{ReleaseRequest, TIME_TOLERANCE};
 use syncguard_core::diagnostics::get_by_key_raw;
 use syncguard_core::{CancellationToken, DynBackend, ErrorCode, LockBackend};
@@ -18,24 +18,24 @@ use tokio::time::{Instant, advance, sleep, timeout};
 const KEY: &str = "leader";
 const TTL: Duration = Duration::from_secs(3);
 
-/// A candidate in a task of its own, with what it went through.
+/// A candidate in a task of its own, with a record of its terms.
 struct Candidate {
     handle: ElectionHandle,
     shutdown: CancellationToken,
-    terms: Arc<Mutex<Vec<Led>>>,
+    terms: Arc<Mutex<Vec<TermRecord>>>,
     task: JoinHandle<Result<(), syncguard_core::LockError>>,
 }
 
-/// A term: its fence, when it began and ended by the leader's clock, and why.
+/// The fence of a term, its start and end by the leader's clock, and why it ended.
 #[derive(Clone, Copy, Debug)]
-struct Led {
+struct TermRecord {
     fence: u64,
     began: Instant,
     told: Option<(Instant, TermEnd, Duration)>,
 }
 
 impl Candidate {
-    /// Whose work listens, and ends when it is told.
+    /// Starts a candidate whose work ends when it is told to.
     fn start<B: LockBackend<Fence = syncguard_core::Fence>>(backend: B) -> Self {
         let (shutdown, terms) = (CancellationToken::new(), Arc::default());
         let election = Election::new(backend, KEY)
@@ -43,10 +43,10 @@ impl Candidate {
             .with_shutdown(shutdown.clone())
             .with_grace(ms(100));
         let handle = election.handle();
-        let list: Arc<Mutex<Vec<Led>>> = Arc::clone(&terms);
+        let list: Arc<Mutex<Vec<TermRecord>>> = Arc::clone(&terms);
         let task = tokio::spawn(election.run(async move |term| {
             let began = Instant::now();
-            list.lock().unwrap().push(Led { fence: term.fence().get(), began, told: None });
+            list.lock().unwrap().push(TermRecord { fence: term.fence().get(), began, told: None });
             let end = term.lost().await;
             let told = (Instant::now(), end, term.valid_for());
             list.lock().unwrap().last_mut().unwrap().told = Some(told);
@@ -54,7 +54,7 @@ impl Candidate {
         Self { handle, shutdown, terms, task }
     }
 
-    fn terms(&self) -> Vec<Led> {
+    fn terms(&self) -> Vec<TermRecord> {
         self.terms.lock().unwrap().clone()
     }
 
@@ -67,9 +67,9 @@ impl Candidate {
 #[tokio::test(start_paused = true)]
 async fn one_leads_and_at_shutdown_the_next_one_does() {
     let store = MemoryBackend::new();
-    let mut first = Candidate::start(Line::of(&store));
+    let mut first = Candidate::start(Connection::of(&store));
     first.leads(true).await;
-    let second = Candidate::start(DynBackend::new(Line::of(&store)));
+    let second = Candidate::start(DynBackend::new(Connection::of(&store)));
     sleep(ms(10_000)).await;
     assert!(first.handle.is_leader() && !second.handle.is_leader());
     let stopped = Instant::now();
@@ -89,17 +89,17 @@ async fn one_leads_and_at_shutdown_the_next_one_does() {
 #[tokio::test(start_paused = true)]
 async fn a_resignation_lets_others_go_first() {
     let store = MemoryBackend::new();
-    let (first, second) = (Candidate::start(Line::of(&store)), Line::of(&store));
+    let (first, second) = (Candidate::start(Connection::of(&store)), Connection::of(&store));
     first.leads(true).await;
     let second = Candidate::start(second);
     sleep(ms(100)).await;
     let resigned = Instant::now();
     first.handle.resign();
     second.leads(true).await;
-    // The release; after its signal 3 ms at the most, a look, and the acquire.
+    // The release, at most 3 ms after its signal, a poll, and the acquire.
     assert!(resigned.elapsed() <= ms(10), "{:?}", resigned.elapsed());
     assert_eq!(first.terms()[0].told.unwrap().1, TermEnd::Resigned);
-    // The first one is a candidate again.
+    // The first process is a candidate again.
     sleep(ms(5_000)).await;
     second.handle.resign();
     first.leads(true).await;
@@ -107,14 +107,14 @@ async fn a_resignation_lets_others_go_first() {
     assert!(fences.is_sorted(), "{fences:?}");
 }
 
-/// Cut off, a leader stops before its lock can be somebody else's.
+/// A leader that loses its connection stops before another process can get the lock.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_stops_in_time() {
     let store = MemoryBackend::new();
-    let line = Line::of(&store);
+    let line = Connection::of(&store);
     let first = Candidate::start(line.clone());
     first.leads(true).await;
-    let second = Candidate::start(Line::of(&store));
+    let second = Candidate::start(Connection::of(&store));
     sleep(ms(5_500)).await;
     let cut = Instant::now();
     line.cut(true);
@@ -122,7 +122,7 @@ async fn a_leader_that_is_cut_off_stops_in_time() {
     assert!(cut.elapsed() <= TTL + TIME_TOLERANCE + ms(1_000), "{:?}", cut.elapsed());
     let (told, why, left) = first.terms()[0].told.unwrap();
     assert_eq!(why, TermEnd::Lost);
-    // A fifth of its time was left, and the other one began only when it was over.
+    // A fifth of the TTL was left, and the second term began only after that.
     assert!(left > TTL / 10 && left <= TTL / 5, "{left:?}");
     assert!(told + left <= second.terms()[0].began);
     line.cut(false);
@@ -132,22 +132,22 @@ async fn a_leader_that_is_cut_off_stops_in_time() {
     first.leads(true).await;
 }
 
-/// The work does not listen: it is dropped while its time is not over.
+/// Work that ignores the end of its term is dropped while the lock is still valid.
 #[tokio::test(start_paused = true)]
 async fn work_that_does_not_listen_is_dropped_in_time() {
-    struct Noted(Arc<Mutex<Option<(Instant, Duration)>>>, syncguard_recipes::Term);
-    impl Drop for Noted {
+    struct NoteOnDrop(Arc<Mutex<Option<(Instant, Duration)>>>, syncguard_recipes::Term);
+    impl Drop for NoteOnDrop {
         fn drop(&mut self) {
             *self.0.lock().unwrap() = Some((Instant::now(), self.1.valid_for()));
         }
     }
-    let line = Line::new();
+    let line = Connection::new();
     let noted = Arc::new(Mutex::new(None));
     let election = Election::new(line.clone(), KEY).with_ttl(TTL);
     let handle = election.handle();
     let note = Arc::clone(&noted);
     tokio::spawn(election.run(async move |term| {
-        let _noted = Noted(Arc::clone(&note), term);
+        let _noted = NoteOnDrop(Arc::clone(&note), term);
         std::future::pending::<()>().await;
     }));
     handle.watch().wait_for(|leads| *leads).await.unwrap();
@@ -158,10 +158,10 @@ async fn work_that_does_not_listen_is_dropped_in_time() {
     assert!(left > Duration::ZERO && left <= TTL / 10, "{left:?}");
 }
 
-/// The machine was asleep, or the process was stopped, past the end of the term.
+/// The machine slept, or the process was stopped, past the end of the term.
 #[tokio::test(start_paused = true)]
 async fn after_a_stall_the_work_is_not_touched_any_more() {
-    let line = Line::new();
+    let line = Connection::new();
     let touched = Arc::new(AtomicU32::new(0));
     let election = Election::new(line.clone(), KEY).with_ttl(TTL);
     let handle = election.handle();
@@ -183,7 +183,7 @@ async fn after_a_stall_the_work_is_not_touched_any_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_taken_away_ends_the_term() {
-    let line = Line::new();
+    let line = Connection::new();
     let first = Candidate::start(line.clone());
     first.leads(true).await;
     sleep(ms(10)).await;
@@ -192,14 +192,14 @@ async fn a_lock_that_is_taken_away_ends_the_term() {
     line.store.release(ReleaseRequest::new(id)).await.unwrap();
     first.leads(false).await;
     first.leads(true).await;
-    // It was somebody else's already, or could be: the work was dropped, and not asked.
+    // Another process may have the lock already, so the work was dropped without being told.
     let terms = first.terms();
     assert!(terms[0].told.is_none() && terms[0].fence < terms[1].fence);
 }
 
 #[tokio::test(start_paused = true)]
 async fn work_that_ends_is_a_resignation_and_a_dropped_run_gives_the_lock_back() {
-    let line = Line::new();
+    let line = Connection::new();
     let runs = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&runs);
     let election = Election::new(line.clone(), KEY).with_ttl(TTL);
@@ -215,10 +215,10 @@ async fn work_that_ends_is_a_resignation_and_a_dropped_run_gives_the_lock_back()
     assert!(!is_locked(&line, KEY).await);
 }
 
-/// Work that was spawned goes on when `run` is dropped: it is told by the token that it was given.
+/// Spawned work goes on when `run` is dropped; its token tells it to stop.
 #[tokio::test(start_paused = true)]
 async fn spawned_work_is_told_when_the_run_is_dropped() {
-    let line = Line::new();
+    let line = Connection::new();
     let (sender, token) = tokio::sync::oneshot::channel();
     let mut sender = Some(sender);
     let run = Election::new(line.clone(), KEY).with_ttl(TTL).run(async move |term| {
@@ -237,7 +237,7 @@ async fn spawned_work_is_told_when_the_run_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn the_campaign_outlives_an_outage_and_ends_for_what_no_retry_gets_over() {
-    let line = Line::new();
+    let line = Connection::new();
     line.cut(true);
     let candidate = Candidate::start(line.clone());
     sleep(ms(10_000)).await;

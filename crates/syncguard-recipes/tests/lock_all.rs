@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use common::{Line, is_locked, ms};
+use common::{Connection, is_locked, ms};
 use proptest::prelude::*;
 use syncguard_core::contract::ReleaseRequest;
 use syncguard_core::{
@@ -22,7 +22,7 @@ const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[tokio::test(start_paused = true)]
 async fn all_of_them_are_held_each_with_its_fence_and_released_in_one_go() {
-    let line = Line::new();
+    let line = Connection::new();
     let b = try_acquire(&line, "b").await.unwrap().acquired().unwrap();
     b.release().await.unwrap();
     let started = Instant::now();
@@ -46,9 +46,9 @@ async fn all_of_them_are_held_each_with_its_fence_and_released_in_one_go() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_sets_are_refused_before_anything_is_sent() {
-    let line = Line::new();
+    let line = Connection::new();
     let refused = async |keys: Vec<LockConfig>| lock_all(&line, keys).await.unwrap_err();
-    // One spelling with a combining accent, one without.
+    // The same key with and without a combining accent.
     let twice = vec!["caf\u{e9}".into(), "x".into(), "cafe\u{301}".into()];
     let bad = [
         (twice, "twice"),
@@ -66,7 +66,7 @@ async fn bad_sets_are_refused_before_anything_is_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn all_are_kept_alive_and_the_first_loss_is_heard() {
-    let line = Line::new();
+    let line = Connection::new();
     let keys = KEYS.map(|key| LockConfig::new(key).with_ttl(ms(300)));
     let set = lock_all(&DynBackend::new(line.clone()), keys).await.unwrap();
     sleep(ms(5_000)).await;
@@ -84,7 +84,7 @@ async fn all_are_kept_alive_and_the_first_loss_is_heard() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_gives_back_what_was_taken() {
-    let line = Line::new();
+    let line = Connection::new();
     let other = try_acquire(&line, "c").await.unwrap().acquired().unwrap();
     let limit = AcquisitionOptions::new().with_timeout(ms(2_000));
     let keys = KEYS.map(|key| LockConfig::new(key).with_acquisition(limit));
@@ -99,10 +99,10 @@ async fn a_failure_gives_back_what_was_taken() {
     drop(other);
 }
 
-/// The longest limit is the limit for all of the waiting.
+/// The longest limit is the limit for the whole wait.
 #[tokio::test(start_paused = true)]
 async fn one_limit_is_for_all() {
-    let line = Line::new();
+    let line = Connection::new();
     let held = lock_all(&line, KEYS).await.unwrap();
     let next = line.clone();
     let waiting = tokio::spawn(async move {
@@ -112,7 +112,7 @@ async fn one_limit_is_for_all() {
         (lock_all(&next, keys).await.unwrap_err().code(), started.elapsed())
     });
     sleep(ms(2_000)).await;
-    // Two of them get free, the third does not.
+    // Two locks become free, the third does not.
     let mut guards = held.guards();
     for _ in 0..2 {
         let id = guards.next().unwrap().lock_id();
@@ -123,7 +123,7 @@ async fn one_limit_is_for_all() {
     assert!(took <= ms(3_100), "{took:?}");
 }
 
-/// Polls a future so often, and drops it then.
+/// Polls a future up to `polls` times, then drops it.
 async fn polled<F: Future>(future: F, polls: u32) -> Option<F::Output> {
     let mut future = Box::pin(future);
     let mut left = polls;
@@ -141,8 +141,8 @@ async fn polled<F: Future>(future: F, polls: u32) -> Option<F::Output> {
 async fn dropped_at_any_await_it_leaves_no_lock() {
     let mut has_ended = false;
     for polls in 1..200 {
-        let line = Line::new();
-        // Something to wait for as well.
+        let line = Connection::new();
+        // A lock that has to be waited for.
         let other = try_acquire(&line, "c").await.unwrap().acquired().unwrap();
         tokio::spawn(async move {
             sleep(ms(5)).await;
@@ -167,7 +167,7 @@ async fn dropped_at_any_await_it_leaves_no_lock() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Two callers, also of two processes, whose sets overlap, in any order: both are done soon.
+    /// Two callers of one or two processes take overlapping sets in any order, and both finish soon.
     #[test]
     fn two_callers_never_deadlock(
         one in Just(KEYS.to_vec()).prop_shuffle(),
@@ -179,8 +179,8 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let first = Line::new();
-            let mut second = if same_process { first.clone() } else { Line::of(&first.store) };
+            let first = Connection::new();
+            let mut second = if same_process { first.clone() } else { Connection::of(&first.store) };
             second.takes = ms(takes.1);
             let rounds = Arc::new(AtomicU32::new(0));
             let callers = [(first, one, sizes.0, takes.0), (second, other, sizes.1, takes.1)];

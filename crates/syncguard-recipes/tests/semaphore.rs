@@ -1,4 +1,4 @@
-//! At most so many at a time.
+//! At most N permits at a time.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use common::{Line, is_locked, ms};
+use common::{Connection, is_locked, ms};
 use syncguard_core::contract::TIME_TOLERANCE;
 use syncguard_core::{AcquisitionOptions, DynBackend, ErrorCode, ReleaseResult, try_acquire};
 use syncguard_memory::MemoryBackend;
@@ -18,14 +18,14 @@ use tokio::time::{Instant, sleep};
 
 const KEY: &str = "downloads";
 
-fn semaphore(line: &Line, permits: u32) -> Semaphore<Line> {
+fn semaphore(line: &Connection, permits: u32) -> Semaphore<Connection> {
     let patient = AcquisitionOptions::new().with_timeout(ms(600_000));
     Semaphore::new(line.clone(), KEY, permits).unwrap().with_acquisition(patient)
 }
 
 #[tokio::test(start_paused = true)]
 async fn there_are_so_many_and_each_has_a_slot_and_a_fence() {
-    let line = Line::new();
+    let line = Connection::new();
     let downloads = semaphore(&line, 3);
     let mut permits = Vec::new();
     for _ in 0..3 {
@@ -41,8 +41,8 @@ async fn there_are_so_many_and_each_has_a_slot_and_a_fence() {
     assert!(downloads.try_acquire().await.unwrap().is_none());
     assert_eq!(line.counts.commands(), before, "all of them are ours");
 
-    // From elsewhere it takes one look at each of them.
-    let other = Line::of(&line.store);
+    // Another process has to ask for each slot.
+    let other = Connection::of(&line.store);
     assert!(semaphore(&other, 3).try_acquire().await.unwrap().is_none());
     assert_eq!(other.counts.commands(), 3);
 
@@ -53,17 +53,17 @@ async fn there_are_so_many_and_each_has_a_slot_and_a_fence() {
     assert!(again.fence() > last);
 }
 
-/// Room, or at least what this process gave back last: one round trip.
+/// One round trip if a slot is free, or if this process gave one back.
 #[tokio::test(start_paused = true)]
 async fn with_room_it_takes_one_round_trip() {
-    let line = Line::new();
+    let line = Connection::new();
     let downloads = semaphore(&line, 16);
     for round in 1..=20 {
         drop(downloads.acquire().await.unwrap());
         sleep(ms(10)).await;
         assert_eq!(line.counts.acquires.load(Ordering::Relaxed), round);
     }
-    // At once as well: each goes for a slot of its own.
+    // Concurrent callers try different slots.
     let mut all = JoinSet::new();
     for _ in 0..16 {
         let downloads = downloads.clone();
@@ -78,7 +78,7 @@ async fn with_room_it_takes_one_round_trip() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_arguments_are_refused() {
-    let line = Line::new();
+    let line = Connection::new();
     let made = [
         Semaphore::new(line.clone(), "", 1),
         Semaphore::new(line.clone(), KEY, 0),
@@ -97,7 +97,7 @@ async fn bad_arguments_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
-    let line = Line::new();
+    let line = Connection::new();
     let downloads = semaphore(&line, 2);
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let mut all = JoinSet::new();
@@ -107,7 +107,7 @@ async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
             let permit = downloads.acquire().await.unwrap();
             order.lock().unwrap().push(number);
             sleep(ms(20)).await;
-            // In both ways.
+            // By release and by drop.
             if number % 2 == 0 {
                 permit.release().await.unwrap();
             }
@@ -120,7 +120,7 @@ async fn callers_of_one_process_get_permits_in_the_order_in_which_they_came() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_goes_away_passes_its_turn_on() {
-    let line = Line::new();
+    let line = Connection::new();
     let downloads = semaphore(&line, 1);
     let permit = downloads.acquire().await.unwrap();
     let start = || {
@@ -139,12 +139,12 @@ async fn one_that_goes_away_passes_its_turn_on() {
     assert!(!is_locked(&line, "downloads:permit:0").await);
 }
 
-/// A future that somebody keeps and does not poll, at the desk and in the line for it.
+/// Futures that are kept and not polled: the head and two waiters behind it.
 #[tokio::test(start_paused = true)]
 async fn callers_that_nobody_polls_keep_no_permit_from_the_others() {
-    let line = Line::new();
+    let line = Connection::new();
     let downloads = semaphore(&line, 1);
-    let elsewhere = semaphore(&Line::of(&line.store), 1);
+    let elsewhere = semaphore(&Connection::of(&line.store), 1);
     let held = elsewhere.acquire().await.unwrap();
     let mut context = Context::from_waker(Waker::noop());
     let mut stuck: Vec<_> = (0..3).map(|_| Box::pin(downloads.acquire())).collect();
@@ -163,7 +163,7 @@ async fn callers_that_nobody_polls_keep_no_permit_from_the_others() {
     sleep(ms(20_000)).await;
     let permit = downloads.try_acquire().await.unwrap().expect("nobody else asks");
     assert!(permit.release().await.unwrap().is_released());
-    // They go on when they are polled. An answer that one of them has had for too long counts for nothing.
+    // They go on when they are polled again. An answer that was left unread for too long is not used.
     for stuck in stuck {
         match stuck.await {
             Ok(permit) => assert!(permit.release().await.unwrap().is_released()),
@@ -174,9 +174,9 @@ async fn callers_that_nobody_polls_keep_no_permit_from_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_limit_and_no_retries() {
-    let line = Line::new();
+    let line = Connection::new();
     let held = semaphore(&line, 1).acquire().await.unwrap();
-    let other = Line::of(&line.store);
+    let other = Connection::of(&line.store);
     let limit = AcquisitionOptions::new().with_timeout(ms(3_000));
     let brief = Semaphore::new(other.clone(), KEY, 1).unwrap().with_acquisition(limit);
     let started = Instant::now();
@@ -192,18 +192,18 @@ async fn the_time_limit_and_no_retries() {
     drop(held);
 }
 
-/// Whoever crashed gives back nothing: the slot is taken at the first possible moment.
+/// After a crash of its holder, a slot is taken as soon as its lock has expired.
 #[tokio::test(start_paused = true)]
 async fn no_permit_is_lost_after_a_crash() {
-    let line = Line::new();
+    let line = Connection::new();
     let ttl = ms(2_000);
-    // It does not renew: its process is gone.
+    // Locks without renewals, as after a crash.
     for slot in 0..3 {
         let config = syncguard_core::LockConfig::new(format!("{KEY}:permit:{slot}")).with_ttl(ttl);
         std::mem::forget(try_acquire(&line, config).await.unwrap().acquired().unwrap());
     }
     let crashed = Instant::now();
-    let next = semaphore(&Line::of(&line.store), 3).with_ttl(ttl);
+    let next = semaphore(&Connection::of(&line.store), 3).with_ttl(ttl);
     let mut permits = Vec::new();
     for _ in 0..3 {
         permits.push(next.acquire().await.unwrap());
@@ -214,30 +214,34 @@ async fn no_permit_is_lost_after_a_crash() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_elsewhere_is_heard_or_else_found_by_looking() {
-    for (is_deaf, within) in [(false, 5), (true, 510)] {
-        let line = Line::new();
+    for (without_signals, within) in [(false, 5), (true, 510)] {
+        let line = Connection::new();
         let held = semaphore(&line, 2);
         let permits = [held.acquire().await.unwrap(), held.acquire().await.unwrap()];
-        let other = Line::of(&line.store);
-        other.counts.is_deaf.store(is_deaf, Ordering::Relaxed);
+        let other = Connection::of(&line.store);
+        other.counts.without_signals.store(without_signals, Ordering::Relaxed);
         let waits = semaphore(&other, 2);
         let waiting = tokio::spawn(async move { waits.acquire().await.unwrap() });
         sleep(ms(60_000)).await;
         let looks = other.counts.commands();
-        // Two looks a second at each where nothing is heard, else one at one of them.
-        assert!(looks < if is_deaf { 400 } else { 250 }, "{looks}");
+        // Without signals each slot is polled twice a second; with signals, one slot is polled.
+        assert!(looks < if without_signals { 400 } else { 250 }, "{looks}");
         let [first, second] = permits;
         let released = Instant::now();
         drop(first);
         drop(waiting.await.unwrap());
-        assert!(released.elapsed() <= ms(within), "deaf: {is_deaf}, {:?}", released.elapsed());
+        assert!(
+            released.elapsed() <= ms(within),
+            "without signals: {without_signals}, {:?}",
+            released.elapsed()
+        );
         drop(second);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_number_changes_in_both_directions() {
-    let line = Line::new();
+    let line = Connection::new();
     let downloads = semaphore(&line, 2);
     let mut permits = vec![downloads.acquire().await.unwrap(), downloads.acquire().await.unwrap()];
     let waits = downloads.clone();
@@ -246,7 +250,7 @@ async fn the_number_changes_in_both_directions() {
     downloads.set_permits(4).unwrap();
     permits.push(waiting.await.unwrap());
     permits.push(downloads.acquire().await.unwrap());
-    // Who has a slot above the new number keeps it, and gives it back for good.
+    // A permit above the new number stays valid until it is given back, and is not granted again.
     downloads.set_permits(1).unwrap();
     assert!(permits.iter().all(|permit| !permit.is_lost()));
     permits.retain(|permit| permit.slot() == 0);
@@ -258,13 +262,13 @@ async fn the_number_changes_in_both_directions() {
     assert_eq!(downloads.set_permits(0).unwrap_err().code(), ErrorCode::InvalidArgument);
 }
 
-/// Processes with many tasks each: never more than there are, and everybody gets through.
+/// Several processes with many tasks each never hold more than the permits, and all tasks finish.
 #[tokio::test(start_paused = true)]
 async fn never_more_than_so_many_over_several_processes() {
     let most = crowd(4, 16, 3).await;
     assert_eq!(most.most, 3);
     println!("{most:?}");
-    // A storm would be dozens.
+    // A storm of requests would be dozens.
     assert!(most.commands_per_grant < 9.0, "{most:?}");
 }
 
@@ -281,7 +285,7 @@ async fn crowd(processes: u32, tasks: u32, permits: u32) -> Crowd {
     const ROUNDS: u32 = 20;
     let store = MemoryBackend::new();
     let (now, most) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicI32::new(0)));
-    let lines: Vec<_> = (0..processes).map(|_| Line::of(&store)).collect();
+    let lines: Vec<_> = (0..processes).map(|_| Connection::of(&store)).collect();
     let half = Arc::new(AtomicU32::new(0));
     let shares: Vec<_> = (0..processes).map(|_| Arc::new(AtomicU32::new(0))).collect();
     let mut all = JoinSet::new();
@@ -295,7 +299,7 @@ async fn crowd(processes: u32, tasks: u32, permits: u32) -> Crowd {
                 for round in 0..ROUNDS {
                     let permit = downloads.acquire().await.unwrap();
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    // Shares, as long as all of them want more.
+                    // Shares are counted while all tasks still want more.
                     if half.fetch_add(1, Ordering::SeqCst) < processes * tasks * ROUNDS / 2 {
                         share.fetch_add(1, Ordering::Relaxed);
                     }
@@ -318,20 +322,20 @@ async fn crowd(processes: u32, tasks: u32, permits: u32) -> Crowd {
     }
 }
 
-/// The planted flaw: more slots than are counted.
+/// A planted flaw: more slots than the test expects.
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "left: 4")]
 async fn one_too_many_is_seen() {
     assert_eq!(crowd(2, 8, 4).await.most, 3);
 }
 
-/// Dropped at any await, an acquire leaves no permit taken.
+/// An acquire that is dropped at any await leaves no permit taken.
 #[tokio::test(start_paused = true)]
 async fn dropped_at_any_moment_it_leaves_no_permit() {
-    let line = Line::new();
+    let line = Connection::new();
     let downloads = semaphore(&line, 2);
     for after in 0..40 {
-        let other = Line::of(&line.store);
+        let other = Connection::of(&line.store);
         let elsewhere = semaphore(&other, 2);
         let held = [elsewhere.acquire().await.unwrap(), elsewhere.acquire().await.unwrap()];
         tokio::spawn(async move {

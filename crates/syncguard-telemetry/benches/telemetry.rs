@@ -1,6 +1,6 @@
-//! What telemetry costs, and what it costs where there is none. `cargo xtask bench telemetry`
+//! The cost of telemetry, and the cost without it. `cargo xtask bench telemetry`
 //!
-//! Every line is 1 000 cycles on one key; allocations are counted beside the time.
+//! Each line is 1 000 cycles on one key. Allocations are counted as well.
 
 #![allow(clippy::wildcard_imports, reason = "the modules only group the output")]
 
@@ -49,7 +49,7 @@ fn with_opentelemetry() -> Telemetry<MemoryBackend> {
 
     let reader = PeriodicReader::builder(InMemoryMetricExporter::default()).build();
     let provider = SdkMeterProvider::builder().with_reader(reader).build();
-    // Dropped, it would stop counting.
+    // A dropped provider would stop counting.
     std::mem::forget(provider.clone());
     let options = TelemetryOptions::new().with_opentelemetry(&provider.meter("bench"));
     with_telemetry(MemoryBackend::new(), options)
@@ -102,7 +102,7 @@ mod operations {
     }
 }
 
-/// The same through a guard, which reports wait and hold as well.
+/// Acquire and release through a guard, which reports wait and hold as well.
 mod guards {
     use super::*;
 

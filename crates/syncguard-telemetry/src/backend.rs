@@ -15,15 +15,15 @@ use crate::operation::Pending;
 use crate::queue::Queue;
 use crate::{Reason, TelemetryOptions};
 
-/// Wraps a backend so that everything it does becomes an event. TypeScript: `withTelemetry`.
+/// Wraps a backend so that each of its operations becomes an event. TypeScript: `withTelemetry`.
 ///
-/// Never fails, and needs no runtime yet.
+/// The call needs no runtime.
 ///
 /// ```
 /// use syncguard_core::{DynBackend, LockBackend};
 /// use syncguard_telemetry::{Telemetry, TelemetryOptions, with_telemetry};
 ///
-/// /// Any backend, also one that was chosen at run time.
+/// /// Works for any backend, also for one that was chosen at run time.
 /// fn observed(backend: DynBackend) -> Telemetry<DynBackend> {
 ///     with_telemetry(backend, TelemetryOptions::new().with_on_event(|event| println!("{event:?}")))
 /// }
@@ -45,7 +45,7 @@ fn observer(queue: &Arc<Queue>) -> LockObserver {
     if logs { observer.that_logs() } else { observer }
 }
 
-/// A backend that tells what it does: see [`with_telemetry`].
+/// A backend whose operations become events: see [`with_telemetry`].
 ///
 /// It answers exactly as the backend inside. Clones share their queue and counters.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl<B: LockBackend> Telemetry<B> {
         with_telemetry(backend, options)
     }
 
-    /// The backend inside. What is done on it directly gives no events.
+    /// The backend inside. Operations on it give no events.
     #[must_use]
     pub fn inner(&self) -> &B {
         &self.inner
@@ -75,7 +75,7 @@ impl<B: LockBackend> Telemetry<B> {
         self.queue.dropped()
     }
 
-    /// What can be asked of the telemetry itself, also after the backend has gone into a
+    /// A handle to the telemetry itself, which works also after the backend has moved into a
     /// [`DynBackend`](syncguard_core::DynBackend) or a [`Locker`](syncguard_core::Locker).
     #[must_use]
     pub fn telemetry(&self) -> TelemetryHandle {
@@ -111,7 +111,7 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         pending.end(self.inner.extend(request).await, |result| match result {
             ExtendResult::Extended { .. } => Outcome::Ok,
             ExtendResult::NotHeld(why) => Outcome::No(Reason::of(*why)),
-            // The lock is held, only its expiry is not what was thought.
+            // The lock is held, but its expiry is not the expected one.
             _ => Outcome::No(None),
         })
     }
@@ -147,12 +147,12 @@ impl<B: fmt::Debug> fmt::Debug for Telemetry<B> {
     }
 }
 
-/// The telemetry of a backend: what was lost, and a way to wait for what was not.
+/// The telemetry of a backend: counts of dropped events and panics, and a way to wait for the callbacks.
 #[derive(Clone)]
 pub struct TelemetryHandle(Arc<Queue>);
 
 impl TelemetryHandle {
-    /// How many events were dropped because the queue was full when they happened.
+    /// How many events were dropped because the queue was full.
     #[must_use]
     pub fn dropped_events(&self) -> u64 {
         self.0.dropped()
@@ -164,15 +164,14 @@ impl TelemetryHandle {
         self.0.panics()
     }
 
-    /// Waits until every event so far has been through the callbacks: for the end of a program, and
-    /// for tests.
+    /// Waits until every event so far has been through the callbacks: for the end of a program, and for tests.
     ///
-    /// It waits as long as the callbacks take; a limit is the caller's to set. In a test with tokio's
-    /// clock paused, that clock goes on to the next timer meanwhile.
+    /// The wait has no limit of its own. In a test with tokio's paused clock, the clock advances to the next timer
+    /// meanwhile.
     ///
     /// # Cancel safety
     ///
-    /// Safe: what has been queued is delivered all the same.
+    /// Safe: queued events are delivered all the same.
     pub async fn flush(&self) {
         self.0.flush().await;
     }

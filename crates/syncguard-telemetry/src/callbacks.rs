@@ -1,4 +1,4 @@
-//! Those who want to hear of events, and how they are told.
+//! The callbacks of the options, and how they are called.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use syncguard_core::Key;
 use syncguard_core::authoring::contain;
 use syncguard_core::observe::Observation;
+use tokio::runtime::Handle;
 
 use crate::LockEvent;
-use crate::now::Change;
+use crate::gauges::GaugeChange;
 use crate::options::{IncludeRaw, TelemetryOptions};
 use crate::record::{Record, Scope};
 
-/// The sinks, the predicate for raw values, and how often one of them panicked.
+/// The sinks, the predicate for raw values, and the count of their panics.
 pub(crate) struct Callbacks {
     options: TelemetryOptions,
     panics: AtomicU64,
@@ -31,10 +32,11 @@ impl Callbacks {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Hands a record to everybody. Spans and their subscribers are foreign code, too.
+    /// Hands a record to all sinks. Spans, their subscribers and the drop of a record are foreign code, too.
     pub(crate) fn deliver(&self, record: Record) {
         self.contain(|| {
-            let Record { mut event, key, lock_id, scope } = record;
+            let Record { mut event, key, lock_id, scope, runtime } = record;
+            let _inside = runtime.as_ref().map(Handle::enter);
             event.key_hash = key.as_ref().map(Into::into);
             event.lock_id_hash = lock_id.as_ref().map(Into::into);
             event.key_family = key.as_ref().and_then(|key| self.family(key));
@@ -52,16 +54,16 @@ impl Callbacks {
         });
     }
 
-    /// Keeps count of who waits and who holds. Called where it happens, so that no full queue makes the
-    /// counts wrong.
+    /// Updates the gauges of waiters and holders. The operation itself calls this, so that a full queue cannot make the
+    /// gauges wrong.
     pub(crate) fn count(&self, backend: &'static str, observation: &Observation) {
-        if self.options.counters.is_empty() {
+        if self.options.gauges.is_empty() {
             return;
         }
-        let Some((key, recipe, what, by)) = Change::of(observation) else { return };
-        let change = Change { backend, key_family: self.family(key), recipe, what, by };
-        for counter in &self.options.counters {
-            self.contain(|| counter(&change));
+        let Some((key, recipe, gauge, by)) = GaugeChange::of(observation) else { return };
+        let change = GaugeChange { backend, key_family: self.family(key), recipe, gauge, by };
+        for update in &self.options.gauges {
+            self.contain(|| update(&change));
         }
     }
 

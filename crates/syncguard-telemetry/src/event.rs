@@ -1,4 +1,4 @@
-//! What an observer of locks is told.
+//! The events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use syncguard_core::{ErrorCode, Key, LockId, LossReason, NotHeld};
 
 /// Something that happened to a lock. TypeScript: `LockEvent`.
 ///
-/// `Debug` never shows a key or a lock id, also where the event carries them.
+/// `Debug` never shows a key or a lock id, even if the event carries them.
 #[derive(Clone, Debug)]
 pub struct LockEvent {
     pub(crate) backend: &'static str,
@@ -23,16 +23,16 @@ pub struct LockEvent {
     pub(crate) lock_id: Option<LockId>,
 }
 
-/// What happened, and how it ended.
+/// The kind of an event, and its outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Operation(Operation, Outcome),
     Wait(Waited, Outcome),
-    /// With why it was lost, if it was.
+    /// With the reason of a loss.
     Hold(Option<LossReason>),
 }
 
-/// What a wait took.
+/// The cost of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waited {
     pub(crate) attempts: u32,
@@ -53,7 +53,7 @@ pub(crate) enum Operation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     Ok,
-    /// An answer, but not the one that was wanted.
+    /// The answer was no.
     No(Option<Reason>),
     Error(ErrorCode),
 }
@@ -66,7 +66,7 @@ impl LockEvent {
         self.backend
     }
 
-    /// What was done. TypeScript: `type`.
+    /// The kind of event. TypeScript: `type`.
     #[must_use]
     pub const fn kind(&self) -> EventKind {
         match self.what {
@@ -80,7 +80,7 @@ impl LockEvent {
         }
     }
 
-    /// How it went.
+    /// The result of the operation, the wait or the hold.
     #[must_use]
     pub const fn result(&self) -> EventResult {
         match self.what {
@@ -91,7 +91,7 @@ impl LockEvent {
         }
     }
 
-    /// Why it failed, if that is an answer and no error. A wait that ran out of time has both.
+    /// Why the answer was no. An error has no reason; only a wait that ran out of time has both.
     #[must_use]
     pub const fn reason(&self) -> Option<Reason> {
         match self.what {
@@ -101,7 +101,7 @@ impl LockEvent {
         }
     }
 
-    /// What kind of error it ended with.
+    /// The code of the error that the operation or the wait ended with.
     #[must_use]
     pub const fn error_code(&self) -> Option<ErrorCode> {
         match self.what {
@@ -112,13 +112,13 @@ impl LockEvent {
         }
     }
 
-    /// How long it took: the operation, the wait, or the hold.
+    /// The duration of the operation, the wait, or the hold.
     #[must_use]
     pub const fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// How many acquires the wait took; for [`EventKind::Wait`] alone.
+    /// The number of acquires that the wait took; for [`EventKind::Wait`] only.
     #[must_use]
     pub const fn attempts(&self) -> Option<u32> {
         match self.what {
@@ -127,8 +127,8 @@ impl LockEvent {
         }
     }
 
-    /// The part of the wait in which other waiters of this process stood before this one, so that it did not ask the
-    /// store; for [`EventKind::Wait`] alone.
+    /// The part of the wait in which this caller stood behind other waiters of its process and did not ask the store;
+    /// for [`EventKind::Wait`] only.
     #[must_use]
     pub const fn queued(&self) -> Option<Duration> {
         match self.what {
@@ -137,7 +137,7 @@ impl LockEvent {
         }
     }
 
-    /// Why the lock was lost; for [`EventKind::Hold`] alone, and only if it failed.
+    /// Why the lock was lost; for a failed [`EventKind::Hold`] only.
     #[must_use]
     pub const fn loss(&self) -> Option<LossReason> {
         match self.what {
@@ -147,32 +147,30 @@ impl LockEvent {
     }
 
     /// The recipe that the lock is part of, such as `election`, `semaphore` or `lock_all`; for
-    /// [`EventKind::Wait`] and [`EventKind::Hold`] alone. See
+    /// [`EventKind::Wait`] and [`EventKind::Hold`] only. See
     /// [`with_recipe`](syncguard_core::LockConfig::with_recipe).
     #[must_use]
     pub const fn recipe(&self) -> Option<&'static str> {
         self.recipe
     }
 
-    /// The family of the key, where a key is involved and the options
+    /// The family of the key, if the event has a key and the options
     /// [name families](crate::TelemetryOptions::with_key_family).
     #[must_use]
     pub fn key_family(&self) -> Option<&str> {
         self.key_family.as_deref()
     }
 
-    /// The hash of the key, where a key is involved.
-    ///
-    /// A release and an extend go by the lock id alone.
+    /// The hash of the key, if the event has one. A release and an extend have only the lock id.
     #[must_use]
     pub const fn key_hash(&self) -> Option<HashId> {
         self.key_hash
     }
 
-    /// The hash of the lock id, where one is involved.
+    /// The hash of the lock id, if the event has one.
     ///
-    /// For an acquire and a wait it is the id they asked for, granted or not: it ties the attempts
-    /// of one call together, and says nothing of who holds the lock.
+    /// For an acquire and a wait this is the id of the request, granted or not: it is the same for all attempts of one
+    /// call, and it does not identify the holder.
     #[must_use]
     pub const fn lock_id_hash(&self) -> Option<HashId> {
         self.lock_id_hash
@@ -191,24 +189,24 @@ impl LockEvent {
     }
 }
 
-/// What an event is about: one of the five operations, or what [`lock`](syncguard_core::lock()) and
-/// guards make of them.
+/// The kind of an event: one of the five operations of a backend, or a wait or hold of [`lock`](syncguard_core::lock())
+/// and guards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// One attempt to take a lock.
+    /// An attempt to take a lock.
     Acquire,
-    /// A lock was to be given back.
+    /// A release of a lock.
     Release,
-    /// A lock was to be kept for longer, by its holder or by auto-extend.
+    /// An extend of a lock, by its holder or by auto-extend.
     Extend,
-    /// Somebody asked whether a key is locked.
+    /// A question whether a key is locked.
     IsLocked,
-    /// Somebody asked for the details of a lock.
+    /// A lookup of the details of a lock.
     Lookup,
-    /// A call of `lock`, `acquire` or `try_acquire` stopped trying.
+    /// The end of the wait of `lock`, `acquire` or `try_acquire`, with or without the lock.
     Wait,
-    /// A lock that a guard held is over.
+    /// The end of the hold of a guard.
     Hold,
 }
 
@@ -228,19 +226,19 @@ impl EventKind {
         }
     }
 
-    /// Whether this is one of the five operations of a backend.
+    /// Returns true for the five operations of a backend.
     #[must_use]
     pub const fn is_operation(self) -> bool {
         !matches!(self, Self::Wait | Self::Hold)
     }
 }
 
-/// Whether it worked.
+/// The result of an operation, a wait or a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventResult {
-    /// It did.
+    /// Success.
     Ok,
-    /// It did not; a question was answered with no.
+    /// Failure, or the answer no.
     Fail,
 }
 
@@ -255,7 +253,7 @@ impl EventResult {
     }
 }
 
-/// Why something was answered with no.
+/// Why the answer was no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {

@@ -8,7 +8,7 @@ use syncguard_core::Key;
 
 type Name = dyn Fn(&Key) -> Cow<'static, str> + Send + Sync;
 
-/// The families of keys that the options name, and those that were seen.
+/// The function that names families, and the names that it has given.
 pub(crate) struct Families {
     name: Box<Name>,
     seen: Mutex<BTreeSet<Arc<str>>>,
@@ -16,10 +16,10 @@ pub(crate) struct Families {
 }
 
 impl Families {
-    /// So many names there may be. A metric keeps a series for each.
+    /// The most names. A metric keeps a series for each name.
     pub(crate) const MAX: usize = 100;
 
-    /// The family of keys for which there is no room.
+    /// The family of all keys beyond that.
     pub(crate) const OTHER: &str = "other";
 
     pub(crate) fn new(name: impl Fn(&Key) -> Cow<'static, str> + Send + Sync + 'static) -> Self {
@@ -32,7 +32,7 @@ impl Families {
 
     /// The family of a key. The first names are kept for ever; later ones are `other` for ever.
     pub(crate) fn of(&self, key: &Key) -> Arc<str> {
-        // Foreign code: not under the lock.
+        // Foreign code runs outside the lock.
         let name = (self.name)(key);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = seen.get(name.as_ref()) {

@@ -1,7 +1,6 @@
 //! Events, logs and metrics for SyncGuard locks: a decorator over any backend.
 //!
-//! [`with_telemetry`] wraps a backend in another one with the same abilities, the fence in its type
-//! included. Every operation, and every wait and hold of [`lock`](syncguard_core::lock()) and of
+//! [`with_telemetry`] wraps a backend in another one with the same abilities and the same type of fence. Every operation, and every wait and hold of [`lock`](syncguard_core::lock()) and of
 //! guards, becomes a [`LockEvent`]:
 //!
 //! ```
@@ -29,7 +28,7 @@
 //! release ok in 1.4µs
 //! ```
 //!
-//! # What the events tell
+//! # Events
 //!
 //! | [`kind`](LockEvent::kind) | one for each | `ok` | `fail` |
 //! |---|---|---|---|
@@ -41,33 +40,33 @@
 //! | `wait` | call of `lock`, `acquire`, `try_acquire` | granted, after so many [`attempts`](LockEvent::attempts) | reason `locked` |
 //! | `hold` | guard | given back by its holder | lost, and [why](LockEvent::loss) |
 //!
-//! An operation that answers with an error is a `fail` with an [`error_code`](LockEvent::error_code)
-//! and without a reason (but for a `wait` that ran out of time, which has both). One that is given
-//! up, because its token fires or its future is dropped, has the code `Aborted`; a future that was
-//! never polled has sent nothing and gives no event. What a backend does on its own after that, such
-//! as releasing a lock that nobody waits for any more, happens inside the backend and gives none.
+//! An operation that ends with an error is a `fail` with an [`error_code`](LockEvent::error_code) and without a reason;
+//! only a `wait` that ran out of time has both. An operation that is given up, because its token fires or its future is
+//! dropped, has the code `Aborted`. A future that was never polled has sent nothing and gives no event. Clean-up inside
+//! the backend, such as the release of a lock whose caller has gone, gives no event either.
 //!
-//! # What it costs, and what it cannot break
+//! # Costs, and slow or broken callbacks
 //!
-//! The operation pays for two readings of the clock and a place in a bounded queue. Hashing,
-//! callbacks and sinks run on a thread of the telemetry's own, so that a callback may block, and
-//! delays no operation. Only the metrics of who waits and who holds right now are counted at once. When it does not keep up, events are dropped and
-//! [counted](Telemetry::dropped_events). A panic in it is contained, and counted as well. A backend
-//! that is not wrapped computes nothing of all this.
+//! Each operation pays for two readings of the clock and a place in a bounded queue. Hashing, callbacks and sinks run on
+//! one thread of the telemetry's own, so a callback may block and delays no operation. Only the metrics of current
+//! waiters and holders are counted at once. If the callbacks do not keep up, events are dropped and
+//! [counted](Telemetry::dropped_events). A panic in a callback is contained and counted as well. A backend that is not
+//! wrapped computes nothing of all this.
 //!
-//! Nothing waits for that thread: not the end of a runtime, not dropping the backend, and not the end of the
-//! program, also where a callback blocks for ever. So events that wait when the program ends are lost:
-//! [`flush`](TelemetryHandle::flush) first, with a time limit. Dropping the backend loses none.
+//! Nothing waits for that thread: not the end of a runtime, not the drop of the backend, and not the end of the program,
+//! also if a callback blocks for ever. So events that wait when the program ends are lost: call
+//! [`flush`](TelemetryHandle::flush) first, with a time limit. Dropping the backend loses no event: the thread ends after
+//! the last event is delivered.
 //!
 //! # Privacy
 //!
-//! Events carry hashes of key and lock id. The raw ones are there only if
+//! Events carry hashes of key and lock id. They carry the raw values only with
 //! [`with_include_raw`](TelemetryOptions::with_include_raw) or
-//! [`with_include_raw_if`](TelemetryOptions::with_include_raw_if) says so, and even then `Debug` shows
-//! hashes. `tracing` and metrics never get them.
+//! [`with_include_raw_if`](TelemetryOptions::with_include_raw_if), and even then `Debug` shows hashes. `tracing` and
+//! metrics never get raw values.
 //!
-//! The backends keep to the same rule in what they and their drivers log, down to `TRACE`; each has
-//! a section on it in its documentation.
+//! The logs of the backends and their drivers keep to the same rule, down to `TRACE`. The documentation of each backend
+//! has a section on it.
 //!
 //! # Features
 //!
@@ -82,11 +81,9 @@
 
 mod backend;
 mod callbacks;
-mod courier;
 mod event;
 mod families;
-mod inbox;
-mod now;
+mod gauges;
 mod operation;
 mod options;
 mod queue;
@@ -100,7 +97,7 @@ pub use self::backend::{Telemetry, TelemetryHandle, with_telemetry};
 pub use self::event::{EventKind, EventResult, LockEvent, Reason};
 pub use self::options::TelemetryOptions;
 
-// So that what people see first compiles.
+// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

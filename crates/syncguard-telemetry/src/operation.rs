@@ -1,4 +1,4 @@
-//! An operation under way, and what becomes of it.
+//! An operation in progress.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::event::{Operation, Outcome, What};
 use crate::queue::Queue;
 use crate::record::Record;
 
-/// An operation that was started. Dropped unfinished, it tells that it was given up.
+/// An operation that was started. If it is dropped unfinished, its event has the code `Aborted`.
 pub(crate) struct Pending<'q> {
     queue: &'q Arc<Queue>,
     operation: Operation,
-    /// When it started, and what it is about. `None` once told, and where nobody listens.
-    untold: Option<(Instant, Option<Key>, Option<LockId>)>,
+    /// The start, the key and the lock id. `None` once the event is queued, and without listeners.
+    subject: Option<(Instant, Option<Key>, Option<LockId>)>,
 }
 
 impl Outcome {
@@ -30,25 +30,25 @@ impl<'q> Pending<'q> {
         key: Option<&Key>,
         lock_id: Option<LockId>,
     ) -> Self {
-        let untold = queue.has_listeners().then(|| (Instant::now(), key.cloned(), lock_id));
-        Self { queue, operation, untold }
+        let subject = queue.has_listeners().then(|| (Instant::now(), key.cloned(), lock_id));
+        Self { queue, operation, subject }
     }
 
-    /// Passes the result through, and tells of it.
+    /// Queues the event of this result, and returns the result.
     pub(crate) fn end<T>(
         mut self,
         result: Result<T, LockError>,
         outcome: impl FnOnce(&T) -> Outcome,
     ) -> Result<T, LockError> {
-        self.tell(match &result {
+        self.queue_event(match &result {
             Ok(value) => outcome(value),
             Err(error) => Outcome::Error(error.code()),
         });
         result
     }
 
-    fn tell(&mut self, outcome: Outcome) {
-        if let Some((started, key, lock_id)) = self.untold.take() {
+    fn queue_event(&mut self, outcome: Outcome) {
+        if let Some((started, key, lock_id)) = self.subject.take() {
             let what = What::Operation(self.operation, outcome);
             let backend = self.queue.backend();
             self.queue.push(Record::new(backend, what, started.elapsed(), (key, lock_id)));
@@ -58,6 +58,6 @@ impl<'q> Pending<'q> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        self.tell(Outcome::Error(ErrorCode::Aborted));
+        self.queue_event(Outcome::Error(ErrorCode::Aborted));
     }
 }

@@ -1,4 +1,4 @@
-//! What is done with events.
+//! The options of the telemetry.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,13 +7,13 @@ use syncguard_core::Key;
 
 use crate::LockEvent;
 use crate::families::Families;
-use crate::now::Change;
+use crate::gauges::GaugeChange;
 
-pub(crate) type Counter = Box<dyn Fn(&Change) + Send + Sync>;
+pub(crate) type GaugeSink = Box<dyn Fn(&GaugeChange) + Send + Sync>;
 pub(crate) type Sink = Box<dyn Fn(&LockEvent) + Send + Sync>;
 pub(crate) type Predicate = Box<dyn Fn(&LockEvent) -> bool + Send + Sync>;
 
-/// Where events go and what they carry. TypeScript: `TelemetryOptions`.
+/// The callbacks for events, and the contents of events. TypeScript: `TelemetryOptions`.
 ///
 /// ```
 /// use syncguard_telemetry::{EventKind, TelemetryOptions};
@@ -27,10 +27,10 @@ pub struct TelemetryOptions {
     pub(crate) sinks: Vec<Sink>,
     pub(crate) include_raw: IncludeRaw,
     pub(crate) capacity: usize,
-    /// Whether a sink logs through `tracing`. It wants to know where the caller was.
+    /// True if a sink logs through `tracing`, which needs the caller's span.
     pub(crate) logs: bool,
-    /// What counts who waits and who holds.
-    pub(crate) counters: Vec<Counter>,
+    /// Count current waiters and holders.
+    pub(crate) gauges: Vec<GaugeSink>,
     pub(crate) families: Option<Families>,
 }
 
@@ -41,45 +41,44 @@ pub(crate) enum IncludeRaw {
 }
 
 impl TelemetryOptions {
-    /// How many events may wait for their callbacks unless the options say otherwise.
+    /// The default of [`with_queue_capacity`](Self::with_queue_capacity).
     pub const QUEUE_CAPACITY: usize = 4096;
 
-    /// Events that go nowhere yet, without raw keys and lock ids.
+    /// Options without a callback, and without raw keys and lock ids.
     pub fn new() -> Self {
         Self {
             sinks: Vec::new(),
             include_raw: IncludeRaw::Never,
             capacity: Self::QUEUE_CAPACITY,
             logs: false,
-            counters: Vec::new(),
+            gauges: Vec::new(),
             families: None,
         }
     }
 
     /// Calls this with every event, in the order in which they happened. TypeScript: `onEvent`.
     ///
-    /// It is called on a thread of its own, one call at a time: it may block, but then events queue
-    /// up, and those that wait when the program ends are lost. Nothing else waits for it. The thread is
-    /// inside the tokio runtime of an operation, if there was one, so it may spawn tasks. A panic in
-    /// it ends that call alone. Callbacks add up.
+    /// The calls are made on one thread of the telemetry's own, one call at a time. A callback may block, but then events
+    /// queue up, and events that wait when the program ends are lost. Nothing else waits for a callback. It runs inside
+    /// the tokio runtime of the operation, if there was one, so it may spawn tasks. A panic ends only that call.
+    /// Several callbacks are called in the order in which they were added.
     pub fn with_on_event(mut self, on_event: impl Fn(&LockEvent) + Send + Sync + 'static) -> Self {
         self.sinks.push(Box::new(on_event));
         self
     }
 
-    /// Whether events carry the raw key and lock id. Default: no. TypeScript: `includeRaw`.
+    /// Turns raw keys and lock ids in events on or off. Default: off. TypeScript: `includeRaw`.
     ///
-    /// Keys name users and payments, and whoever has a lock id can release its lock: for debugging
-    /// only.
+    /// For debugging only: keys name users and payments, and a lock id is enough to release its lock.
     pub fn with_include_raw(mut self, include: bool) -> Self {
         self.include_raw = if include { IncludeRaw::Always } else { IncludeRaw::Never };
         self
     }
 
-    /// Includes the raw key and lock id in those events for which this says `true`. TypeScript:
-    /// `includeRaw` as a function.
+    /// Includes the raw key and lock id in the events for which the predicate returns `true`. TypeScript: `includeRaw` as
+    /// a function.
     ///
-    /// It sees the event without them. A panic in it counts as `false`.
+    /// The predicate sees the event without the raw values. A panic counts as `false`.
     pub fn with_include_raw_if(
         mut self,
         predicate: impl Fn(&LockEvent) -> bool + Send + Sync + 'static,
@@ -91,12 +90,12 @@ impl TelemetryOptions {
     /// Names the family of each key, for [events](LockEvent::key_family), log lines and metrics. Default:
     /// no families.
     ///
-    /// Keys are no label for a metric: there are too many, and they name users. A family is what many of
-    /// them have in common. At most 100 names are kept; keys with another name are in the family
-    /// `other`. A panic counts as `other`, too.
+    /// Keys cannot label a metric: there are too many, and they name users. A family is a common name of many keys. At
+    /// most 100 names are kept; keys with other names are in the family `other`, and so are keys for which the function
+    /// panics.
     ///
-    /// Names are not hashed, so let them tell nothing of whom a key is about. The function must be quick and
-    /// give one key the same name each time: it is also called where locks are taken.
+    /// Names are not hashed, so they must not identify a user. The function must be quick, because operations call it
+    /// too, and must give a key the same name each time.
     ///
     /// ```
     /// use syncguard_telemetry::TelemetryOptions;
@@ -117,8 +116,8 @@ impl TelemetryOptions {
         self
     }
 
-    /// How many events may wait for their callbacks; those beyond are dropped and counted. Default:
-    /// 4096, of some 150 bytes each. Zero counts as one.
+    /// How many events may wait for the callbacks; further events are dropped and counted. Default: 4096, of some 300
+    /// bytes each. Zero counts as one.
     pub fn with_queue_capacity(mut self, events: usize) -> Self {
         self.capacity = events.max(1);
         self

@@ -1,20 +1,23 @@
-//! An event on its way: everything that need not be computed while somebody waits.
+//! An event in the queue.
 
 use std::time::Duration;
 
 use syncguard_core::observe::{AcquisitionEnd, AcquisitionObserved, HoldObserved, Observation};
 use syncguard_core::{ErrorCode, Key, LockId, LossReason};
+use tokio::runtime::Handle;
 use tracing::{Dispatch, Span};
 
 use crate::event::{LockEvent, Outcome, Reason, Waited, What};
 
-/// An event without its hashes, and what they are made of.
+/// An event without its hashes, which the thread of the queue computes, and the values that they are made of.
 pub(crate) struct Record {
     pub(crate) event: LockEvent,
     pub(crate) key: Option<Key>,
     pub(crate) lock_id: Option<LockId>,
-    /// Where the caller was, for a sink that wants to know.
+    /// The caller's span, for sinks that log.
     pub(crate) scope: Option<Scope>,
+    /// The runtime of the operation, for callbacks that spawn tasks.
+    pub(crate) runtime: Option<Handle>,
 }
 
 /// The subscriber and the span in which something happened.
@@ -47,10 +50,10 @@ impl Record {
             key: None,
             lock_id: None,
         };
-        Self { event, key, lock_id, scope: None }
+        Self { event, key, lock_id, scope: None, runtime: None }
     }
 
-    /// `None` for a beginning, and for what a later version of the core may tell.
+    /// `None` for a beginning, and for an observation of a later version of the core.
     pub(crate) fn observed(backend: &'static str, observation: &Observation) -> Option<Self> {
         match observation {
             Observation::Acquisition(acquisition) => Some(Self::wait(backend, acquisition)),

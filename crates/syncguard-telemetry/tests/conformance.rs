@@ -1,5 +1,5 @@
-//! The decorator keeps the whole contract, around a backend and around a `DynBackend`, inside one
-//! and twice over.
+//! The decorator keeps the whole contract: around a backend, around a `DynBackend`, inside a `DynBackend`, and around
+//! another decorator.
 
 use syncguard_conformance::{Decorated, Erased, Harness, Suite, conformance_tests};
 use syncguard_memory::{Fence, Key, LockBackend, MemoryBackend};
@@ -16,7 +16,7 @@ async fn twice_on_the_real_clock() {
     assert!(report.is_success(), "{report}");
 }
 
-/// With everything that can be switched on, and a queue that is often full.
+/// With all options, and a queue that is often full.
 fn observed<B: LockBackend>(backend: B) -> Telemetry<B> {
     let options = TelemetryOptions::new()
         .with_on_event(|event| {

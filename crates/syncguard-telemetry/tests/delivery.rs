@@ -1,4 +1,4 @@
-//! Callbacks can be slow, broken or too few: locking goes on. No test here waits for time to pass.
+//! Slow and broken callbacks do not disturb locking. No test here depends on a duration.
 
 mod common;
 
@@ -16,7 +16,7 @@ use syncguard_memory::{LockBackend, MemoryBackend};
 use syncguard_telemetry::{EventKind, Telemetry, TelemetryOptions, with_telemetry};
 use tokio::runtime::Builder;
 
-/// A callback that tells when it is called and then blocks until it may go on.
+/// A callback that reports its call and then blocks until the test lets it go on.
 struct Gate {
     called: Receiver<()>,
     go_on: Sender<()>,
@@ -28,7 +28,7 @@ impl Gate {
         let wait = Mutex::new(wait);
         let options = options.with_on_event(move |_| {
             let _ = call.send(());
-            // Without the test's end of it, there is nothing to wait for any more.
+            // An error: the test has dropped its end, so the callback need not wait.
             let _ = wait.lock().unwrap().recv();
         });
         (Self { called, go_on }, options)
@@ -44,7 +44,7 @@ async fn cycle(backend: &impl LockBackend) {
     assert!(backend.release(ReleaseRequest::new(lock_id)).await.unwrap().is_released());
 }
 
-/// On the one thread that there is, operations get through while a callback blocks.
+/// In a runtime with one thread, operations get through while a callback blocks.
 #[tokio::test]
 async fn a_slow_callback_delays_no_operation() {
     let (gate, options) = Gate::new(TelemetryOptions::new());
@@ -60,13 +60,13 @@ async fn a_slow_callback_delays_no_operation() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_the_queue_is_dropped_and_counted() {
+async fn events_beyond_the_capacity_are_dropped_and_counted() {
     let seen = Seen::default();
     let (gate, options) = Gate::new(seen.options().with_queue_capacity(4));
     let backend = with_telemetry(MemoryBackend::new(), options);
     ask(&backend).await;
     gate.called.recv().unwrap();
-    // One is with the callback, four wait, the rest has no place.
+    // One event is with the callback, four wait, and six are dropped.
     for _ in 0..10 {
         ask(&backend).await;
     }
@@ -80,13 +80,24 @@ async fn what_does_not_fit_the_queue_is_dropped_and_counted() {
     assert_eq!((handle.dropped_events(), handle.panics()), (6, 0));
 }
 
+/// The queue allocates for the events that wait, not for its capacity.
+#[tokio::test]
+async fn a_capacity_without_a_limit_works() {
+    let seen = Seen::default();
+    let options = seen.options().with_queue_capacity(usize::MAX);
+    let backend = with_telemetry(MemoryBackend::new(), options);
+    cycle(&backend).await;
+    assert_eq!(seen.lines(&backend.telemetry()).await.len(), 2);
+    assert_eq!(backend.dropped_events(), 0);
+}
+
 #[tokio::test]
 async fn a_panic_in_a_callback_is_contained_and_counted() {
     let seen = Seen::default();
     let options = TelemetryOptions::new()
         .with_on_event(|_| panic!("as the test wants it"))
         .with_include_raw_if(|_| panic!("as the test wants it"))
-        // Behind the broken one, this gets every event.
+        // Callbacks after the broken one get every event.
         .with_on_event(seen.callback());
     let backend = with_telemetry(MemoryBackend::new(), options);
     cycle(&backend).await;
@@ -95,7 +106,7 @@ async fn a_panic_in_a_callback_is_contained_and_counted() {
     assert_eq!((handle.panics(), handle.dropped_events()), (4, 0));
 }
 
-/// What a panic carries can panic again when it is dropped, and end the process if a field does so too.
+/// The payload of a panic can panic again in its drop, and would end the process if a field of it does so too.
 #[tokio::test]
 async fn a_panic_whose_payload_panics_is_contained_and_counted() {
     let seen = Seen::default();
@@ -127,7 +138,7 @@ impl Drop for AndOnceMore {
     }
 }
 
-/// Also a program whose callback never comes back ends when its `main` returns.
+/// A program whose callback never returns still ends when its `main` returns.
 #[test]
 fn a_callback_that_blocks_for_ever_holds_no_process_up() {
     let name = "a_callback_that_blocks_for_ever_holds_no_process_up";
@@ -163,7 +174,7 @@ fn program_with_a_callback_that_blocks_for_ever() {
         let backend = with_telemetry(MemoryBackend::new(), options);
         runtime.block_on(cycle(&backend));
         gate.called.recv().unwrap();
-        // It is never let go on.
+        // The callback never goes on.
         std::mem::forget(gate.go_on);
         let handle = backend.telemetry();
         let flush = async { tokio::time::timeout(Duration::from_millis(20), handle.flush()).await };
@@ -173,7 +184,7 @@ fn program_with_a_callback_that_blocks_for_ever() {
     }
 }
 
-/// One queue after the other that is dropped at once, with its courier wherever it may be.
+/// Drops many queues while their threads are in any state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_is_dropped_at_any_moment_loses_no_event() {
     for round in 0..3000 {
@@ -238,7 +249,7 @@ async fn dropping_the_backend_loses_no_event() {
     gate.called.recv().unwrap();
     drop(backend);
     drop(gate);
-    // The channel ends when the callbacks are gone: nothing is left behind either.
+    // The channel ends when the callbacks are dropped, so this also shows that nothing is leaked.
     assert_eq!(events.iter().collect::<Vec<_>>(), ["acquire", "release"]);
 }
 
@@ -263,7 +274,7 @@ fn no_runtime_is_needed() {
     let options =
         TelemetryOptions::new().with_on_event(move |event| told.send(event.kind()).unwrap());
     let backend = with_telemetry(MemoryBackend::new(), options);
-    // A future that never waits for anything.
+    // This future is ready at its first poll.
     let mut asking = pin!(ask(&backend));
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(asking.as_mut().poll(&mut context), Poll::Ready(false));

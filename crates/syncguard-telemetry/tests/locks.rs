@@ -1,4 +1,4 @@
-//! What `lock`, guards and auto-extend tell, under a clock that stands still unless somebody waits.
+//! Events of `lock`, guards and auto-extend, under a paused clock.
 
 mod common;
 
@@ -36,12 +36,12 @@ async fn lock_tells_wait_and_hold() {
     let events = seen.events(&handle).await;
     let lines: Vec<_> = events.iter().map(common::line).collect();
     assert_eq!(lines, ["acquire ok", "wait ok attempts=1", "hold ok 3000ms", "release ok"]);
-    // All of one call name the same lock.
+    // All events of one call have the same lock id.
     assert!(events.iter().all(|event| event.lock_id_hash() == events[0].lock_id_hash()));
     assert!(events[..3].iter().all(|event| event.key_hash() == Some(hash_key(KEY))));
 }
 
-/// What a recipe takes is told from other locks.
+/// Events of a recipe's locks name the recipe.
 #[tokio::test(start_paused = true)]
 async fn waits_and_holds_name_their_recipe() {
     let (backend, handle, seen) = observed(MemoryBackend::new());
@@ -73,7 +73,7 @@ async fn a_wait_counts_its_attempts() {
     let locked = "acquire fail locked";
     let lines = seen.lines(&handle).await;
     assert_eq!(lines[..4], [locked, locked, locked, "acquire ok"]);
-    // It hears of the release, and does not wait for the next poll at 300 ms.
+    // The waiter gets a signal of the release, before its next poll at 300 ms.
     assert!(lines[4].starts_with("wait ok attempts=4 25"), "{lines:?}");
     assert!(guard.release().await.unwrap().is_released());
     assert_eq!(seen.lines(&handle).await, ["hold ok", "release ok"]);
@@ -96,7 +96,7 @@ async fn a_wait_in_vain_says_how_it_ended() {
     acquire(&backend, config.clone()).await.unwrap_err();
     assert_eq!(last(&seen, &handle).await, "wait fail !AuthFailed attempts=1");
 
-    // Dropped in its second pause, and cancelled in it.
+    // Dropped in the second pause, then cancelled in the second pause.
     let limit = Duration::from_millis(150);
     assert!(timeout(limit, acquire(&backend, config.clone())).await.is_err());
     assert_eq!(last(&seen, &handle).await, "wait fail !Aborted attempts=2 150ms");
@@ -109,7 +109,7 @@ async fn a_wait_in_vain_says_how_it_ended() {
     assert_eq!(given_up.unwrap_err().code(), ErrorCode::Aborted);
     assert_eq!(last(&seen, &handle).await, "wait fail !Aborted attempts=2 150ms");
 
-    // A call that never began waited for nothing.
+    // A call with a bad key gives no event.
     acquire(&backend, "").await.unwrap_err();
     assert_eq!(seen.lines(&handle).await, [""; 0]);
 }
@@ -136,7 +136,7 @@ async fn a_lock_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
     let guard = acquire(&backend, kept()).await.unwrap();
     store.fail(ErrorCode::ServiceUnavailable, 1000);
     assert_eq!(guard.lost().await, LossReason::Expired);
-    // Told at once, while the guard is still there.
+    // The event comes at once, while the guard still exists.
     let mut lines = seen.lines(&handle).await;
     assert_eq!(lines.pop().unwrap(), "hold fail expired 30000ms");
     let renewals = lines.split_off(2);
@@ -174,7 +174,7 @@ async fn the_cap_on_a_hold_is_told() {
 async fn a_plain_guard_tells_its_loss_at_its_end_at_the_latest() {
     let (backend, handle, seen) = observed(MemoryBackend::new());
     let config = LockConfig::new(KEY).with_ttl(TTL);
-    // Nobody looks, and the guard goes too late. The lock was over when its TTL was.
+    // The guard is dropped too late, without a look at it before. The hold ended with the TTL.
     let guard = acquire(&backend, config.clone()).await.unwrap();
     advance(40 * SECOND).await;
     drop(guard);
@@ -183,13 +183,13 @@ async fn a_plain_guard_tells_its_loss_at_its_end_at_the_latest() {
     assert_eq!(lines[2], "hold fail expired 30000ms");
     assert!(lines[3].starts_with("release fail"), "{lines:?}");
 
-    // Somebody waits for it.
+    // A task waits for the loss.
     let guard = acquire(&backend, config.clone()).await.unwrap();
     assert_eq!(guard.lost().await, LossReason::Expired);
     assert_eq!(last(&seen, &handle).await, "hold fail expired 30000ms");
     drop(guard);
 
-    // Somebody has the token.
+    // A task waits for the token.
     sleep(2 * SECOND).await;
     let guard = acquire(&backend, config).await.unwrap();
     guard.lost_token().cancelled().await;

@@ -71,12 +71,12 @@ async fn metrics_add_up() {
     assert_eq!(all, 6 + count("extend", &[fail, error]), "{operations:?}");
 }
 
-/// Something for every instrument. The guard's lock is lost, and the store is away.
+/// Gives values to every instrument. At the end the guard's lock is lost and the store fails.
 async fn wait_hold_and_lose(
     store: &Store,
     backend: &Telemetry<Store>,
 ) -> LockGuard<Telemetry<Store>> {
-    // One lock, waited for by a second one that gets it at its third attempt.
+    // A waiter gets the lock at its third attempt.
     let other = take(&store.inner, KEY).await.lock_id;
     let patient = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
@@ -92,7 +92,7 @@ async fn wait_hold_and_lose(
         },
     );
     locked.unwrap();
-    // One that is lost, after some renewals that fail.
+    // A lock that is lost after some failed renewals.
     let kept = LockConfig::new(KEY).with_ttl(TTL).with_auto_extend(AutoExtend::new());
     let guard = acquire(backend, kept).await.unwrap();
     store.fail(ErrorCode::ServiceUnavailable, 1000);
@@ -101,7 +101,7 @@ async fn wait_hold_and_lose(
     guard
 }
 
-/// Not even for a program that wants them in its events.
+/// Also if the options include raw values in events.
 #[tokio::test(start_paused = true)]
 async fn no_key_and_no_lock_id_is_in_any_metric() {
     const ATTRIBUTES: [&str; 6] = [
@@ -148,7 +148,7 @@ fn exported() -> (InMemoryMetricExporter, SdkMeterProvider) {
     (exporter, provider)
 }
 
-/// How many wait and hold, by family, whatever becomes of the events.
+/// The gauges of waiters and holders, by family, also when events are dropped.
 #[tokio::test(start_paused = true)]
 async fn who_waits_and_who_holds_right_now() {
     let (exporter, provider) = exported();
@@ -179,7 +179,7 @@ async fn who_waits_and_who_holds_right_now() {
     assert_eq!(now("syncguard.lock.held", "{lock}"), families(2, 1));
     assert_eq!(now("syncguard.lock.waiting", "{caller}"), families(1, 0));
 
-    // One is given up, one is given back, one is lost.
+    // A waiter gives up, a lock is given back, and a lock is lost.
     waiting.abort();
     waiting.await.unwrap_err();
     drop(job);
@@ -225,7 +225,7 @@ fn family_in(attributes: &Attributes) -> Option<&str> {
     family.map(|(_, family)| family.as_str())
 }
 
-/// A meter that was made before its provider keeps nothing. That is said once, not once a backend.
+/// A meter that was made before its provider keeps nothing. The warning is logged once, not once for each backend.
 #[test]
 fn a_meter_of_a_provider_that_nobody_set_is_noticed() {
     let warnings = Warnings::default();

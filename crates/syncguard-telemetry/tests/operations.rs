@@ -1,4 +1,4 @@
-//! One event for each operation, with the right things in it and nothing else.
+//! Each operation gives one event with the right contents.
 
 mod common;
 
@@ -100,17 +100,17 @@ async fn an_error_shows_its_code() {
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_is_told_as_aborted() {
     let (backend, handle, seen) = observed(Store::slow(Duration::from_millis(250)));
-    // Its token fires.
+    // The token fires.
     let token = CancellationToken::new();
     token.cancel();
     let given_up = IsLockedRequest::new(KEY).unwrap().with_cancellation(token);
     assert_eq!(backend.is_locked(given_up).await.unwrap_err().code(), ErrorCode::Aborted);
-    // Its future is dropped half-way.
+    // The future is dropped half-way.
     let cut = timeout(Duration::from_millis(100), backend.acquire(request(KEY))).await;
     assert!(cut.is_err());
     let lines = ["isLocked fail !Aborted 250ms", "acquire fail !Aborted 100ms"];
     assert_eq!(seen.lines(&handle).await, lines);
-    // Its future is never polled.
+    // The future is never polled.
     drop(backend.acquire(request(KEY)));
     assert_eq!(seen.lines(&handle).await, [""; 0]);
 }
@@ -122,7 +122,7 @@ async fn raw_key_and_lock_id_come_only_where_they_are_allowed() {
     let lock_id = acquire.lock_id().unwrap();
     assert_eq!(acquire.key().unwrap().expose(), KEY);
     assert_eq!((release.key(), release.lock_id()), (None, Some(lock_id)));
-    // Not even these show what they carry to somebody who prints them.
+    // `Debug` does not show the raw values.
     let printed = format!("{all:?}");
     assert!(!printed.contains(KEY) && !printed.contains(lock_id.expose()), "{printed}");
 

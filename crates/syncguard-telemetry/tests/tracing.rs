@@ -89,7 +89,7 @@ async fn raw_keys_and_lock_ids_stay_out_whatever_the_options_say() {
     }
 }
 
-/// A request that fails is one line that somebody reads.
+/// A failed request gives one line above `DEBUG`.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_fails_is_one_warning() {
     let log = Log::default();
@@ -110,7 +110,7 @@ async fn an_acquire_that_fails_is_one_warning() {
     }
 }
 
-/// What telemetry logs, the guard does not log a second time.
+/// The guard does not log a loss that telemetry has logged.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_logged_once() {
     let log = Log::all();
@@ -131,7 +131,7 @@ async fn a_loss_is_logged_once() {
     lock(&backend, short, async |_| tokio::time::sleep(TTL * 2).await).await.unwrap();
     assert_eq!(losses().await, 1);
 
-    // Without telemetry the guard says it itself.
+    // Without telemetry the guard logs the loss.
     let store = backend.inner().clone();
     let guard = acquire(&store, kept).await.unwrap();
     assert!(store.inner.release(ReleaseRequest::new(guard.lock_id())).await.unwrap().is_released());
@@ -148,7 +148,7 @@ fn logged(log: &Log, store: Store) -> (Telemetry<Store>, impl Sized) {
 #[derive(Clone, Default)]
 struct Log {
     lines: Arc<Mutex<Vec<Line>>>,
-    /// Not only those of telemetry.
+    /// Also lines of other targets than telemetry's.
     all: bool,
 }
 

@@ -6,9 +6,9 @@ use anyhow::{Context as _, Result, bail};
 
 /// The arguments that all benchmarks understand, and those of one benchmark.
 pub struct Options {
-    /// Whether to end with an error if a target is missed.
+    /// True if a missed target ends the benchmark with an error.
     pub check: bool,
-    /// Whether shorter rounds do, which are noisier.
+    /// True for shorter rounds, which are noisier.
     pub quick: bool,
     own: Vec<(String, Option<String>)>,
 }
@@ -38,7 +38,7 @@ impl Options {
         Ok(this)
     }
 
-    /// Whether a flag was given.
+    /// Returns true if a flag was given.
     #[must_use]
     pub fn has(&self, flag: &str) -> bool {
         self.own.iter().any(|(name, _)| name == flag)
@@ -51,7 +51,7 @@ impl Options {
         value.as_deref()
     }
 
-    /// Whether a part is wanted: the option is not given, or `holds` for its value.
+    /// Returns true if a part is wanted: the option is not given, or `holds` for its value.
     pub fn wants(&self, option: &str, holds: impl FnOnce(&str) -> bool) -> bool {
         self.value(option).is_none_or(holds)
     }

@@ -1,4 +1,4 @@
-//! The targets of a benchmark, and those it missed.
+//! The targets of a benchmark, and the missed ones.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 /// The targets of one run.
 #[derive(Default)]
 pub struct Targets {
-    /// Whether targets that are met are left out of what is printed.
+    /// True if met targets are not printed.
     only_missed: bool,
     count: usize,
     missed: Vec<String>,
@@ -64,7 +64,7 @@ impl Targets {
     }
 }
 
-/// Where reports go, and files that have to be on a disk.
+/// The folder for reports, and for files that have to be on a disk.
 ///
 /// # Errors
 ///

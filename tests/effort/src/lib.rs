@@ -1,15 +1,15 @@
-//! How much a test does: rounds, sizes of models, lengths of fleets.
+//! The size of a test run: rounds, sizes of models, lengths of fleets.
 //!
-//! `cargo xtask test` and plain `cargo test` are for a contributor who waits; `cargo xtask test --full` is for the
-//! night. A test asks here for its number, so that there is one place that knows which of the two runs.
+//! `cargo test` and `cargo xtask test` are for a contributor who waits; `cargo xtask test --full` is for the night.
+//! Each test asks here for its number, so only this crate knows which of the two runs.
 
 use std::sync::OnceLock;
 
 /// The environment variable that `cargo xtask test --full` sets to `full`.
 pub const VARIABLE: &str = "SYNCGUARD_TESTS";
 
-/// Whether all there is runs. A value other than `full` or `quick` ends the test, as a misspelt one would be
-/// believed.
+/// Returns true for a full run. A value other than `full` or `quick` ends the test, so that a misspelt value is
+/// noticed.
 ///
 /// # Panics
 ///
@@ -27,7 +27,7 @@ pub fn is_full() -> bool {
     })
 }
 
-/// The first in a quick run, the second in a full one.
+/// Returns the first value in a quick run, and the second in a full run.
 #[must_use]
 pub fn either<T>(quick: T, full: T) -> T {
     if is_full() { full } else { quick }

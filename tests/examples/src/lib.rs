@@ -1,8 +1,8 @@
-//! The programs of this package are in `src/bin`: they use crates that a user of the library does not
-//! need, so they do not stand among the library's own examples.
+//! The programs of this package are in `src/bin`. They use crates that a user of the library does not need, so they
+//! are not among the library's own examples.
 //!
-//! Here are pages of the library whose snippets need several of its crates at once. They are compiled
-//! and run as doc tests of this package.
+//! The documentation of this crate has pages of the library whose snippets need several of its crates at once. They
+//! are compiled and run as doc tests of this package.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -1,30 +1,30 @@
-//! What somebody else wrote, and what has to come of it.
+//! Foreign records, and the answers that they must get.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use syncguard_redis::contract::AcquireResult;
 use syncguard_redis::{ErrorCode, Fence, LockError, LockInfo};
 
-/// What a record is, by the rules that both libraries keep to.
+/// The kind of a record, by the rules of both libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A lock that is held.
+    /// A live lock.
     Live(Fence),
     /// A lock that is over.
     Over,
-    /// None of both: it is never taken for a free lock, and never changed.
+    /// Neither of both: it never counts as a free lock, and is never changed.
     Refused,
-    /// What reads it there may be more generous than we are here: then it has to be so throughout.
+    /// The parser in the store may accept more than we do here; then it has to do so throughout.
     Unsure,
 }
 
-/// What was asked and answered, in this order.
+/// The requests and their answers, in this order.
 #[derive(Debug)]
 pub(crate) struct Answers {
     pub(crate) lookup: Result<Option<LockInfo>, LockError>,
     pub(crate) is_locked: Result<bool, LockError>,
     pub(crate) acquire: Result<AcquireResult, LockError>,
-    /// Whether the record is as it was.
+    /// True if the record has not changed.
     pub(crate) is_unchanged: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn now() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or_default()
 }
 
-/// A lock with these times and this fence. Close to the end of a lock the clock decides.
+/// A lock with these times and this fence. Near the end of a lock the clock decides.
 pub(crate) fn lock(expires_ms: u64, fence: Fence) -> Expected {
     match i128::from(expires_ms) + 1000 - i128::from(now()) {
         ..-5_000 => Expected::Over,
@@ -44,7 +44,7 @@ pub(crate) fn lock(expires_ms: u64, fence: Fence) -> Expected {
 }
 
 impl Answers {
-    /// Panics if the answers are not those.
+    /// Panics on other answers.
     pub(crate) fn check(self, expected: Expected) {
         let Self { lookup, is_locked, acquire, is_unchanged } = self;
         for error in [lookup.as_ref().err(), is_locked.as_ref().err(), acquire.as_ref().err()] {

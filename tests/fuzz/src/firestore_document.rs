@@ -1,11 +1,11 @@
-//! Documents, as they come from the wire.
+//! Documents in the form of the wire.
 
 use syncguard_firestore::ErrorCode;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::Document;
 use syncguard_firestore::gcloud_sdk::google::firestore::v1::value::ValueType;
 use syncguard_firestore::gcloud_sdk::prost::Message as _;
 
-/// A document is a lock, a counter or neither, and what is neither is told of without a word of what is in it.
+/// A document is a lock, a counter or neither. An error about the last kind shows none of its contents.
 pub fn check_firestore_document(input: &[u8]) {
     let Ok(document) = Document::decode(input) else { return };
     let texts: Vec<String> = document

@@ -1,7 +1,7 @@
-//! What must hold whatever the backends read: shared by the fuzz targets and the test that runs each of them
-//! over its corpus.
+//! Rules that hold for any input of the backends: shared by the fuzz targets and the test that runs each of them over
+//! its corpus.
 //!
-//! Each function panics on input that breaks a rule. Input is bytes, as it is in the files of the corpus.
+//! Each function panics on input that breaks a rule. The input is bytes, in the format of the corpus files.
 
 mod expected;
 mod firestore_document;
@@ -14,7 +14,7 @@ pub use postgres_row::check_postgres_row;
 pub use redis_record::check_redis_record;
 pub use url::check_url;
 
-/// What a target does with an input.
+/// The function of a target.
 pub type Check = fn(&[u8]);
 
 /// Each target, by its name in `fuzz_targets` and `corpus`.

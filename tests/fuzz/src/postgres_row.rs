@@ -1,4 +1,4 @@
-//! Rows in PostgreSQL, as its statements and the client read them: on a server that this starts.
+//! Rows in PostgreSQL, read by its statements and the client, on a server that this starts.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,7 @@ use tokio::runtime::Runtime;
 
 use crate::expected::{Answers, Expected, lock, now};
 
-/// A row with any values in it: `["lock id", expiry, acquisition, "fence", "user's key"]`, where a time may
-/// be `"later"`.
+/// A row with any values: `["lock id", expiry, acquisition, "fence", "user's key"]`. A time may be `"later"`.
 pub fn check_postgres_row(input: &[u8]) {
     let Some(row) = Row::parse(input) else { return };
     let stage = STAGE.get_or_init(|| Stage::start().expect("a PostgreSQL server"));
@@ -38,7 +37,7 @@ impl Row {
     fn parse(input: &[u8]) -> Option<Self> {
         let row: [Json; 5] = serde_json::from_slice(input).ok()?;
         let [lock_id, expires, acquired, fence, user_key] = row;
-        // PostgreSQL itself takes no NUL.
+        // PostgreSQL itself does not accept NUL.
         let text = |value: Json| value.as_str().filter(|it| !it.contains('\0')).map(str::to_owned);
         let time = |value: Json| match value {
             Json::String(_) => i64::try_from(now() + 3_600_000).ok(),
@@ -64,7 +63,7 @@ impl Row {
         if !is_intact {
             return Expected::Refused;
         }
-        // The statements leave to the client what only it can tell.
+        // The statements leave the rest of the checks to the client.
         match (Key::new(&self.user_key), self.fence.parse::<Fence>()) {
             (Ok(_), Ok(fence)) => lock(self.expires.unsigned_abs(), fence),
             _ => Expected::Unsure,
@@ -80,7 +79,7 @@ struct Stage {
     _server: PostgresServer,
 }
 
-/// All that can be seen of a row.
+/// All results about a row.
 const SEEN: &str = "SELECT l::text FROM syncguard_locks l WHERE key = $1";
 
 impl Stage {

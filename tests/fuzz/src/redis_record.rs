@@ -1,4 +1,4 @@
-//! Records in Redis, as its scripts read them: on a server that this starts.
+//! Records in Redis, read by its scripts, on a server that this starts.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use tokio::runtime::Runtime;
 
 use crate::expected::{Answers, Expected, lock, now};
 
-/// In a record, this becomes a time that is yet to come: a corpus does not know when it is read.
+/// In a record, this becomes a future time, because a corpus does not know when it is read.
 const LATER: &[u8] = b"@LATER@";
 
-/// Any bytes under the name of a lock, which the index entry of another one names, too.
+/// Any bytes under the name of a lock. The index entry of another lock points to the same name.
 pub fn check_redis_record(input: &[u8]) {
     static STAGE: OnceLock<Stage> = OnceLock::new();
     let stage = STAGE.get_or_init(|| Stage::start().expect("a Redis server"));
@@ -56,7 +56,7 @@ impl Stage {
         let index = format!("syncguard:id:{}", foreign.expose());
         let () = raw.set(&name, record).await?;
         let () = raw.set(&index, &name).await?;
-        // Nobody's lock is released by an id that it does not have.
+        // No lock is released by another id.
         let released = backend.release(ReleaseRequest::new(foreign)).await;
         let is_released = released.is_ok_and(ReleaseResult::is_released);
         let before: Vec<u8> = raw.get(&name).await?;
@@ -74,7 +74,7 @@ impl Stage {
     }
 }
 
-/// By the rules of the scripts, where the JSON is such that every reader agrees on it.
+/// By the rules of the scripts, for JSON on which all parsers agree.
 fn expected(record: &[u8]) -> Expected {
     let Ok(Json::Object(fields)) = serde_json::from_slice(record) else {
         return Expected::Unsure;
@@ -94,7 +94,7 @@ fn expected(record: &[u8]) -> Expected {
     let (Some(_), Some(fence), Some(key), Some((_, expires))) = (id, fence, key, times) else {
         return Expected::Refused;
     };
-    // The scripts leave to the client what only it can tell.
+    // The scripts leave the rest of the checks to the client.
     match (Key::new(key), fence.parse::<Fence>()) {
         (Ok(_), Ok(fence)) => lock(expires, fence),
         _ => Expected::Unsure,

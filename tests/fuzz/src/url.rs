@@ -2,10 +2,11 @@
 
 use syncguard_redis::{ErrorCode, LockError};
 
-/// Any text, and any text around a password: it is read or refused in words, and the password is not in them.
+/// Any text, and any text around a password. The URL is accepted or refused with an error, and the password is not in
+/// the error.
 pub fn check_url(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    // It would be read, and it may be a device that never ends.
+    // The file would be read, and may be an endless device.
     if text.contains("sslrootcert") {
         return;
     }

@@ -1,4 +1,4 @@
-//! How much has happened.
+//! Counts of events.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -9,26 +9,26 @@ use serde::Serialize;
 use crate::event::{Answer, Entry, Fault};
 use crate::operation::Operation;
 
-/// What a run has done.
+/// The events of a run, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Operations on locks that were answered.
     pub answered: u64,
-    /// Operations whose outcome nobody was told.
+    /// Operations without a known outcome.
     pub unknown: u64,
     /// Locks that were granted.
     pub granted: u64,
-    /// Times a lock was held by somebody else.
+    /// Attempts that found the lock held by another caller.
     pub contended: u64,
     /// Locks that were released.
     pub released: u64,
     /// Locks that were extended.
     pub extended: u64,
-    /// Extends that expected another expiry than the lock had.
+    /// Extends whose expected expiry was wrong.
     pub mismatched: u64,
     /// Releases and extends that came too late.
     pub too_late: u64,
-    /// Writes that a register took.
+    /// Writes that a register accepted.
     pub written: u64,
     /// Reads and writes that a register refused because of their fence.
     pub rejected: u64,
@@ -36,13 +36,13 @@ pub struct Counts {
     pub processes: u64,
     /// Faults, by kind.
     pub faults: BTreeMap<Fault, u64>,
-    /// Their names, hashed.
+    /// The hashed names of the processes.
     #[serde(skip)]
     names: HashSet<u64>,
 }
 
 impl Counts {
-    /// All operations, whatever came of them.
+    /// All operations, with any outcome.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.answered + self.unknown + self.written + self.rejected
@@ -54,7 +54,7 @@ impl Counts {
         self.faults.values().sum()
     }
 
-    /// Adds what another run has done.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in [
             (&mut self.answered, other.answered),
@@ -76,7 +76,7 @@ impl Counts {
         }
     }
 
-    /// One more, which is over.
+    /// Counts an operation that has ended.
     pub(crate) fn operation(&mut self, operation: &Operation) {
         let mut hasher = DefaultHasher::new();
         operation.process.hash(&mut hasher);

@@ -1,21 +1,20 @@
-//! What is written down. Lock ids as hashes: they are secrets, and a hash tells them apart as well.
+//! The events of a history. Lock ids are secrets, so they are recorded as hashes, which identify them as well.
 
 use serde::{Deserialize, Serialize};
 
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// When.
+    /// The time.
     pub at: Moment,
-    /// Who.
+    /// The process or task.
     pub process: String,
-    /// What.
+    /// The event.
     pub entry: Entry,
 }
 
 impl Line {
-    /// In which order lines are read: by their times; where these are the same, what a moment brings
-    /// before what it ends.
+    /// The order in which lines are read: by time, and at the same time beginnings before ends.
     pub(crate) fn order(&self) -> (u64, u8) {
         let kind = match self.entry {
             Entry::Called { .. } => 1,
@@ -35,65 +34,65 @@ pub struct Moment {
     pub unix: u64,
 }
 
-/// What can happen.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
     /// An operation begins.
     Called {
-        /// Pairs it with its answer.
+        /// The number that its answer repeats.
         number: u64,
-        /// What is asked.
+        /// The operation.
         call: Call,
     },
     /// An operation ends.
     Answered {
-        /// Pairs it with its call.
+        /// The number of its call.
         number: u64,
-        /// What was answered.
+        /// The answer.
         answer: Answer,
     },
-    /// Something went wrong on purpose.
+    /// A deliberate fault.
     Fault(Fault),
-    /// A process was seen to be gone.
+    /// A process has ended.
     Ended {
         /// Its name in the history.
         process: String,
     },
-    /// What was wrong with the way to the server, or with the server, is over.
+    /// A fault of the network or the server has ended.
     Healed,
-    /// What somebody found when all was quiet.
+    /// The state at the end, after all work has ended.
     Quiet {
         /// Live records in the store.
         live: u64,
-        /// Tasks that a program of the fleet had left when it wanted to end.
+        /// Tasks that a program of the fleet still had when it wanted to end.
         tasks: u64,
         /// Connections that were not back in their pool, or still open.
         borrowed: u64,
     },
-    /// How many permits a semaphore has, by whoever uses it.
+    /// The number of permits of a semaphore, by one of its users.
     Semaphore {
         /// Its key.
         key: String,
-        /// How many permits.
+        /// The number of permits.
         permits: u64,
     },
     /// The work of a leader was told to stop.
     Told {
-        /// For how many microseconds its lock could still be relied on.
+        /// How much longer its lock was valid, in microseconds.
         left: u64,
     },
-    /// What a register held in the end.
+    /// The final contents of a register.
     Register {
         /// Its name.
         register: String,
         /// Its value.
         value: u64,
-        /// How many writes it has taken.
+        /// The number of accepted writes.
         writes: u64,
     },
 }
 
-/// What a run does to itself.
+/// The deliberate faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Fault {
     /// A process was killed.
@@ -108,25 +107,25 @@ pub enum Fault {
     Frozen,
     /// All connections were closed.
     Severed,
-    /// A request was carried out, or tried to be, after its sender had been told of a failure.
+    /// A request arrived at the store after its sender had been told of a failure.
     Late,
-    /// A request or its reply was lost on the way.
+    /// A request or its reply was lost on the network.
     Lost,
-    /// A request was carried out twice, or tried to be.
+    /// A request arrived at the store twice.
     Doubled,
-    /// The server was started anew: what was under way in it is gone.
+    /// The server was restarted: operations in progress are lost.
     Restarted,
-    /// The server was stopped, for longer than anybody waits for it.
+    /// The server was stopped, for longer than any caller waits.
     ServerStopped,
     /// The server was killed and started again.
     ServerRestarted,
-    /// The pooler before the server was killed and started again.
+    /// The pooler in front of the server was killed and started again.
     PoolerRestarted,
     /// A replica took over from its master.
     FailedOver,
     /// Slots were moved from one server to another.
     Resharded,
-    /// A program kept everybody from writing, and was killed in the middle of it.
+    /// A program kept all others from writing, and was killed meanwhile.
     KeptOut,
 }
 
@@ -146,29 +145,29 @@ pub enum Call {
     LookupKey { key: String },
     /// `LockBackend::lookup` by lock id.
     LookupLock { lock: String },
-    /// A register is read, and told of the reader's fence.
+    /// A read of a register, which leaves the reader's fence.
     Claim { register: String, fence: u64 },
-    /// A register is written, by whoever claimed it with this fence.
+    /// A write of a register by the holder with this fence.
     Write { register: String, fence: u64, value: u64 },
 }
 
-/// What came of an operation. Times are the store's, in milliseconds since 1970.
+/// The answer to an operation. Times are the store's, in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "they are the fields of the results")]
 pub enum Answer {
     /// The lock was granted.
     Acquired { fence: u64, expires_at: u64 },
-    /// Somebody else has the lock.
+    /// Another caller has the lock.
     Locked,
     /// The lock was released.
     Released,
     /// The lock was extended.
     Extended { expires_at: u64 },
-    /// The lock is held, and was not extended: it expires at another time than was expected.
+    /// The lock is held and was not extended, because its expiry was not the expected one.
     Mismatch { expires_at: u64 },
     /// The lock is not held any more.
     NotHeld,
-    /// Whether the key is locked.
+    /// The answer to `is_locked`.
     Is(bool),
     /// A live lock.
     Found { lock: String, fence: u64, acquired_at: u64, expires_at: u64 },

@@ -1,16 +1,16 @@
-//! How much must have happened.
+//! The least that a run must have done.
 
 use crate::counts::Counts;
 use crate::event::Fault;
 
-/// Below this, a run does not count.
+/// The minimum of each count for a valid run.
 #[derive(Clone, Debug)]
 pub struct Floors {
     /// Operations on locks that were answered.
     pub answered: u64,
     /// Locks that were granted.
     pub granted: u64,
-    /// Writes that registers took.
+    /// Writes that registers accepted.
     pub written: u64,
     /// Reads and writes that registers refused.
     pub rejected: u64,
@@ -19,7 +19,7 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// What is still missing.
+    /// The missing counts.
     #[must_use]
     pub fn missing(&self, counts: &Counts) -> Vec<String> {
         let fired = |fault| counts.faults.get(fault).copied().unwrap_or_default();

@@ -10,23 +10,23 @@ use anyhow::{Context as _, Result};
 
 use crate::event::Line;
 
-/// Follows the files `*.jsonl` of a folder, also those that are still to come.
+/// Follows the files `*.jsonl` of a folder, also files that are created later.
 #[derive(Debug)]
 pub struct Follow {
     folder: PathBuf,
-    /// How far each file was read.
+    /// The position in each file.
     read: HashMap<OsString, u64>,
 }
 
 impl Follow {
-    /// From the beginning.
+    /// Starts at the beginning of the files.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), read: HashMap::new() }
     }
 
-    /// Hands over the lines that have come since the last time, and says how many these are. A line without
-    /// an end waits for it: a SIGKILL may have torn it, or its writer is in the middle of it.
+    /// Passes on the lines since the last call, and returns their number. A line without an end waits for its end: a
+    /// SIGKILL may have torn it, or its writer is in the middle of it.
     ///
     /// # Errors
     ///

@@ -12,17 +12,17 @@ use crate::event::{Entry, Line, Moment};
 use crate::invariant::{Limits, Violation};
 use crate::operation::Operation;
 
-/// All that was recorded of a run.
+/// The complete record of a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// In the order of the calls.
     pub operations: Vec<Operation>,
-    /// What went wrong on purpose, and what was found in the end.
+    /// The faults, and the state at the end.
     pub notes: Vec<(Moment, Entry)>,
 }
 
 impl History {
-    /// Puts lines together, in the order each process wrote its own.
+    /// Builds a history from lines that are in the order of each process.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// For a folder or a line that cannot be read; a last line that a SIGKILL has torn is passed over.
+    /// For a folder or a line that cannot be read. A last line that a SIGKILL has torn is skipped.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut lines = Vec::new();
         for file in fs::read_dir(folder)? {
@@ -73,7 +73,7 @@ impl History {
         Self::new(lines)
     }
 
-    /// The lines again, in the order of their times.
+    /// The lines, in the order of their times.
     #[must_use]
     pub fn lines(&self) -> Vec<Line> {
         let notes = self.notes.iter().map(|(at, note)| Line {
@@ -95,7 +95,7 @@ impl History {
         lines
     }
 
-    /// Counts what happened.
+    /// The counts of events.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
@@ -125,7 +125,7 @@ fn checked(history: &History, limits: &Limits) -> Checker {
     checker
 }
 
-/// All that is wrong with a history, sorted by invariant.
+/// All violations of a history, sorted by invariant.
 #[must_use]
 pub fn check(history: &History, limits: &Limits) -> Vec<Violation> {
     checked(history, limits).finish().violations

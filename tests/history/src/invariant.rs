@@ -1,14 +1,14 @@
-//! The ten invariants, and what breaks them.
+//! The ten invariants, and their violations.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::operation::Operation;
 
-/// What must hold, whatever went wrong.
+/// The rules that must hold in spite of all faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Invariant {
-    /// 1: the times for which holders of one key rely on it do not overlap.
+    /// 1: the times for which the holders of a key rely on it do not overlap.
     HoldersTakeTurns = 1,
     /// 2: by the store's clock, the lives of one key's locks do not overlap.
     LocksTakeTurns = 2,
@@ -22,34 +22,34 @@ pub enum Invariant {
     NoLostUpdate = 6,
     /// 7: an orphan is free in time, and service is back in time after a fault.
     BackInTime = 7,
-    /// 8: when all is quiet nothing is left.
+    /// 8: after all work has ended, nothing is left.
     NothingLeft = 8,
-    /// 9: never more hold a semaphore, by their own clocks, than it has permits.
+    /// 9: by the holders' own clocks, a semaphore never has more holders than permits.
     PermitsAreCounted = 9,
     /// 10: the work of a leader is told to stop before its time is over.
     ToldInTime = 10,
 }
 
-/// How late is too late, and what cannot be known exactly.
+/// Time limits, and the errors of measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// By how much the store's clock and ours may disagree, in what is compared across the two.
+    /// The largest difference between the store's clock and ours, for comparisons of the two.
     pub clocks: Duration,
-    /// How far apart the clocks may be by which locks live: not at all where a store has one clock.
+    /// The largest difference between the clocks that locks live by; zero if the store has one clock.
     pub drift: Duration,
-    /// How long after its caller was gone an acquire may still be carried out.
+    /// How long after the end of its caller an acquire may still be carried out.
     pub in_flight: Duration,
     /// How long after expiry and tolerance a lock may still be seen.
     pub orphan: Duration,
-    /// How long after a fault there may be no service.
+    /// How long a fault may interrupt the service after its end.
     pub outage: Duration,
-    /// How long after its call an acquire that was granted may be carried out once more, because its backend
-    /// had sent it twice: what comes of it is nobody's, and is given back. Zero where nothing is sent twice.
+    /// How long after its call a granted acquire may be carried out once more, because its backend had sent it twice.
+    /// Its lock has no owner and is given back. Zero if nothing is sent twice.
     pub resent: Duration,
 }
 
 impl Limits {
-    /// Those of the specification, for a store on this machine.
+    /// The limits of the specification, for a store on this machine.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -72,11 +72,11 @@ impl Default for Limits {
 /// A broken invariant, with the operations that prove it.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which one.
+    /// The invariant.
     pub invariant: Invariant,
-    /// In words.
+    /// A description.
     pub what: String,
-    /// What was called and answered.
+    /// The calls and answers that prove it.
     pub proof: Vec<Operation>,
 }
 

@@ -1,12 +1,10 @@
-//! What was called and answered in a run, and the rules that must hold whatever went wrong meanwhile.
+//! The calls and answers of a run, and the rules that must hold in spite of all faults.
 //!
-//! Each process writes its part as it goes, one line of JSON an event, so that a SIGKILL loses
-//! nothing but the call that was under way. A [`Checker`] is fed the lines as they come, holds them
-//! against the ten invariants, and forgets what is over: so a run can be of any length.
-//! [`Follow`] reads the lines of a folder while they are written. [`History`] is a whole run, and
-//! [`check`] feeds it to a checker. A run in which nothing went wrong proves little: [`Floors`] says
-//! how much must have happened. [`shrink`] leaves of a history that breaks an invariant the few
-//! operations that break it.
+//! Each process writes its part while it runs, one line of JSON for each event, so a SIGKILL loses only the call in
+//! progress. A [`Checker`] takes the lines as they come, checks them against the ten invariants, and forgets locks
+//! that are over, so a run can have any length. [`Follow`] reads the lines of a folder while they are written.
+//! [`History`] is a whole run, and [`check`] feeds it to a checker. A run without faults proves little: [`Floors`]
+//! says what a run must have done. [`shrink`] reduces a history with a violation to the few operations that show it.
 
 mod checker;
 mod counts;

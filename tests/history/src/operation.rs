@@ -1,19 +1,19 @@
-//! One operation, as its caller saw it.
+//! An operation in the view of its caller.
 
 use crate::event::{Answer, Call, Moment};
 
-/// One operation, as its caller saw it.
+/// An operation in the view of its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who called.
+    /// The caller.
     pub process: String,
-    /// Which of the caller's operations it is.
+    /// The number of the operation among the caller's.
     pub number: u64,
-    /// What was asked.
+    /// The request.
     pub call: Call,
-    /// When it was asked.
+    /// The time of the call.
     pub called: Moment,
-    /// What was answered, and when. `None` if the caller did not live to see it.
+    /// The answer and its time. `None` if the caller did not live to see it.
     pub answered: Option<(Moment, Answer)>,
 }
 
@@ -24,35 +24,35 @@ impl Operation {
         self.answered.as_ref().map(|(_, answer)| answer)
     }
 
-    /// Whether nobody knows if it was carried out.
+    /// Returns true if it is unknown whether the operation was carried out.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         match self.answer() {
             None | Some(Answer::Dropped) => true,
-            // The store is told to undo what was aborted, and nobody waits for that.
+            // The backend undoes an aborted operation in the background.
             Some(Answer::Failed { unknown, code }) => *unknown || code == "Aborted",
             Some(_) => false,
         }
     }
 
-    /// When it was answered; where it was not, when it was called. In microseconds.
+    /// The time of the answer, or of the call if there is none. In microseconds.
     pub(crate) fn over_at(&self) -> u64 {
         self.answered.as_ref().map_or(self.called.steady, |(at, _)| at.steady)
     }
 
-    /// Whether it is about a lock, and not about a register.
+    /// Returns true for an operation on a lock, and false for one on a register.
     pub(crate) fn is_about_a_lock(&self) -> bool {
         !matches!(self.call, Call::Claim { .. } | Call::Write { .. })
     }
 
-    /// Whether a store has answered it.
+    /// Returns true if a store has answered.
     pub(crate) fn is_served(&self) -> bool {
         let answer = self.answer();
         self.is_about_a_lock()
             && !matches!(answer, None | Some(Answer::Failed { .. } | Answer::Dropped))
     }
 
-    /// The key that its caller was told is locked.
+    /// The key that the answer reports as locked.
     pub(crate) fn was_told_locked(&self) -> Option<&str> {
         match (&self.call, self.answer()) {
             (Call::Acquire { key, .. }, Some(Answer::Locked))

@@ -1,4 +1,4 @@
-//! Chance that can be had again: the seed of a run is printed.
+//! Random numbers that can be repeated: the seed of a run is printed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence that goes with a seed.
+    /// The sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The seed in the environment variable `SYNCGUARD_SEED`, else one that nobody has had yet.
+    /// The seed in the environment variable `SYNCGUARD_SEED`, or a new one.
     #[must_use]
     pub fn seed() -> u64 {
         let given = std::env::var("SYNCGUARD_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -36,12 +36,12 @@ impl Random {
         self.number() % bound.max(1)
     }
 
-    /// One of several.
+    /// One of several values.
     pub fn choose<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[usize::try_from(self.below(of.len() as u64)).unwrap_or_default()]
     }
 
-    /// Whether something happens that does in so many of a hundred cases.
+    /// Returns true in `chance` of a hundred cases.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }

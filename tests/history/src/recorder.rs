@@ -15,7 +15,7 @@ use crate::checker::Checker;
 use crate::event::{Answer, Call, Entry, Line, Moment};
 use crate::history::History;
 
-/// Where a history takes its times from.
+/// The clock of a history.
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// The clocks of the machine, which all processes share.
@@ -24,9 +24,9 @@ pub enum Clock {
     Tokio {
         /// A point in time by tokio's clock.
         at: Instant,
-        /// What the steady clock shows then.
+        /// The steady clock at that time.
         steady: Duration,
-        /// What the clock of the wall shows when the steady one shows nothing.
+        /// The wall clock when the steady clock is zero.
         unix: SystemTime,
     },
 }
@@ -59,11 +59,11 @@ fn whole(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The part of a history that one process, or one task, writes. Clones write the same part.
+/// The part of a history that one process or task writes. Clones write the same part.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     process: Arc<str>,
-    /// Set once it was killed: the dead write nothing.
+    /// Set when the process is killed: it writes nothing after that.
     is_silent: Arc<AtomicBool>,
     clock: Clock,
     shared: Arc<Shared>,
@@ -100,21 +100,21 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// When the file cannot be made.
+    /// If the file cannot be created.
     pub fn to_file(process: &str, path: &Path) -> Result<Self> {
         let file = File::options().create(true).append(true).open(path);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self::new(process, Clock::Machine, Sink::File(file)))
     }
 
-    /// Keeps the lines: see [`history`](Self::history).
+    /// Keeps the lines in memory: see [`history`](Self::history).
     #[must_use]
     pub fn in_memory(clock: Clock) -> Self {
         Self::new("main", clock, Sink::Memory(Vec::new()))
     }
 
-    /// Feeds the lines to a checker, and keeps none. Whoever knows that a time has passed for all who write
-    /// tells the checker: see [`checked`](Self::checked).
+    /// Feeds the lines to a checker, and keeps none. A caller that knows that a time has passed for all writers tells
+    /// the checker: see [`checked`](Self::checked).
     #[must_use]
     pub fn checking(clock: Clock, checker: Checker) -> Self {
         Self::new("main", clock, Sink::Checked(Box::new(checker)))
@@ -139,12 +139,12 @@ impl Recorder {
         Self { process: process.into(), is_silent, clock, shared }
     }
 
-    /// Writes nothing any more under this name: its process was killed.
+    /// Ends all writing under this name, because its process was killed.
     pub fn silence(&self) {
         self.is_silent.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that an operation begins.
+    /// Records the start of an operation.
     #[must_use]
     pub fn call(&self, call: Call) -> Pending {
         let number = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl Recorder {
         Pending { recorder: self.clone(), number, answered: false }
     }
 
-    /// Notes something else.
+    /// Records another event.
     pub fn note(&self, entry: Entry) {
         if self.is_silent.load(Ordering::Relaxed) {
             return;
@@ -163,12 +163,12 @@ impl Recorder {
         sink.write(line);
     }
 
-    /// Writes a line that somebody else has made.
+    /// Writes a ready-made line.
     pub fn write(&self, line: Line) {
         self.sink().write(line);
     }
 
-    /// What was recorded in memory until now.
+    /// The record in memory so far.
     #[must_use]
     pub fn history(&self) -> History {
         match &*self.sink() {
@@ -177,7 +177,7 @@ impl Recorder {
         }
     }
 
-    /// The checker to which the lines go, if they do.
+    /// The checker that gets the lines, if there is one.
     pub fn checked<T>(&self, look: impl FnOnce(&mut Checker) -> T) -> Option<T> {
         match &mut *self.sink() {
             Sink::Checked(checker) => Some(look(checker)),
@@ -190,7 +190,7 @@ impl Recorder {
     }
 }
 
-/// An operation that is under way.
+/// An operation in progress.
 #[derive(Debug)]
 pub struct Pending {
     recorder: Recorder,
@@ -199,7 +199,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Notes the answer.
+    /// Records the answer.
     pub fn answer(mut self, answer: Answer) {
         self.answered = true;
         self.recorder.note(Entry::Answered { number: self.number, answer });

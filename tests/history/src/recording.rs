@@ -1,4 +1,4 @@
-//! A backend that writes a history of itself.
+//! A backend that records its history.
 
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupBy, LookupRequest,
@@ -11,9 +11,9 @@ use syncguard_core::{
 use crate::event::{Answer, Call};
 use crate::recorder::Recorder;
 
-/// Any backend, with everything that its callers ask of it and hear from it on record.
+/// A wrapper that records all requests to a backend and its answers.
 ///
-/// What the backend does by itself, such as releasing what nobody waits for any more, is not seen.
+/// Operations of the backend itself are not recorded, such as the release of a lock whose caller is gone.
 #[derive(Clone, Debug)]
 pub struct Recording<B> {
     inner: B,
@@ -21,7 +21,7 @@ pub struct Recording<B> {
 }
 
 impl<B> Recording<B> {
-    /// Records what is done with this backend.
+    /// Records all operations on this backend.
     #[must_use]
     pub fn new(inner: B, recorder: Recorder) -> Self {
         Self { inner, recorder }

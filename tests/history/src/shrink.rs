@@ -1,4 +1,4 @@
-//! The few operations that matter.
+//! Reduces a history to the operations that matter.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,10 @@ use crate::history::{History, check};
 use crate::invariant::{Invariant, Limits, Violation};
 use crate::operation::Operation;
 
-/// Leaves out of a history what is not needed for it to break an invariant as a violation says: the fewest
-/// operations, in their order.
+/// Reduces a history to the fewest operations that still break the invariant of a violation, in their order.
 ///
-/// Where a violation is that something has happened without a reason, such as a key that is locked and
-/// nobody's lock, its proof is left whole: without it, anything would look like that.
+/// If the violation is an event without a reason, such as a locked key without a lock, its proof is left whole:
+/// without the proof, any event would look like that.
 #[must_use]
 pub fn shrink(history: &History, violation: &Violation, limits: &Limits) -> History {
     let mut shrunk = concerned(history, violation);
@@ -59,7 +58,7 @@ pub fn shrink(history: &History, violation: &Violation, limits: &Limits) -> Hist
 fn breaks(history: &History, violation: &Violation, limits: &Limits) -> bool {
     let found = check(history, limits);
     found.iter().any(|found| match violation.invariant {
-        // The same operation shows it.
+        // The same operation shows the violation.
         Invariant::OverForGood | Invariant::BackInTime => {
             found.invariant == violation.invariant
                 && found.proof.last() == violation.proof.last()
@@ -69,13 +68,13 @@ fn breaks(history: &History, violation: &Violation, limits: &Limits) -> bool {
     })
 }
 
-/// The operations on keys, locks and registers of the proof, and what is no operation.
+/// The operations on keys, locks and registers of the proof, and all events that are no operations.
 fn concerned(history: &History, violation: &Violation) -> History {
     if violation.proof.is_empty() {
         return history.clone();
     }
     let mut names: HashSet<String> = violation.proof.iter().flat_map(names).collect();
-    // The ids that were asked for at these keys.
+    // The lock ids of acquires of these keys.
     for operation in &history.operations {
         if let Call::Acquire { key, lock, .. } = &operation.call
             && names.contains(key)

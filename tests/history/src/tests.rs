@@ -1,4 +1,4 @@
-//! A history by hand for each invariant that breaks it, beside a similar one that does not.
+//! For each invariant, a handmade history that breaks it and a similar one that does not.
 
 mod apart;
 mod long;
@@ -10,7 +10,7 @@ use super::{
     check,
 };
 
-/// A history in the making. Times are in milliseconds, by both clocks.
+/// A script for a history. Times are in milliseconds, by both clocks.
 #[derive(Clone, Default)]
 struct Script {
     lines: Vec<Line>,
@@ -22,7 +22,7 @@ const EPOCH: u64 = 1_000_000;
 const TTL: u64 = 100;
 
 impl Script {
-    /// One that ends as it should.
+    /// A history with a correct end.
     fn new() -> Self {
         let mut script = Self::default();
         script.note(50_000, Entry::Quiet { live: 0, tasks: 0, borrowed: 0 });
@@ -91,14 +91,14 @@ impl Script {
         History::new(self.lines.clone()).unwrap()
     }
 
-    /// The invariants that it breaks, wherever it is cut.
+    /// The invariants that the history breaks, wherever it is cut.
     fn broken(&self) -> Vec<Invariant> {
         let violations = check(&self.history(), &Limits::new());
         let whole: Vec<_> = violations.iter().map(|it| it.invariant).collect();
         let lines = self.history().lines();
         for cut in 0..lines.len() {
             let mut checker = Checker::new(Limits::new());
-            // In what order they are fed makes no difference, as long as none comes too late.
+            // The order of the lines does not matter, if none comes too late.
             for line in lines[..cut].iter().rev() {
                 checker.feed(line.clone());
             }
@@ -129,7 +129,7 @@ fn turns_that_follow_each_other_are_fine() {
     let mut script = Script::new();
     script.acquire(0, "a", 1).extend(50, "a", extended(50)).release(60, "a", Answer::Released);
     script.acquire(62, "b", 2).ask(70, "c", Answer::Locked);
-    // `b` runs out, and is taken over after the tolerance.
+    // `b` expires, and is taken over after the tolerance.
     script.ask(1100, "d", Answer::Locked).acquire(1162, "d", 3).release(1163, "b", Answer::NotHeld);
     script.release(1164, "d", failed()).acquire(1170, "e", 4).release(1172, "e", Answer::Released);
     script.release(1180, "d", Answer::NotHeld);
@@ -139,18 +139,18 @@ fn turns_that_follow_each_other_are_fine() {
 #[test]
 fn one_holders_do_not_overlap() {
     let mut script = Script::new();
-    // Extended, and then taken over before the end of the extension.
+    // The lock is extended, then taken over before the end of the extension.
     script.acquire(0, "a", 1).extend(90, "a", extended(90)).acquire(150, "b", 2);
     let broken = script.broken();
     assert_eq!(broken, [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns]);
 
-    // An extend that was not confirmed gives nothing to rely on.
+    // An unconfirmed extend does not prolong the holder's time.
     let mut script = Script::new();
     script.acquire(0, "a", 1).extend(90, "a", failed()).acquire(1101, "b", 2);
     assert_eq!(script.broken(), []);
 }
 
-/// An extend for `ttl` that expects what the store said before.
+/// An extend for `ttl` that expects the last expiry of the store.
 fn expecting(script: &mut Script, at: u64, ttl: u64, expected: u64, answer: Answer) {
     let call = Call::Extend { lock: "a".to_owned(), ttl, expected: Some(EPOCH + expected) };
     script.call(at, call, at + 1, answer);
@@ -162,11 +162,11 @@ fn one_and_two_a_late_extend_does_not_shorten_what_was_confirmed_since() {
     script.acquire(0, "a", 1);
     expecting(&mut script, 10, 20, 100, failed());
     expecting(&mut script, 12, 3000, 100, Answer::Extended { expires_at: EPOCH + 3012 });
-    // The first one was carried out then, and the lock ended by it.
+    // The first extend was carried out then, and the lock ended by it.
     script.acquire(1100, "b", 2);
     assert_eq!(script.broken(), [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns]);
 
-    // Without the second one it was the store's right.
+    // Without the second extend, the store was right.
     let mut script = Script::new();
     script.acquire(0, "a", 1);
     expecting(&mut script, 10, 20, 100, failed());
@@ -177,7 +177,7 @@ fn one_and_two_a_late_extend_does_not_shorten_what_was_confirmed_since() {
 #[test]
 fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
     let mismatch = |at| Answer::Mismatch { expires_at: EPOCH + at };
-    // The holder relies on what it had, and the store goes by what it has said.
+    // The holder relies on its earlier expiry, and the store goes by its last answer.
     let mut script = Script::new();
     script.acquire(0, "a", 1);
     expecting(&mut script, 10, 5000, 90, mismatch(100));
@@ -193,7 +193,7 @@ fn a_mismatch_changes_nothing_and_says_that_the_lock_is_held() {
     script.acquire(1100, "b", 2);
     assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
 
-    // What is over is not held again.
+    // A lock that is over is not held again.
     let mut script = Script::new();
     script.acquire(0, "a", 1).release(20, "a", Answer::Released);
     expecting(&mut script, 30, 10, 90, mismatch(100));
@@ -210,7 +210,7 @@ fn seven_a_server_that_is_stopped_serves_nobody() {
     assert_eq!(script.broken(), [Invariant::BackInTime]);
     script.note(1900, Entry::Fault(Fault::ServerStopped));
     assert_eq!(script.broken(), []);
-    // From then on it counts.
+    // The answer counts from then on.
     script.note(8000, Entry::Healed);
     script.ask(8100, "b", failed()).ask(8200, "b", failed()).ask(8300, "b", failed());
     assert_eq!(script.broken(), [Invariant::BackInTime]);
@@ -241,7 +241,7 @@ fn two_the_tolerance_is_part_of_a_locks_life() {
     script.acquire(0, "a", 1).acquire(1100, "b", 2);
     assert_eq!(script.broken(), []);
 
-    // What only a lookup has seen is a lock as well.
+    // A lock that only a lookup has seen counts as well.
     let found = |at: u64| Answer::Found {
         lock: "a".to_owned(),
         fence: 1,
@@ -253,7 +253,7 @@ fn two_the_tolerance_is_part_of_a_locks_life() {
     script.ask(0, "a", failed()).acquire(500, "b", 2).call(600, look(), 601, found(0));
     assert_eq!(script.broken(), [Invariant::LocksTakeTurns]);
 
-    // But nobody holds it, so the backend may have given it back since.
+    // It has no holder, so the backend may have released it since.
     let mut script = Script::new();
     script.ask(0, "a", failed()).call(20, look(), 21, found(0)).acquire(500, "b", 2);
     assert_eq!(script.broken(), []);
@@ -276,7 +276,7 @@ fn three_fences_are_unique_and_grow() {
     script.ask(10, "a", Answer::Acquired { fence: 2, expires_at: EPOCH + 100 });
     assert_eq!(script.broken(), [Invariant::FencesGrow]);
 
-    // At the same time either may come first.
+    // Concurrent releases may have either order.
     let mut script = Script::new();
     script.ask(0, "a", Answer::Locked).acquire(0, "b", 2).release(1, "b", Answer::Released);
     script.acquire(2, "c", 3).release(3, "c", Answer::Released);
@@ -291,7 +291,7 @@ fn four_a_lock_is_released_once() {
     script.call(11, Call::Release { lock: "a".to_owned() }, 31, Answer::Released);
     assert_eq!(script.broken(), [Invariant::ReleasedOnce]);
 
-    // After one that nobody answered, it may be the first or the second that won.
+    // After a release without an answer, the first or the second may have succeeded.
     let mut script = Script::new();
     script.acquire(0, "a", 1).release(10, "a", failed()).release(20, "a", Answer::Released);
     assert_eq!(script.broken(), []);
@@ -304,13 +304,13 @@ fn five_what_is_over_stays_over() {
         script.acquire(0, "a", 1).release(10, "a", end).extend(20, "a", extended(20));
         assert_eq!(script.broken(), [Invariant::OverForGood]);
     }
-    // Somebody else has it: then the unanswered release has won, or the time has run out.
+    // Another caller has the key: then the unanswered release has succeeded, or the lock has expired.
     let mut script = Script::new();
     script.acquire(0, "a", 1).release(10, "a", failed()).acquire(40, "b", 2);
     script.release(50, "a", Answer::Released);
     assert_eq!(script.broken(), [Invariant::OverForGood]);
 
-    // An extend that crossed the release may have been first.
+    // An extend that crossed the release may have come first.
     let mut script = Script::new();
     script.acquire(0, "a", 1).release(10, "a", Answer::Released);
     let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL, expected: None };
@@ -334,7 +334,7 @@ fn six_no_update_is_lost() {
     assert_eq!(good().write(8, 1, 1, Answer::Written).found(2, 2).broken(), lost, "a lower fence");
     assert_eq!(good().write(8, 3, 1, Answer::Written).found(2, 2).broken(), lost, "a value twice");
     assert_eq!(good().claim(8, 3, Answer::Claimed { value: 0 }).found(1, 1).broken(), lost);
-    // One that nobody answered may have been taken or not.
+    // A write without an answer may have been accepted or not.
     assert_eq!(good().write(8, 2, 2, failed()).found(1, 1).broken(), []);
     assert_eq!(good().write(8, 2, 2, failed()).found(2, 2).broken(), []);
 }
@@ -342,7 +342,7 @@ fn six_no_update_is_lost() {
 #[test]
 fn seven_orphans_go_in_time() {
     let late = [Invariant::BackInTime];
-    // The caller was killed before he had an answer: 4 s for the call, the TTL, and 1.5 s.
+    // The caller was killed before the answer: 4 s for the call, the TTL, and 1.5 s.
     let orphan = |seen: u64| {
         let mut script = Script::new();
         let (key, lock) = ("k".to_owned(), "a".to_owned());
@@ -353,7 +353,7 @@ fn seven_orphans_go_in_time() {
     assert_eq!(orphan(5599), []);
     assert_eq!(orphan(5601), late);
 
-    // Or he was killed later, and may have sent it at the last moment.
+    // The caller was killed later, and may have sent the request at the last moment.
     let stopped = |seen: u64| {
         let mut script = Script::new();
         let (key, lock) = ("k".to_owned(), "a".to_owned());
@@ -383,7 +383,7 @@ fn seven_orphans_go_in_time() {
     assert_eq!(script.broken(), late, "locked, by nobody");
 }
 
-/// What is taken back because no replica confirms it was there for a moment.
+/// A lock that is undone because no replica confirms it existed for a moment.
 #[test]
 fn seven_a_lock_may_live_until_its_failure_is_told() {
     let locked = |seen: u64| {
@@ -461,21 +461,21 @@ fn a_line_that_a_kill_has_torn_is_passed_over() {
     assert_eq!(answers, [Some(&Answer::Is(false)), None]);
 }
 
-/// The planted flaw: one process counts one slot more.
+/// A planted flaw: one process counts one slot too many.
 #[test]
 fn nine_never_more_than_there_are_permits() {
     let mut script = Script::new();
     script.semaphore(2).permit(0, 0, "a").permit(1, 1, "b");
     script.release(50, "a", Answer::Released).permit(52, 0, "c");
     assert_eq!(script.broken(), []);
-    // Each slot is held once, and there are three of them.
+    // Each slot is held once, and there are three slots.
     let mut flawed = script.clone();
     flawed.permit(60, 2, "d");
     assert_eq!(flawed.broken(), [Invariant::PermitsAreCounted]);
-    // By the largest number that somebody uses, it is right.
+    // By the largest number in use, the history is correct.
     flawed.semaphore(3);
     assert_eq!(flawed.broken(), []);
-    // When one has run out, another one may follow.
+    // After the expiry of one permit, another may follow.
     script.permit(102, 2, "d");
     assert_eq!(script.broken(), []);
 }

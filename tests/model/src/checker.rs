@@ -1,4 +1,4 @@
-//! Visiting all worlds.
+//! Visits all worlds of a model.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,43 +10,43 @@ use crate::protocol::Protocol;
 use crate::rules::Rules;
 use crate::world::Store;
 
-/// What a check has shown.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Different worlds that were visited.
+    /// The number of different worlds that were visited.
     pub worlds: usize,
-    /// Steps that were taken.
+    /// The number of steps.
     pub steps: usize,
-    /// The longest way to a world, in steps.
+    /// The longest path to a world, in steps.
     pub depth: usize,
-    /// How long it took.
+    /// The time that it took.
     pub time: Duration,
-    /// Whether there is no world that was not visited.
+    /// True if every world was visited.
     pub is_complete: bool,
-    /// What must always hold and does not, each with the steps that show it.
+    /// The broken rules, each with the steps that show it.
     pub broken: Vec<Breach>,
-    /// What must happen somewhere and does not: then the rest proves nothing.
+    /// Events that must happen in some world and do not: then the check proves nothing.
     pub missing: Vec<&'static str>,
 }
 
-/// What must always hold, and does not.
+/// A broken rule.
 #[derive(Clone, Debug)]
 pub struct Breach {
-    /// What it is.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// How many steps show it.
+    /// The number of steps that show it.
     pub steps: usize,
-    /// Which, and the world they lead to.
+    /// The steps, and the world that they lead to.
     pub way: String,
 }
 
-/// Visits all worlds, or those up to the first that breaks something.
+/// Visits all worlds, or the worlds up to the first that breaks a rule.
 #[must_use]
 pub fn check<S: Store>(rules: Rules) -> Report {
     visit::<S>(rules, 2, HasDiscoveries::AnyFailures)
 }
 
-/// Visits all worlds, or those up to the nearest that breaks this.
+/// Visits all worlds, or the worlds up to the nearest that breaks this rule.
 #[must_use]
 pub fn find<S: Store>(rules: Rules, what: &'static str) -> Report {
     visit::<S>(rules, 1, HasDiscoveries::AnyOf([what].into()))

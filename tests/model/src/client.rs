@@ -1,4 +1,4 @@
-//! What a client does with answers, whatever the store.
+//! A client and its answers, with any store.
 //!
 //! Mirrors, in `syncguard-core/src`: `locking/guard/lease.rs` (`extend`: sends the expiry that it knows, and
 //! takes over a mismatch's; `release`: at most one, and what fails is tried again in the background),
@@ -22,19 +22,19 @@ impl<S: Store> Client<S> {
         }
     }
 
-    /// Whether it relies on having the lock now.
+    /// Returns true if the client relies on the lock now.
     pub(crate) fn relies(&self) -> bool {
         matches!(self.phase, Phase::Holds { until, .. } if until > 0)
     }
 
-    /// Whether it sees to the end of the acquisition with this number, sooner or later.
+    /// Returns true if the client will end the acquisition with this number.
     pub(crate) fn sees_to(&self, number: u8) -> bool {
         let is_at_it = !matches!(self.phase, Phase::Idle | Phase::Ended { .. });
         is_at_it && self.left == number
             || self.jobs.iter().flatten().any(|job| job.number == number)
     }
 
-    /// Whether the lock of the acquisition with this number may still come.
+    /// Returns true if the lock of the acquisition with this number may still come.
     pub(crate) fn can_acquire(&self, number: u8) -> bool {
         let mut requests = self.waits.iter().chain(self.late.iter().flatten());
         requests.any(|it| it.number == number && it.asks == Asks::Acquire && it.answer.is_none())
@@ -51,7 +51,7 @@ impl<S: Store> Client<S> {
         self.phase = Phase::Acquires;
     }
 
-    /// Sends an extend, if there is anything to extend.
+    /// Sends an extend, if there is a lock to extend.
     pub(crate) fn extend(&mut self, rules: &Rules, asked: Ticks) -> bool {
         let Phase::Holds { until, known, .. } = &mut self.phase else { return false };
         if *until <= 0 {
@@ -60,7 +60,7 @@ impl<S: Store> Client<S> {
         if !rules.has(Flaw::OptimisticExtend) {
             *until = asked.min(*until);
         }
-        // Earlier ones without an answer may still apply after this one, and shorten the lock.
+        // Earlier extends without an answer may still apply after this one, and shorten the lock.
         if !trusts_last_extend::<S>(rules) {
             let late = self.late.iter().flatten().filter(|late| late.answer.is_none());
             let ttls = late.filter_map(|late| match late.asks {
@@ -74,7 +74,7 @@ impl<S: Store> Client<S> {
         true
     }
 
-    /// Sends the release: from now on nobody relies on the lock.
+    /// Sends the release. From now on the client does not rely on the lock.
     pub(crate) fn release(&mut self) -> bool {
         let Phase::Holds { known, doubt, .. } = self.phase else { return false };
         self.send(Asks::Release { known: S::for_release(known) });
@@ -82,15 +82,15 @@ impl<S: Store> Client<S> {
         true
     }
 
-    /// The store has done with a request, maybe.
+    /// The store may have finished a request.
     ///
-    /// The reply that somebody has the lock is on its way for a time: what it promises counts from before, and
-    /// it may be lost. With the others it is the same whether they are late, or the request is that they
-    /// answer: so they are here at once, and if one is lost, its request was given up before it arrived.
+    /// The reply that grants the lock takes some time: its promise counts from before, and it may be lost. For other
+    /// replies a delay of the reply is the same as a delay of the request, so they arrive at once; a lost reply is
+    /// the same as a request that was given up before it arrived.
     pub(crate) fn answered(&mut self, rules: &Rules, which: Which) {
         match which {
             Which::Late(index) => {
-                // Nobody hears it.
+                // The caller is gone.
                 self.late[index].take_if(|late| late.answer.is_some());
             }
             Which::Awaited => {
@@ -102,7 +102,7 @@ impl<S: Store> Client<S> {
         }
     }
 
-    /// The reply is here.
+    /// The reply has arrived.
     pub(crate) fn receive(&mut self, rules: &Rules) -> bool {
         let Some(Request { asks, asked, sent, answer: Some(answer), is_again, .. }) = self.waits
         else {
@@ -124,14 +124,14 @@ impl<S: Store> Client<S> {
                 let until = (from + rules.ttl).max(0);
                 self.phase = Phase::Holds { until, known, doubt: None };
             }
-            // Nothing of it is left. Whoever tries again has another lock id; which is as good as this one.
+            // Nothing is left of the acquisition. A new attempt has another lock id, which is as good as this one.
             (Asks::Acquire, _) => self.phase = Phase::Idle,
             (Asks::Extend { ttl, .. }, Answer::Extended(told)) => {
                 let may_be_overwritten =
                     !trusts_last_extend::<S>(rules) && self.is_extended_late(told);
                 if let Phase::Holds { until, known, .. } = &mut self.phase {
                     *known = told;
-                    // Theirs relies on whatever answer comes.
+                    // The TypeScript library relies on any answer.
                     if (*until > 0 && !may_be_overwritten) || self.is_typescript {
                         *until = (asked + ttl).max(0);
                     }
@@ -142,7 +142,7 @@ impl<S: Store> Client<S> {
                     *known = told;
                 }
             }
-            // It has changed nothing, and the earlier of both ends stays.
+            // The extend has changed nothing, and the earlier of both ends stays.
             (Asks::Extend { .. }, Answer::Late) => {}
             (Asks::Extend { .. }, _) => {
                 if let Phase::Holds { until, .. } = &mut self.phase {
@@ -157,13 +157,13 @@ impl<S: Store> Client<S> {
         true
     }
 
-    /// Whether an extend that was given up, and applies to this expiry, may still arrive.
+    /// Returns true if an extend that was given up, and applies to this expiry, may still arrive.
     fn is_extended_late(&self, told: S::Known) -> bool {
         let mut late = self.late.iter().flatten().filter(|late| late.answer.is_none());
         late.any(|late| matches!(late.asks, Asks::Extend { known, .. } if known == told))
     }
 
-    /// It stops waiting for a reply. What is on its way stays on its way.
+    /// The client stops waiting for a reply. Messages on the network stay there.
     pub(crate) fn give_up(&mut self, rules: &Rules) -> bool {
         let Some(request) = self.waits.take() else { return false };
         if request.answer.is_none() && S::is_on_its_way(&request) {
@@ -172,7 +172,7 @@ impl<S: Store> Client<S> {
         match (request.asks, self.phase) {
             (Asks::Acquire, _) => self.over(rules, true, request.sent),
             (Asks::Release { .. }, Phase::Releases { doubt }) => {
-                // Both are one job here: the clean-up of an acquire releases as well.
+                // Both are one job here, because the clean-up of an acquire releases as well.
                 self.over(rules, true, doubt.unwrap_or(request.sent));
                 if doubt.is_none() {
                     let this =
@@ -187,13 +187,13 @@ impl<S: Store> Client<S> {
         true
     }
 
-    /// A request is on its way, and nobody waits for it.
+    /// A request without a caller is on the network.
     pub(crate) fn let_go(&mut self, request: Request<S>) {
         let place = self.late.iter_mut().find(|late| late.is_none());
         *place.expect("a model with room for late requests") = Some(request);
     }
 
-    /// The acquisition is over, and maybe something of it has to be given back.
+    /// The acquisition is over, and its lock may have to be released.
     fn over(&mut self, rules: &Rules, in_doubt: bool, sent: Ticks) {
         if in_doubt && !self.is_typescript && !rules.has(Flaw::NoCleanUp) {
             let at = S::cleaning(self);
@@ -205,7 +205,7 @@ impl<S: Store> Client<S> {
         self.phase = Phase::Idle;
     }
 
-    /// It ends without a word. What is on its way stays on its way.
+    /// The client crashes. Messages on the network stay there.
     pub(crate) fn crash(&mut self) {
         S::crashed(self);
         if let Some(request) = self.waits.take()
@@ -214,22 +214,22 @@ impl<S: Store> Client<S> {
         {
             self.let_go(request);
         }
-        // Their work dies with it; what they were to give back ends by its TTL.
+        // The background work of the TypeScript library dies with it; its locks end by their TTL.
         self.jobs = [None; ASIDE];
         self.phase = Phase::Ended { at: 0 };
         self.left = 0;
     }
 }
 
-/// Whether a holder forgets its earlier extends. A version tells it all. That every extend changes the expiry is for
-/// holders who forget them: those who ask the backend themselves.
+/// Returns true if a holder forgets its earlier extends. A version identifies each state. The rule that every extend
+/// changes the expiry is for holders that forget them: callers of the bare backend.
 fn trusts_last_extend<S: Store>(rules: &Rules) -> bool {
     !S::KNOWN_COMES_BACK || rules.has_any(&[Flaw::TrustsLastExtend, Flaw::SameExpiry])
 }
 
 impl<S: Store> Client<S> {
-    /// The connection is lost. The same request goes out on another one; the first sending may still
-    /// arrive, or have been carried out.
+    /// The connection is lost. The backend resends the request on another one; the first sending may still arrive, or
+    /// have been carried out.
     pub(crate) fn send_again(&mut self) -> bool {
         let Some(first) = self.waits else { return false };
         if first.answer.is_none() && S::is_on_its_way(&first) {
@@ -240,7 +240,7 @@ impl<S: Store> Client<S> {
         true
     }
 
-    /// The driver sends the same to a second server, and both carry it out.
+    /// The driver sends the request to a second server, and both carry it out.
     pub(crate) fn copy(&mut self) -> bool {
         let Some(request) = &mut self.waits else { return false };
         request.is_again = true;

@@ -3,15 +3,15 @@
 //!
 //! | file | what it mirrors |
 //! |---|---|
-//! | `client.rs` | what every client does, whatever the store: `locking/guard/lease.rs`, `validity.rs` and `authoring/cancel` of `syncguard-core` |
+//! | `client.rs` | the work of every client, with any store: `locking/guard/lease.rs`, `validity.rs` and `authoring/cancel` of `syncguard-core` |
 //! | `redis.rs` | the scripts in `syncguard-redis/src/lua`, each of them in one step |
 //! | `postgres/` | the statements in `syncguard-postgres/src/sql`, wait by wait, and those of the TypeScript library |
 //! | `firestore/` | the reads and commits of `syncguard-firestore` |
 //!
-//! Each step says which lines it mirrors. Whoever changes those changes the step.
+//! Each step says which lines it mirrors. A change of those lines needs a change of the step.
 //!
-//! Times count from now, so that two worlds that differ only in how late it is are one. Clients that have
-//! done the same are interchangeable. Both make the number of worlds finite, and small enough to visit all.
+//! Times count from now, so worlds that differ only in their absolute time are one. Clients with the same history are
+//! interchangeable. Both make the number of worlds finite, and small enough to visit all.
 
 #![allow(
     clippy::trivially_copy_pass_by_ref,

@@ -1,5 +1,4 @@
-//! Checks the models in sizes that take longer than a test may: one of one's choice, or those that the guide
-//! tells of.
+//! Checks the models in sizes that take longer than a test may: a chosen size, or the sizes of the guide.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,16 +14,16 @@ struct Options {
     store: Which,
     #[command(flatten)]
     size: Size,
-    /// How many seconds each may take
+    /// The limit in seconds for each
     #[arg(long, default_value_t = 3600)]
     seconds: u64,
-    /// How many threads work on it
+    /// The number of threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// How much memory there is for visited worlds, in GiB
+    /// The memory for visited worlds, in GiB
     #[arg(long, default_value_t = 4)]
     gigabytes: usize,
-    /// Where the report goes, as JSON; `tests/model/reports` has the one that the guide speaks of
+    /// The path of the report, in JSON; the guide's report is in `tests/model/reports`
     #[arg(long)]
     report: Option<PathBuf>,
 }
@@ -37,10 +36,10 @@ struct Size {
     /// Extends, in all
     #[arg(long, default_value_t = 1)]
     extends: u8,
-    /// Requests that are given up, or sent again, in all
+    /// Requests that are given up or resent, in all
     #[arg(long, default_value_t = 1)]
     lost: u8,
-    /// Clients that end without a word, in all
+    /// Clients that crash, in all
     #[arg(long, default_value_t = 1)]
     crashes: u8,
     /// Acquires of which the driver sends a second copy, in all (Redis Cluster)
@@ -52,12 +51,12 @@ struct Size {
     /// Clients of the TypeScript library (PostgreSQL)
     #[arg(long, default_value_t = 0)]
     typescript: usize,
-    /// How far clocks are apart, in ticks of the tolerance (Firestore)
+    /// The difference of clocks, in ticks of the tolerance (Firestore)
     #[arg(long, default_value_t = 0)]
     drift: Ticks,
 }
 
-/// What the guide tells of.
+/// The checks of the guide.
 const WHOLE: Size = Size {
     acquisitions: 2,
     extends: 1,
@@ -74,7 +73,7 @@ enum Which {
     Redis,
     Postgres,
     Firestore,
-    /// All of them, in the sizes that the guide tells of
+    /// All stores, in the sizes of the guide
     All,
 }
 

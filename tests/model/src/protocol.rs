@@ -1,4 +1,4 @@
-//! What can happen in a world, and what must always hold.
+//! The events of a world, and the rules that must always hold.
 
 use stateright::{Model, Property};
 
@@ -12,24 +12,24 @@ pub(crate) struct Protocol<S> {
     pub(crate) store: std::marker::PhantomData<S>,
 }
 
-/// What can happen.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Acquire(usize),
     Extend(usize, Ticks),
     Release(usize),
-    /// The store goes on with a request.
+    /// The store continues a request.
     Step(usize, Which),
     Receive(usize),
     GiveUp(usize),
-    /// The connection is lost, and the backend sends the same again within its call.
+    /// The connection is lost, and the backend resends the request within its call.
     SendAgain(usize),
-    /// The driver sends the same to a second server.
+    /// The driver sends the request to a second server.
     Copy(usize),
     Crash(usize),
-    /// A clean-up in the background goes on.
+    /// A clean-up in the background continues.
     Settle(usize, usize),
-    /// The clearing of expired records goes on.
+    /// The removal of expired records continues.
     Clean,
     Tick,
 }
@@ -46,7 +46,7 @@ impl<S: Store> Model for Protocol<S> {
             left: self.rules.budget,
             broken: None,
         };
-        // Each client's clock is right or as far ahead as is allowed.
+        // Each client's clock is right or ahead by the allowed difference.
         let drifts = if self.rules.drift == 0 { 0..1 } else { 0..CLIENTS };
         let worlds = drifts.map(|fast| {
             let mut world = world;
@@ -204,9 +204,9 @@ impl<S: Store> Model for Protocol<S> {
 
 /// At most one client relies on the lock, by its own clock.
 pub(crate) const ONE_HOLDER: &str = "one holder at a time";
-/// Each lock's fence is above all earlier ones.
+/// Each lock's fence is above all earlier fences.
 pub(crate) const FENCES_GROW: &str = "fences grow";
-/// A live lock is somebody's, who sees to its end; where that one has crashed, it is over in time.
+/// A live lock has an owner that will end it; after a crash of the owner, the lock ends in time.
 pub(crate) const NO_ORPHAN: &str = "no orphan";
 
 fn answers<S: Store>(world: &World<S>) -> impl Iterator<Item = Answer<S>> {
@@ -217,7 +217,7 @@ fn no_orphan<S: Store>(world: &World<S>, rules: &Rules) -> bool {
     if let Some((owner, _)) = S::live(world, rules) {
         let client = &world.clients[usize::from(owner.client)];
         let is_ended = matches!(client.phase, Phase::Ended { .. });
-        // Their library leaves it to the TTL.
+        // The TypeScript library leaves the lock to its TTL.
         if !(is_ended || client.is_typescript || client.sees_to(owner.number)) {
             return false;
         }

@@ -1,17 +1,17 @@
-//! Redis: one script, one step.
+//! Redis: each script is one step.
 //!
 //! Mirrors `syncguard-redis/src/lua`: `acquire.lua` (deadline; live and ours; live; counter; write),
 //! `extend.lua` (deadline; ours; live; expected expiry; another expiry than before), `release.lua`
 //! (deadline; ours; live), `is_locked.lua` (its clearing); and `src/settle.rs` with `acquire.rs`
 //! (`settled`: on a cluster, an acquire that may have been sent twice has an unknown outcome).
 //!
-//! Left out: the index entry, which scripts set and delete with the record; `PX`, which deletes what the
-//! clearing here may delete; holders, by which nothing is decided.
+//! Left out: the index entry, which scripts set and delete with the record; `PX`, which deletes only records that the
+//! removal here may delete; holders, which decide nothing.
 
 use crate::rules::{Flaw, Rules, Ticks};
 use crate::world::{Again, Answer, Asks, Broken, CLIENTS, Owner, Request, Store, Which, World};
 
-/// What is stored under one key.
+/// The stored data of one key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Redis {
     lock: Option<Record>,
@@ -190,12 +190,12 @@ impl Store for Redis {
         let is_over = |sent| 0 > sent + rules.bound && !rules.has(Flaw::NoDeadline);
         let is_quiet = world.left.lost == 0 && world.left.copies == 0;
         let World { store, clients, .. } = world;
-        // What is expired counts as nothing.
+        // An expired record counts as absent.
         if !rules.has_any(&[Flaw::UnguardedCleanUp, Flaw::CounterCleanedUp]) {
             store.lock.take_if(|lock| !Self::is_live(lock, rules));
         }
         for (who, client) in clients.iter_mut().enumerate() {
-            // What has come too late changes nothing.
+            // A late request changes nothing.
             for late in &mut client.late {
                 late.take_if(|late| is_over(late.sent));
             }

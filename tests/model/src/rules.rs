@@ -1,46 +1,46 @@
-//! How large a model is, and what is wrong with it on purpose.
+//! The size of a model, and the rule that it breaks on purpose.
 
 /// Ticks of time; in a world they count from now.
 pub type Ticks = i8;
 
 /// The sizes of a model, and the rule that it breaks.
 ///
-/// The ticks stand for any times in the same order: a request is given up sooner than a lock lasts, and
-/// the longest TTL is longer than the shortest one and the tolerance.
+/// The ticks stand for any times in the same order: a request is given up sooner than a lock expires, and the longest
+/// TTL is longer than the shortest one and the tolerance.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How long locks live.
+    /// The TTL of locks.
     pub ttl: Ticks,
-    /// What an extend may ask for as well: less.
+    /// A shorter TTL that an extend may ask for.
     pub short: Ticks,
-    /// For how long an expired lock still counts as live.
+    /// How long an expired lock still counts as live.
     pub tolerance: Ticks,
-    /// How long after the sending a store carries a request out at the latest.
+    /// The latest time after the sending at which a store carries a request out.
     pub bound: Ticks,
-    /// How far one client's clock is ahead of another's at the most. Only Firestore's locks live by them.
+    /// The largest difference of clients' clocks. Only Firestore's locks depend on them.
     pub drift: Ticks,
-    /// How many acquisitions each client begins that end in a lock, or in doubt.
+    /// The number of acquisitions of each client that end in a lock, or in doubt.
     pub acquisitions: u8,
-    /// What happens at the most, in all.
+    /// The limits of events, in all.
     pub budget: Budget,
-    /// How many of the clients are those of the TypeScript library. Only PostgreSQL has such.
+    /// The number of clients of the TypeScript library, only on PostgreSQL.
     pub typescript: usize,
-    /// Whether worlds that differ in nothing that matters are one: see `reduce.rs`.
+    /// True if equivalent worlds are merged: see `reduce.rs`.
     pub is_reduced: bool,
     /// The rule that is broken.
     pub flaw: Option<Flaw>,
 }
 
-/// What happens at the most, in all.
+/// The limits of events, in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Budget {
     /// Extends.
     pub extends: u8,
-    /// Requests that are given up: their reply is lost, or they are still on their way.
+    /// Requests that are given up: their reply is lost, or they are still on the network.
     pub lost: u8,
-    /// Clients that end without a word.
+    /// Clients that crash.
     pub crashes: u8,
-    /// Acquires of which a second copy is on its way (Redis: a cluster's driver sends them).
+    /// Acquires with a second copy on the network (Redis: a cluster's driver sends them).
     pub copies: u8,
     /// Clean-ups of expired records.
     pub cleanings: u8,
@@ -74,18 +74,18 @@ impl Rules {
         self.flaw == Some(flaw)
     }
 
-    /// Whether one of these is broken.
+    /// Returns true if one of these rules is broken.
     pub(crate) fn has_any(&self, flaws: &[Flaw]) -> bool {
         self.flaw.is_some_and(|flaw| flaws.contains(&flaw))
     }
 
-    /// For how long a lock of a crashed client may live: it was sent at the last moment, carried out at the
-    /// last moment, and then it has its TTL. An extend may add the least that a time can be added.
+    /// How long a lock of a crashed client may live: it was sent at the last moment, carried out at the last moment,
+    /// and then has its TTL. An extend may add the smallest step of time.
     pub(crate) fn longest(&self) -> Ticks {
         self.bound + self.ttl + 1 + self.tolerance + self.drift
     }
 
-    /// An expiry that was so long ago is over by every clock.
+    /// A lock with this expiry is over by every clock.
     pub(crate) fn expired(&self) -> Ticks {
         -(self.tolerance + self.drift)
     }
@@ -94,54 +94,54 @@ impl Rules {
 /// A rule of the design, broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// D18: the store does not look at a request's deadline.
+    /// D18: the store ignores a request's deadline.
     NoDeadline,
-    /// D19: an extend applies whatever the lock's expiry is.
+    /// D19: an extend applies to any expiry.
     BlindExtend,
     /// D19: an extend may leave the expiry, or the document, as it is.
     SameExpiry,
-    /// D20: whoever finds no lock takes that for the end of the clean-up, whenever it is.
+    /// D20: a clean-up that finds no lock ends at any time.
     SettledTooSoon,
-    /// D20: what was given up is not cleaned up.
+    /// D20: an acquire that was given up is not cleaned up.
     NoCleanUp,
-    /// D20: of what was sent twice, the clean-up is over with the first lock that it has released.
+    /// D20: after an acquire that was sent twice, the clean-up ends with the first lock that it has released.
     ReleasedIsProof,
-    /// D20: after the release, nobody thinks of the earlier sending of an acquire.
+    /// D20: after the release, the backend ignores the earlier sending of an acquire.
     ForgottenDoubt,
-    /// D21, section 4: what a holder relies on is counted from the reply.
+    /// D21, section 4: a holder's time is counted from the reply.
     PromiseFromReply,
-    /// Where the backend has sent an acquire twice, the promise is counted from the second sending.
+    /// If the backend has sent an acquire twice, the holder's time is counted from the second sending.
     PromiseFromLastSending,
     /// D19: while an extend's outcome is open, the holder relies on the later end.
     OptimisticExtend,
     /// D19: a holder forgets its earlier extends that have no answer.
     TrustsLastExtend,
-    /// A release frees the key, whoever has it.
+    /// A release frees the key of any holder.
     ReleaseOfAnyone,
-    /// A clean-up deletes what it has seen expired, without another look.
+    /// A clean-up deletes a record that it has seen expired, without another look.
     UnguardedCleanUp,
     /// A clean-up deletes the fence counter as well.
     CounterCleanedUp,
-    /// D10: an acquire that finds its own lock calls it somebody else's.
+    /// D10: an acquire that finds its own lock reports it as another caller's.
     NotIdempotent,
-    /// D5: acquire decides by the row it has read without a lock, and writes whatever it has become.
+    /// D5: acquire decides by the row that it has read without a lock, and overwrites its current state.
     MissingRowLock,
-    /// D5: extend takes no advisory lock, for which TypeScript's acquire relies on it. No guard shows it: when
-    /// the extend commits that late, its holder has given the lock up. Who extends by hand has no guard.
+    /// D5: extend takes no advisory lock, on which TypeScript's acquire relies. No guard shows this: when the extend
+    /// commits that late, its holder has given up the lock. A caller that extends without a guard does.
     ExtendWithoutTurn,
     /// D4: the time is that of the transaction's start.
     StaleNow,
-    /// The counter is moved wherever it stands, and not only from where it was seen.
+    /// The counter is moved from any value, and not only from the value that was seen.
     CounterNotCompared,
-    /// One look is taken for proof that nothing of an acquire will come.
+    /// One look counts as proof that the acquire will not arrive.
     OneLook,
-    /// The clean-up does not ask whether somebody is in the middle of acquiring the key.
+    /// The clean-up does not check for a running acquire of the key.
     NotAlone,
     /// D7: the commit's preconditions cover the lock, and not the counter.
     CounterUnguarded,
     /// D7: the commit's preconditions cover the counter, and not the lock.
     LockUnguarded,
-    /// A release deletes the document in whatever version.
+    /// A release deletes the document in any version.
     ReleaseUnguarded,
     /// The clean-up of an acquire does not move the counter on.
     CounterLeftAlone,

@@ -1,9 +1,8 @@
-//! Visiting all worlds where they are too many to be kept: depth first, with nothing of a visited world but its
-//! fingerprint.
+//! A search for models with too many worlds to keep: depth first, and only a fingerprint of each visited world.
 //!
-//! Stateright keeps of each world whence it was reached, to tell the shortest way to it, and all worlds that
-//! are still to be visited. This keeps eight bytes a world and the way to where it is; the way that it tells is
-//! not the shortest.
+//! Stateright keeps the predecessor of each world, to report the shortest path to it, and all worlds that are still
+//! to be visited. This search keeps eight bytes for each world and the current path; the path that it reports is not
+//! the shortest.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,18 +17,18 @@ use crate::rules::Rules;
 use crate::seen::Seen;
 use crate::world::{Store, World};
 
-/// How much a search may take.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// How long.
+    /// The time limit.
     pub time: Duration,
-    /// How many bytes for fingerprints.
+    /// The bytes for fingerprints.
     pub bytes: usize,
 }
 
-/// Visits all worlds, or those up to the first that breaks something. Says from time to time how many it was.
+/// Visits all worlds, or the worlds up to the first that breaks a rule. Prints their number from time to time.
 pub fn search<S: Store>(rules: Rules, limits: Limits, tell: impl Fn(usize) + Sync) -> Report {
     let started = Instant::now();
     let model = Protocol::<S> { rules, store: PhantomData };
@@ -66,16 +65,16 @@ pub fn search<S: Store>(rules: Rules, limits: Limits, tell: impl Fn(usize) + Syn
     }
 }
 
-/// A world to go on from, for whoever has nothing to do.
+/// A world to continue from, for idle threads.
 struct Spare<S: Store> {
     world: World<S>,
     way: Vec<Action>,
 }
 
-/// A world that one thread is to go on from.
+/// A world that a thread will continue from.
 struct Next<S: Store> {
     world: World<S>,
-    /// The length of the way to it, and its last step.
+    /// The length of the path to it, and its last step.
     depth: usize,
     last: Option<Action>,
 }
@@ -83,17 +82,17 @@ struct Next<S: Store> {
 struct Shared<S: Store> {
     model: Protocol<S>,
     seen: Seen,
-    /// With how many threads wait for one.
+    /// The waiting worlds, and the number of threads that wait for one.
     spare: Mutex<(Vec<Spare<S>>, usize)>,
     has_spare: Condvar,
     waiting: AtomicUsize,
     is_over: AtomicBool,
-    /// Over before its end.
+    /// Stopped early.
     is_stopped: AtomicBool,
     worlds: AtomicUsize,
     steps: AtomicUsize,
     depth: AtomicUsize,
-    /// A bit for each property that is to hold somewhere.
+    /// A bit for each property that must hold in some world.
     happened: AtomicU64,
     broken: Mutex<Option<Breach>>,
 }
@@ -120,7 +119,7 @@ impl<S: Store> Shared<S> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends what takes too long, or too much.
+    /// Ends a search that takes too much time or memory.
     fn watch(&self, limits: Limits, started: Instant, tell: &impl Fn(usize)) {
         let mut told = Instant::now();
         while !self.is_over.load(Ordering::Relaxed) {
@@ -142,7 +141,7 @@ impl<S: Store> Shared<S> {
         self.has_spare.notify_all();
     }
 
-    /// Waits for a world to go on from. None: all were visited.
+    /// Waits for a world to continue from; `None` if all were visited.
     fn take(&self, threads: usize) -> Option<Spare<S>> {
         let mut spare = self.spare();
         loop {
@@ -202,7 +201,7 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// Whether nothing is broken.
+    /// Returns true if no rule is broken.
     fn judge(
         &self,
         properties: &[Property<Protocol<S>>],
@@ -226,7 +225,7 @@ impl<S: Store> Shared<S> {
         true
     }
 
-    /// Gives away the world that is nearest to the beginning: most is to be expected behind it.
+    /// Gives away the world nearest to the beginning, which has the most worlds behind it.
     fn give(&self, stack: &mut Vec<Next<S>>, way: &[Action]) {
         let Next { world, depth, last } = stack.remove(0);
         let mut way = way[..depth.saturating_sub(1)].to_vec();

@@ -1,4 +1,4 @@
-//! Which worlds were visited: 64 bits of each.
+//! The visited worlds, with 64 bits for each.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 
 const SHARDS: usize = 256;
 
-/// A set of fingerprints that grows bit by bit, so that it never needs twice its room.
+/// A set of fingerprints that grows in small steps, so that it never needs twice its memory.
 ///
-/// Of `n` worlds, two have one fingerprint with a probability of about `n² / 2⁶⁵`: then one of them is not
-/// visited. For 100 million worlds that is 1 in 3 700.
+/// Two of `n` worlds share a fingerprint with a probability of about `n² / 2⁶⁵`; then one of them is not visited. For
+/// 100 million worlds that is 1 in 3 700.
 pub(crate) struct Seen {
     shards: Vec<Mutex<Shard>>,
     bytes: AtomicUsize,
@@ -23,7 +23,7 @@ pub(crate) struct Seen {
 
 #[derive(Default)]
 struct Shard {
-    /// Zero: nothing.
+    /// Zero means empty.
     slots: Vec<u64>,
     len: usize,
 }
@@ -34,7 +34,7 @@ impl Seen {
         Self { shards, bytes: AtomicUsize::new(0) }
     }
 
-    /// Whether this is new.
+    /// Returns true if the fingerprint is new.
     pub(crate) fn insert(&self, world: &impl Hash) -> bool {
         let mut hasher = Fingerprint::default();
         world.hash(&mut hasher);
@@ -70,7 +70,7 @@ impl Shard {
         }
     }
 
-    /// By how many slots.
+    /// The number of slots.
     fn grow(&mut self) -> usize {
         let (before, after) = (self.slots.len(), (self.slots.len() * 3 / 2).max(64));
         let old = std::mem::replace(&mut self.slots, vec![0; after]);
@@ -82,7 +82,7 @@ impl Shard {
     }
 }
 
-/// Bytes are gathered, and mixed in by eight, twice.
+/// Collects bytes, and mixes them in by eight, twice.
 struct Fingerprint {
     lanes: [u64; 2],
     gathered: u64,
@@ -132,13 +132,13 @@ impl Hasher for Fingerprint {
         self.write_u8(byte.cast_unsigned());
     }
 
-    /// Which variant of an enum it is: never more than 255 here.
+    /// The variant of an enum: never more than 255 here.
     #[inline]
     fn write_isize(&mut self, variant: isize) {
         self.write_u8(variant as u8);
     }
 
-    /// How long an array is: that is known here.
+    /// The length of an array, which is known here.
     #[inline]
     fn write_usize(&mut self, _: usize) {}
 

@@ -1,60 +1,59 @@
-//! A world: the clients, what they have on its way, and the store.
+//! A world: the clients, their requests on the network, and the store.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
 use crate::rules::{Budget, Rules, Ticks};
 
-/// How many clients there are.
+/// The number of clients.
 pub(crate) const CLIENTS: usize = 3;
 
-/// How many requests, and how many clean-ups, of one client can be under way beside the one that it waits
-/// for.
+/// How many requests and clean-ups of one client can be in progress besides the request that it waits for.
 pub(crate) const ASIDE: usize = 3;
 
-/// What models are made of: small, compared and hashed.
+/// The bounds of a model's parts: small, comparable and hashable.
 pub trait Plain: Copy + Ord + Hash + Debug + Send + Sync + 'static {}
 impl<T: Copy + Ord + Hash + Debug + Send + Sync + 'static> Plain for T {}
 
-/// A store, and how it carries requests out.
+/// A store, and its steps for requests.
 pub trait Store: Plain {
-    /// What a holder knows of its lock in the store, and extends on the condition of.
+    /// A holder's knowledge of its lock in the store, which its extends state as a condition.
     type Known: Plain;
-    /// How far a request has come in the store.
+    /// The progress of a request in the store.
     type At: Plain + Default;
-    /// How far a clean-up has come.
+    /// The progress of a clean-up.
     type Cleaning: Plain + Default;
 
-    /// Whether the backend sends a request again, within one call, when its connection is lost.
+    /// Returns true if the backend resends a request, within one call, when its connection is lost.
     const SENDS_AGAIN: bool;
-    /// Whether it does so with an extend.
+    /// Returns true if the backend resends an extend.
     const SENDS_EXTENDS_AGAIN: bool;
-    /// Whether what a holder knows of its lock can come back: an expiry can, a version cannot.
+    /// True if a holder's knowledge of its lock can become right again: an expiry can return, a version cannot.
     const KNOWN_COMES_BACK: bool;
-    /// What the answer to an acquire is worth that was sent twice.
+    /// The value of the answer to an acquire that was sent twice.
     const AGAIN: Again;
 
-    /// Nothing in it.
+    /// An empty store.
     fn empty() -> Self;
 
-    /// One more step of a request: false if it has to wait, or there is none.
+    /// Takes a step of a request; false if it has to wait, or there is none.
     fn advance(world: &mut World<Self>, rules: &Rules, who: usize, which: Which) -> bool;
 
-    /// One more step of the clean-up of an acquire that nobody wants: `None` if it has to wait, else whether
-    /// it is done.
+    /// Takes a step of the clean-up of an acquire without a caller; `None` if it has to wait, otherwise whether it is
+    /// done.
     fn settle(world: &mut World<Self>, rules: &Rules, who: usize, job: usize) -> Option<bool>;
 
-    /// One more step of clearing an expired record away: false if there is none.
+    /// Takes a step of the removal of an expired record; false if there is none.
     fn clean(world: &mut World<Self>, rules: &Rules) -> bool;
 
-    /// The live lock, and for how long it will be live if nobody touches it.
+    /// The live lock, and how long it will be live without changes.
     fn live(world: &World<Self>, rules: &Rules) -> Option<(Owner, Ticks)>;
 
-    /// For how long the lock will be live, at the most, that this request is about to write, if that is settled
-    /// already. None: it is not settled.
+    /// The longest time for which the lock of this request will be live, if that is decided already; otherwise
+    /// `None`.
     fn will_live(request: &Request<Self>, rules: &Rules) -> Option<Ticks>;
 
-    /// Whether a client knows its lock otherwise than it is stored, and its extend is on its way.
+    /// Returns true if a client's knowledge of its lock is outdated, and its extend is on the network.
     fn is_outdated(
         world: &World<Self>,
         rules: &Rules,
@@ -64,53 +63,52 @@ pub trait Store: Plain {
 
     /// Time passes.
     fn tick(&mut self, rules: &Rules);
-    /// Time passes for what a holder knows.
+    /// Time passes for a holder's knowledge.
     fn tick_known(known: &mut Self::Known, rules: &Rules);
     /// Time passes for a request.
     fn tick_at(at: &mut Self::At, rules: &Rules);
 
-    /// Whether what is stored names a client.
+    /// Returns true if the stored data names a client.
     fn names(&self, who: usize) -> bool;
 
-    /// Clients have other numbers now.
+    /// Renumbers the clients.
     fn rename(&mut self, new: &[u8; CLIENTS]);
 
-    /// Clients have other numbers now, for a request.
+    /// Renumbers the clients in a request.
     fn rename_at(_at: &mut Self::At, _new: &[u8; CLIENTS]) {}
 
-    /// Fences only have to grow: how many there were before makes no difference.
+    /// Fences only have to grow, so their number makes no difference.
     fn rebase(world: &mut World<Self>);
 
-    /// Forgets what can make no difference any more: see `reduce.rs`.
+    /// Forgets facts that make no difference any more: see `reduce.rs`.
     fn forget(world: &mut World<Self>, rules: &Rules);
 
-    /// Lets happen at once what may as well: see `reduce.rs`.
+    /// Lets events happen at once that may: see `reduce.rs`.
     fn hasten(_world: &mut World<Self>, _rules: &Rules) {}
-    /// What of a holder's knowledge its release states.
+    /// The part of a holder's knowledge that its release states.
     fn for_release(known: Self::Known) -> Self::Known;
-    /// A client has ended: what the store does about its connection.
+    /// A client has ended: the store's reaction to the end of its connection.
     fn crashed(_client: &mut Client<Self>) {}
-    /// How the clean-up begins of the acquire that a client has just given up.
+    /// The start of the clean-up of an acquire that a client has just given up.
     fn cleaning(_client: &Client<Self>) -> Self::Cleaning {
         Self::Cleaning::default()
     }
-    /// Whether a request that is given up here can still do something.
+    /// Returns true if a request that is given up here can still have an effect.
     fn is_on_its_way(request: &Request<Self>) -> bool;
 }
 
-/// What the answer to an acquire is worth that was sent twice.
+/// The value of the answer to an acquire that was sent twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Again {
-    /// Nothing: it is cleaned up.
+    /// No value: the acquire is cleaned up.
     Nothing,
-    /// A grant holds, and when it is released the other sending is still to be seen to. A refusal is worth
-    /// nothing.
+    /// A grant is valid, and after its release the other sending still needs a clean-up. A refusal has no value.
     Grant,
-    /// It is the last word.
+    /// The answer is final.
     Everything,
 }
 
-/// Whose lock: which client's, and which of its acquisitions.
+/// The owner of a lock: a client, and one of its acquisitions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Owner {
     pub(crate) client: u8,
@@ -118,7 +116,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Whose lock it was makes no difference any more.
+    /// An owner that makes no difference any more.
     pub(crate) const NOBODY: Self = Self { client: u8::MAX, number: 0 };
 
     pub(crate) fn new(who: usize, number: u8) -> Self {
@@ -132,54 +130,54 @@ impl Owner {
     }
 }
 
-/// Everything there is.
+/// A whole world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct World<S: Store> {
     pub(crate) clients: [Client<S>; CLIENTS],
     pub(crate) store: S,
-    /// What a clean-up of expired records has seen, in the middle of one.
+    /// The knowledge of a clean-up of expired records in progress.
     pub(crate) cleaner: Option<S::Known>,
     pub(crate) left: Budget,
     pub(crate) broken: Option<Broken>,
 }
 
-/// What was broken by a step and cannot be seen afterwards.
+/// A violation by a step that the world does not show afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Broken {
-    /// A fence that is not above all earlier ones.
+    /// A fence that is not above all earlier fences.
     Fence,
 }
 
-/// One client.
+/// A client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Client<S: Store> {
-    /// Of the TypeScript library.
+    /// True for a client of the TypeScript library.
     pub(crate) is_typescript: bool,
     /// How far its clock is ahead.
     pub(crate) drift: Ticks,
-    /// Acquisitions that it may still begin. The number of the current one.
+    /// The number of acquisitions that it may still begin, which is the number of the current one.
     pub(crate) left: u8,
     pub(crate) phase: Phase<S>,
     /// The request that it waits for.
     pub(crate) waits: Option<Request<S>>,
     /// Requests that it has given up.
     pub(crate) late: [Option<Request<S>>; ASIDE],
-    /// What is to be given back in the background.
+    /// Its clean-ups in the background.
     pub(crate) jobs: [Option<Job<S>>; ASIDE],
 }
 
-/// What a client is at.
+/// The state of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Phase<S: Store> {
     /// Nothing.
     Idle,
-    /// It waits for an acquire.
+    /// Waits for an acquire.
     Acquires,
-    /// It has the lock, and relies on it as long as `until` is after now.
+    /// Has the lock, and relies on it as long as `until` is after now.
     Holds { until: Ticks, known: S::Known, doubt: Option<Ticks> },
-    /// It waits for a release.
+    /// Waits for a release.
     Releases { doubt: Option<Ticks> },
-    /// It has ended.
+    /// Has ended.
     Ended { at: Ticks },
 }
 
@@ -187,19 +185,19 @@ pub(crate) enum Phase<S: Store> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Request<S: Store> {
     pub(crate) asks: Asks<S>,
-    /// Of which acquisition.
+    /// The number of its acquisition.
     pub(crate) number: u8,
-    /// When its caller asked: what is promised counts from then.
+    /// The time of the call, from which its promise counts.
     pub(crate) asked: Ticks,
-    /// When it was sent last. Its deadline is the bound later.
+    /// The time of the last sending. Its deadline is `bound` later.
     pub(crate) sent: Ticks,
-    /// Whether it was sent before, and that sending may still arrive.
+    /// True if it was sent before, and that sending may still arrive.
     pub(crate) is_again: bool,
     pub(crate) at: S::At,
     pub(crate) answer: Option<Answer<S>>,
 }
 
-/// What is asked.
+/// The operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Asks<S: Store> {
     Acquire,
@@ -207,27 +205,27 @@ pub(crate) enum Asks<S: Store> {
     Release { known: S::Known },
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Answer<S: Store> {
     Granted(S::Known),
     Locked,
     Extended(S::Known),
-    /// The lock is held, and is not as its holder knew it.
+    /// The lock is held, and is not as its holder expected.
     Mismatch(S::Known),
     Released,
     NotHeld,
-    /// It came after its deadline.
+    /// The request came after its deadline.
     Late,
 }
 
-/// Something to give back.
+/// A clean-up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Job<S: Store> {
-    /// Whether it is an acquire of unknown outcome, and not just a release to repeat.
+    /// True for an acquire of unknown outcome, and false for a release to repeat.
     pub(crate) is_acquire: bool,
     pub(crate) number: u8,
-    /// When it was sent last.
+    /// The time of the last sending.
     pub(crate) sent: Ticks,
     pub(crate) at: S::Cleaning,
 }
@@ -235,9 +233,9 @@ pub(crate) struct Job<S: Store> {
 /// One of a client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Which {
-    /// The one that it waits for.
+    /// The request that it waits for.
     Awaited,
-    /// One that it has given up.
+    /// A request that it has given up.
     Late(usize),
 }
 
@@ -255,10 +253,10 @@ impl<S: Store> World<S> {
             .flat_map(|client| client.waits.iter().chain(client.late.iter().flatten()))
     }
 
-    /// Time passes by one tick.
+    /// Lets time pass by one tick.
     pub(crate) fn tick(&mut self, rules: &Rules) {
         let pass = |at: &mut Ticks, floor: Ticks| *at = (*at - 1).max(-floor);
-        // Once a deadline is over, and a promise, it is over for good.
+        // A deadline or a promise that is over stays over.
         let (deadline, promise) = (rules.bound + 1, rules.ttl.max(rules.bound + 1));
         self.store.tick(rules);
         if let Some(known) = &mut self.cleaner {
@@ -304,7 +302,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Requests of which nobody knows the order have none.
+    /// Sorts requests without a known order.
     pub(crate) fn sorted(mut self) -> Self {
         for client in &mut self.clients {
             client.late.sort_unstable_by(|one, other| other.cmp(one));
@@ -313,7 +311,7 @@ impl<S: Store> World<S> {
         self
     }
 
-    /// The same world, with the clients in their order.
+    /// The same world with sorted clients.
     pub(crate) fn in_order(mut self) -> Self {
         let mut order: [usize; CLIENTS] = [0, 1, 2];
         let marked = |index: usize| {

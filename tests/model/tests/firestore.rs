@@ -5,7 +5,7 @@ mod common;
 use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, holds, is_found};
 use syncguard_model::{Budget, Firestore, Flaw, Rules, Ticks};
 
-/// With two acquisitions each. `cargo run --release -p syncguard-model -- all` takes more.
+/// With two acquisitions each. `cargo run --release -p syncguard-model -- all` checks larger sizes.
 const WHOLE: Budget = Budget { extends: 1, lost: 1, crashes: 1, copies: 0, cleanings: 0 };
 const SMALL: Budget = Budget { crashes: 0, ..WHOLE };
 
@@ -18,14 +18,14 @@ fn nothing_breaks_the_commits() {
     holds::<Firestore>("Firestore", Rules { acquisitions: 2, ..rules(WHOLE, 0) });
 }
 
-/// Clocks may be apart by as much as the tolerance.
+/// Clocks may differ by as much as the tolerance.
 #[test]
 fn nothing_breaks_the_commits_of_clients_whose_clocks_differ() {
     let budget = Budget { cleanings: 1, ..WHOLE };
     holds::<Firestore>("Firestore, clocks apart", rules(budget, 1));
 }
 
-/// A version never comes back: here extends may be as many as they like.
+/// A version never comes back, so any number of extends is allowed here.
 #[test]
 fn nothing_breaks_the_commits_of_several_extends() {
     holds::<Firestore>("Firestore, extends", rules(Budget { extends: 3, ..SMALL }, 0));
@@ -62,7 +62,7 @@ fn every_broken_rule_is_found() {
     }
 }
 
-/// By contract: see `drift.rs` of the backend.
+/// Required by the contract: see `drift.rs` of the backend.
 #[test]
 fn clocks_that_differ_by_more_than_the_tolerance_make_two_holders() {
     common::is_broken::<Firestore>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);

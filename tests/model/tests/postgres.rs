@@ -7,7 +7,7 @@ use syncguard_model::{Budget, Flaw, Postgres, Rules};
 
 /// With two acquisitions each. `cargo run --release -p syncguard-model -- all` adds a clean-up.
 const WHOLE: Budget = Budget { extends: 1, lost: 1, crashes: 1, copies: 0, cleanings: 0 };
-/// Something that has to happen in a model, or it proves nothing of it.
+/// An event that has to happen in a model, or the model proves nothing about it.
 const OUTDATED: &str = "an extend is outdated by a later one";
 const SMALL: Budget = Budget { crashes: 0, ..WHOLE };
 
@@ -21,7 +21,7 @@ fn nothing_breaks_the_statements() {
         "PostgreSQL",
         Rules { acquisitions: 2, ..rules(WHOLE, 0) },
     );
-    // That takes several extends.
+    // The event takes several extends.
     assert_eq!(report.missing, [OUTDATED]);
 }
 
@@ -39,7 +39,7 @@ fn nothing_is_lost_by_forgetting() {
     common::holds_either_way::<Postgres>("PostgreSQL and TypeScript", rules(mixed, 1));
 }
 
-/// An extend states the expiry that it knows. Later ones may bring back that very expiry, and it counts again.
+/// An extend states the expected expiry. Later extends may bring back that expiry, and then it applies again.
 #[test]
 fn an_extend_that_is_late_shortens_nothing_its_holder_relies_on() {
     let budget = Budget { extends: 3, crashes: 0, ..SMALL };
@@ -81,7 +81,7 @@ fn every_broken_rule_is_found() {
     }
 }
 
-/// The TypeScript library among itself: it reads without a lock, and writes whatever the row has become.
+/// Only clients of the TypeScript library: it reads without a lock, and overwrites the row in its current state.
 #[test]
 fn two_clients_of_the_typescript_library_can_hold_one_lock() {
     common::is_broken::<Postgres>(rules(Budget { lost: 0, ..SMALL }, 2), ONE_HOLDER);

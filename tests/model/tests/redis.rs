@@ -5,7 +5,7 @@ mod common;
 use common::{FENCES_GROW, Flawed, NO_ORPHAN, ONE_HOLDER, holds, is_found};
 use syncguard_model::{Budget, Flaw, Redis, Rules};
 
-/// What the guide tells of, and less.
+/// The sizes of the guide, and smaller ones.
 const WHOLE: Budget = Budget { extends: 2, lost: 1, crashes: 1, copies: 0, cleanings: 1 };
 const SMALL: Budget = Budget { extends: 1, cleanings: 0, ..WHOLE };
 
@@ -31,7 +31,7 @@ fn nothing_breaks_the_scripts_on_a_cluster() {
     );
 }
 
-/// An extend states the expiry that it knows. Later ones may bring back that very expiry, and it counts again.
+/// An extend states the expected expiry. Later extends may bring back that expiry, and then it applies again.
 #[test]
 fn an_extend_that_is_late_shortens_nothing_its_holder_relies_on() {
     let budget = Budget { extends: 3, crashes: 0, ..SMALL };

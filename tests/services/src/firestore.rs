@@ -14,8 +14,7 @@ use crate::install::{self, Program};
 use crate::process::ServerProcess;
 use crate::{ports, scratch};
 
-/// A Firestore emulator on 127.0.0.1; killed when dropped. Its data is in memory: no restart keeps
-/// it.
+/// A Firestore emulator on 127.0.0.1; killed when dropped. Its data is in memory, so a restart loses it.
 #[derive(Debug)]
 pub struct FirestoreEmulator {
     process: Option<ServerProcess>,
@@ -28,7 +27,7 @@ impl FirestoreEmulator {
     ///
     /// # Errors
     ///
-    /// When the emulator or Java is missing, or it does not start; with the end of its log.
+    /// If the emulator or Java is missing, or the emulator does not start; with the end of its log.
     pub fn start() -> Result<Self> {
         let mut emulator =
             Self { process: None, port: ports::free()?, folder: scratch::folder("firestore")? };
@@ -36,7 +35,7 @@ impl FirestoreEmulator {
         Ok(emulator)
     }
 
-    /// `127.0.0.1:port`, as `FIRESTORE_EMULATOR_HOST` wants it.
+    /// `127.0.0.1:port`, in the form of `FIRESTORE_EMULATOR_HOST`.
     #[must_use]
     pub fn host_port(&self) -> String {
         format!("127.0.0.1:{}", self.port)
@@ -66,7 +65,7 @@ impl FirestoreEmulator {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
-    /// Starts again, empty, on the same port; an emulator that still runs is stopped first.
+    /// Starts the emulator again, empty, on the same port. A running emulator is stopped first.
     ///
     /// # Errors
     ///
@@ -78,7 +77,7 @@ impl FirestoreEmulator {
         self.launch()
     }
 
-    /// SIGSTOP: connections stay open, nothing is answered.
+    /// SIGSTOP: connections stay open, and requests get no answer.
     ///
     /// # Errors
     ///
@@ -96,7 +95,7 @@ impl FirestoreEmulator {
         self.process.as_mut().context(NOT_RUNNING)?.resume()
     }
 
-    /// A plain HTTP GET; gives the body. On a busy machine, the first answer of a kind takes many seconds.
+    /// A plain HTTP GET; returns the body. On a busy machine, the first answer of a kind takes many seconds.
     ///
     /// # Errors
     ///
@@ -105,11 +104,11 @@ impl FirestoreEmulator {
         self.get_within(path, TIMEOUT)
     }
 
-    /// As [`get`](Self::get), for an emulator that may not answer.
+    /// Like [`get`](Self::get), with a time limit.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and when nothing comes for so long.
+    /// As [`get`](Self::get), and if no answer comes within the limit.
     pub fn get_within(&self, path: &str, patience: Duration) -> Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.set_read_timeout(Some(patience))?;
@@ -122,7 +121,7 @@ impl FirestoreEmulator {
             let count = answer.read_line(&mut head)?;
             ensure!(count > 0, "GET {path}: the answer ends in its head: {head}");
         }
-        // The emulator keeps the connection open, whatever it is asked: there is no end to read to.
+        // The emulator never closes the connection, so the answer has no end to read to.
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.context("an answer without a length")?.parse()?];
         answer.read_exact(&mut body)?;
@@ -142,8 +141,8 @@ impl FirestoreEmulator {
     }
 }
 
-/// Java on the emulator's archive where that is found: `gcloud` takes twice as long, and stands
-/// between us and the process that is to be killed.
+/// Java with the emulator's archive, if it is found: `gcloud` takes twice as long, and its process would stand
+/// between this one and the process to kill.
 fn launcher(port: u16) -> Result<Command> {
     let archive = match install::require_with(&EMULATOR, find_archive) {
         Ok(archive) => archive,
@@ -151,7 +150,7 @@ fn launcher(port: u16) -> Result<Command> {
     };
     let mut command = Command::new(install::require(&JAVA)?);
     command
-        // The emulator's messages are in English only.
+        // The emulator has its messages in English only.
         .args(["-Duser.language=en", "-cp"])
         .arg(archive)
         .arg("com.google.cloud.datastore.emulator.firestore.CloudFirestore")
@@ -159,8 +158,7 @@ fn launcher(port: u16) -> Result<Command> {
     Ok(command)
 }
 
-/// For an emulator that `gcloud` has somewhere else; without one it says so, which ends up in our
-/// error.
+/// For an emulator in another folder of `gcloud`. If `gcloud` has none, its message becomes part of the error.
 fn through_gcloud(port: u16) -> Option<Command> {
     let mut command = Command::new(install::find(&GCLOUD)?);
     command.args(["emulators", "firestore", "start"]).arg(format!("--host-port=127.0.0.1:{port}"));

@@ -1,4 +1,4 @@
-//! Finding the servers' programs, and installing those that are missing where somebody asked for it.
+//! Finds the servers' programs, and installs missing ones on request.
 
 use std::env;
 use std::fs::{self, File};
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 
-/// A program some server needs, and where it comes from.
+/// A program that a server needs, and its package.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// Names it goes by, the preferred one first.
+    /// The names of the program, the preferred one first.
     pub names: &'static [&'static str],
-    /// Folders searched before `PATH`. One `*` may stand for a version; the highest is taken.
+    /// Folders that are searched before `PATH`. One `*` may stand for a version; the highest is taken.
     pub folders: &'static [&'static str],
     /// Debian's package.
     pub package: &'static str,
-    /// How to get it on a system that is not Debian, or where Debian does not have it.
+    /// How to install it on a system other than Debian, or if Debian does not have it.
     pub otherwise: &'static str,
 }
 
@@ -36,28 +36,28 @@ impl Program {
     }
 }
 
-/// Set to anything, this environment variable lets tests install what is missing. `cargo xtask` sets
-/// it for the commands that it runs; plain `cargo test` leaves the system as it is.
+/// If this environment variable is set, tests install missing programs. `cargo xtask` sets it for the commands that
+/// it runs; plain `cargo test` leaves the system as it is.
 pub const INSTALL: &str = "SYNCGUARD_TEST_INSTALL";
 
-/// As if [`INSTALL`] were set for this process.
+/// Acts as if [`INSTALL`] were set for this process.
 pub fn allow() {
     ALLOWED.store(true, Ordering::Relaxed);
 }
 
 static ALLOWED: AtomicBool = AtomicBool::new(false);
 
-/// The path of `program`. If it is missing and [`INSTALL`] is set, it is installed first, provided this
-/// is Debian and we are root.
+/// The path of `program`. If it is missing and [`INSTALL`] is set, it is installed first, provided that this is
+/// Debian and the process is root.
 ///
 /// # Errors
 ///
-/// When the program is missing and is not installed; the message names the command that would.
+/// If the program is missing and is not installed; the message names the command that installs it.
 pub fn require(program: &Program) -> Result<PathBuf> {
     require_with(program, || find(program))
 }
 
-/// [`require`], for what is not a program on a path but is found by `find` all the same.
+/// Like [`require`], for a program that `find` finds instead of a path.
 pub(crate) fn require_with(
     program: &Program,
     find: impl Fn() -> Option<PathBuf>,
@@ -79,7 +79,7 @@ fn obtain(
     ensure!(may_install && can_install, program.how_to_install());
 
     let _apt = AptLock::take()?;
-    // Another process may have installed it while this one waited for the lock.
+    // Another process may have installed the program while this one waited for the lock.
     if find().is_none() {
         apt_install(program.package).with_context(|| program.how_to_install())?;
     }
@@ -105,9 +105,9 @@ pub fn find(program: &Program) -> Option<PathBuf> {
         .find(|path| is_executable(path))
 }
 
-/// The user and group servers run as that refuse to be root: `None` when we are not root ourselves.
+/// The user and group of servers that refuse to run as root; `None` if this process is not root.
 ///
-/// Ask after the installation of a server, which may create its user; the answer never changes.
+/// Call this after the installation of a server, which may create the user; the answer never changes.
 pub(crate) fn unprivileged_user() -> Result<Option<(u32, u32)>> {
     static USER: OnceLock<(u32, u32)> = OnceLock::new();
     if !rustix::process::geteuid().is_root() {
@@ -133,7 +133,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// The folders a pattern stands for, the highest version first.
+/// The folders that match a pattern, the highest version first.
 fn expand(pattern: &str) -> Vec<PathBuf> {
     let Some((before, after)) = pattern.split_once("/*/") else {
         return vec![PathBuf::from(pattern)];
@@ -150,7 +150,7 @@ fn expand(pattern: &str) -> Vec<PathBuf> {
 }
 
 fn apt_install(package: &str) -> Result<()> {
-    // The lists of a fresh machine are empty or old. Once per process is enough, failed or not.
+    // The package lists of a fresh machine are empty or old. One update for each process is enough, failed or not.
     static UPDATED: OnceLock<Result<(), String>> = OnceLock::new();
     let updated =
         UPDATED.get_or_init(|| apt_get(&["update"]).map_err(|error| format!("{error:#}")));
@@ -181,7 +181,7 @@ fn apt_get(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// One installation at a time on this machine, whichever process asks for it.
+/// Allows one installation at a time on this machine, across all processes.
 struct AptLock {
     _file: File,
 }
@@ -196,7 +196,7 @@ impl AptLock {
     }
 }
 
-/// Keeps the packages' scripts from starting the system's own servers: tests start theirs.
+/// Keeps the packages' scripts from starting the system's own servers, because tests start theirs.
 struct ServiceStartBan {
     created: bool,
 }

@@ -12,14 +12,13 @@
 //! # }
 //! ```
 //!
-//! Where a server is missing, the error says how to install it. Nothing here ever skips. `cargo xtask`
-//! installs by itself what is missing, see [`install`].
+//! If a server is missing, the error says how to install it; no test is skipped. `cargo xtask` installs missing
+//! servers by itself, see [`install`].
 //!
-//! No server outlives the process that started it: dropping its handle kills it, and when the
-//! process ends without dropping it (a `static`, a SIGKILL, Ctrl-C) a watchdog does, and removes
-//! the folders too.
+//! No server outlives the process that started it. Dropping its handle kills it; if the process ends without dropping
+//! the handle (a `static`, a SIGKILL, Ctrl-C), a watchdog kills the server and removes its folder.
 //!
-//! What lies between a client and its server can be broken with [`proxy::FaultProxy`].
+//! [`proxy::FaultProxy`] breaks the network between a client and its server.
 
 pub mod firestore;
 pub mod install;

@@ -1,9 +1,9 @@
-//! Free ports that stay free until the server that is to listen there does.
+//! Free ports that stay free until their server listens on them.
 //!
-//! Binding port 0 hands out the kernel's ephemeral ports, and those are a trap for a server that is
-//! to be stopped and restarted on its port: meanwhile any outgoing connection may get the number as
-//! its source port, and a client that reconnects to it in a loop can even connect to itself. So
-//! ports are taken from below the ephemeral range (32768 and up on Linux, 49152 and up elsewhere).
+//! Port 0 would give an ephemeral port of the kernel, which is a trap for a server that is stopped and restarted on
+//! its port: meanwhile any outgoing connection may get the number as its source port, and a client that reconnects in
+//! a loop can even connect to itself. So ports are taken from below the ephemeral range (32768 and up on Linux, 49152
+//! and up elsewhere).
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,21 +13,21 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
-/// A port on 127.0.0.1 that nobody listens on and that no process using this function was handed.
+/// A port on 127.0.0.1 without a listener, which no other process with this function has.
 ///
-/// The claim holds until this process ends: each port handed out is a locked file, because tests of
-/// several packages may run at the same time.
+/// The claim holds until this process ends. Each claimed port is a locked file, because tests of several packages may
+/// run at the same time.
 ///
 /// # Errors
 ///
-/// When no port is free, or the folder for the locks cannot be written.
+/// If no port is free, or the folder for the locks cannot be written.
 pub fn free() -> Result<u16> {
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = std::env::temp_dir()
         .join(format!("syncguard-ports-{}", rustix::process::geteuid().as_raw()));
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
 
-    // Processes start looking in different places, so they rarely meet.
+    // Processes start their search in different places, so they rarely meet.
     let offset = std::process::id() % u32::from(COUNT);
     for step in 0..COUNT {
         let index = (u64::from(offset) * 97 + u64::from(step)) % u64::from(COUNT);
@@ -49,7 +49,7 @@ fn is_unused(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// What was handed out, with the lock that tells other processes so.
+/// A claimed port, with the lock that shows the claim to other processes.
 static CLAIMED: LazyLock<Mutex<HashMap<u16, File>>> = LazyLock::new(Mutex::default);
 
 const FIRST: u16 = 15_000;

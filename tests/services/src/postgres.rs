@@ -22,13 +22,13 @@ const USER: &str = "postgres";
 
 const INITDB: Program = Program {
     names: &["initdb"],
-    // Debian keeps the programs off PATH, one folder a version.
+    // Debian keeps the programs outside PATH, in one folder for each version.
     folders: &["/usr/lib/postgresql/*/bin"],
     package: "postgresql",
     otherwise: "install PostgreSQL 14 or newer, so that initdb and postgres are on PATH",
 };
 
-/// A program that comes with the PostgreSQL that is used.
+/// A program of the PostgreSQL installation in use.
 fn program(name: &str) -> Result<PathBuf> {
     Ok(install::require(&INITDB)?.with_file_name(name))
 }
@@ -38,12 +38,12 @@ fn drop_root(command: &mut Command, folder: &Path) -> Result<()> {
     if let Some((user, group)) = install::unprivileged_user()? {
         command.uid(user).gid(group);
     }
-    // Where we stand may be closed to that user.
+    // The current folder may be closed to that user.
     command.current_dir(folder);
     Ok(())
 }
 
-/// Gives a file or folder to the user the server runs as.
+/// Makes the server's user the owner of a file or folder.
 fn hand_over(path: &Path) -> Result<()> {
     if let Some((user, group)) = install::unprivileged_user()? {
         std::os::unix::fs::chown(path, Some(user), Some(group))
@@ -52,14 +52,13 @@ fn hand_over(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file that only the server's user can read.
+/// Writes a file that only the server's user can read.
 fn private_file(path: &Path, content: &str) -> Result<()> {
     fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))?;
     hand_over(path)
 }
 
-/// Runs SQL with `psql` against whatever listens on `port`: rows as lines, columns separated by
-/// `|`.
+/// Runs SQL with `psql` against the server on `port`: rows as lines, columns separated by `|`.
 fn psql(port: u16, database: &str, sql: &str) -> Result<String> {
     let output = Command::new(program("psql")?)
         .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", USER])

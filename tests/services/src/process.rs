@@ -14,7 +14,7 @@ use crate::{wait, watchdog};
 
 mod tree;
 
-/// A running server in a process group of its own. Dropping it kills it.
+/// A running server in a process group of its own, killed when dropped.
 #[derive(Debug)]
 pub struct ServerProcess {
     name: &'static str,
@@ -29,7 +29,7 @@ impl ServerProcess {
     ///
     /// # Errors
     ///
-    /// When the program cannot be started or the log cannot be written.
+    /// If the program cannot be started or the log cannot be written.
     pub fn spawn(name: &'static str, mut command: Command, log: &Path) -> Result<Self> {
         let output = File::options()
             .create(true)
@@ -58,7 +58,7 @@ impl ServerProcess {
     ///
     /// # Errors
     ///
-    /// When the server ends, or the time is up; with the end of the server's log.
+    /// If the server ends, or the time is up; with the end of the server's log.
     pub fn wait_until_ready(
         &mut self,
         timeout: Duration,
@@ -79,7 +79,7 @@ impl ServerProcess {
     ///
     /// # Errors
     ///
-    /// When the server did not stop by itself, or cannot be signalled.
+    /// If the server did not stop by itself, or cannot be signalled.
     pub fn stop(mut self, signal: Signal) -> Result<()> {
         self.resume()?;
         self.signal(signal)?;
@@ -92,15 +92,15 @@ impl ServerProcess {
     ///
     /// # Errors
     ///
-    /// When it fails, or still runs after `timeout`; with the end of its log.
+    /// If it fails, or still runs after `timeout`; with the end of its log.
     pub fn wait(mut self, timeout: Duration) -> Result<()> {
         let status = self.ended(timeout)?;
         ensure!(status.success(), "{} failed: {status}\n{}", self.name, self.log_tail());
         Ok(())
     }
 
-    /// Sends SIGTERM and waits until the process has ended in order, or by the signal itself: it came before
-    /// the process could listen to it.
+    /// Sends SIGTERM and waits until the process has ended in order, or by the signal itself if the signal came
+    /// before the process could handle it.
     ///
     /// # Errors
     ///
@@ -132,8 +132,8 @@ impl ServerProcess {
         self.kill_tree()
     }
 
-    /// SIGSTOP for the server and all its descendants: connections stay open and nobody answers.
-    /// Returns once all of them have stopped.
+    /// SIGSTOP for the server and all its descendants: connections stay open, and requests get no answer. Returns
+    /// once all of them have stopped.
     ///
     /// # Errors
     ///
@@ -142,14 +142,14 @@ impl ServerProcess {
         let until_stopped = |pids: &[u32]| {
             wait::until("processes to stop", STOP_TIMEOUT, || tree::all_stopped(pids))
         };
-        // The main process first: while it is stopped it starts no more children.
+        // The main process comes first: while it is stopped, it starts no more children.
         self.signal(Signal::STOP)?;
         until_stopped(&[self.pid()])?;
         let children = tree::descendants(self.pid())?;
         for &pid in &children {
             signal_process(pid, Signal::STOP)?;
-            // PostgreSQL puts each child into its own group; stopped ones would not notice that
-            // theirs is over.
+            // PostgreSQL puts each child into its own group. Stopped children would not notice that the server is
+            // gone.
             watchdog::add(pid)?;
             self.paused.push(pid);
         }
@@ -191,15 +191,14 @@ impl ServerProcess {
             signal_process(child, Signal::KILL)?;
         }
         self.child.wait()?;
-        // PostgreSQL does not start again while one of them is attached to its shared memory.
+        // PostgreSQL does not start again while a child is attached to its shared memory.
         wait::until("the end of killed processes", STOP_TIMEOUT, || tree::all_ended(&children))
     }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // An exited child that was waited for must not be signalled: its number may be somebody
-        // else's.
+        // An exited child that was waited for must not be signalled: another process may have its number.
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.kill_tree();
         }
@@ -240,7 +239,7 @@ mod tests {
 
     #[test]
     fn an_end_in_order_is_a_success_or_the_signal_itself() {
-        // One that does not listen to the signal, and two that do.
+        // One process that ignores the signal, and two that handle it.
         run("exec sleep 60").end(STOP_TIMEOUT).unwrap();
         let folder = tempfile::tempdir().unwrap();
         for (status, is_fine) in [(0, true), (3, false)] {

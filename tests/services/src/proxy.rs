@@ -1,4 +1,4 @@
-//! A TCP proxy that breaks the way between a client and its server, and counts what goes over it.
+//! A TCP proxy that breaks connections between a client and its server, and counts their bytes.
 
 mod connection;
 mod faults;
@@ -20,8 +20,7 @@ use crate::ports;
 use connection::Connection;
 use faults::Faults;
 
-/// Forwards connections on a port of its own to `upstream`; faults can be set and lifted while they
-/// are open.
+/// Forwards connections on a port of its own to `upstream`. Faults can be set and lifted while connections are open.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: u16,
@@ -34,7 +33,7 @@ impl FaultProxy {
     ///
     /// # Errors
     ///
-    /// When it cannot listen.
+    /// If it cannot listen.
     pub fn start(upstream: u16) -> Result<Self> {
         let proxy = Self {
             port: ports::free()?,
@@ -50,13 +49,13 @@ impl FaultProxy {
         Ok(proxy)
     }
 
-    /// The port on 127.0.0.1 clients connect to.
+    /// The port on 127.0.0.1 for clients.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Delays bytes by this much, each on its own: what is sent in one flight arrives in one.
+    /// Delays each byte by this much. Bytes that are sent together arrive together.
     pub fn set_latency(&self, to_server: Duration, to_client: Duration) {
         let mut faults = lock(&self.shared.faults);
         faults.to_server = to_server;
@@ -65,17 +64,15 @@ impl FaultProxy {
 
     /// Cuts connections within the server's replies.
     ///
-    /// A reply is what the server sends until the client sends again. It is the server that has
-    /// spoken, so the request has been carried out, even when the client sees not one byte of the
-    /// reply.
+    /// A reply is all that the server sends until the client sends again. The server has sent the reply, so it has
+    /// carried out the request, even if the client sees not one byte of the reply.
     pub fn set_reply_cut(&self, cut: ReplyCut) {
         lock(&self.shared.faults).cut = cut;
     }
 
-    /// Swallows all bytes from now on, both ways, while connections stay open and new ones are
-    /// accepted.
+    /// Swallows all bytes from now on, in both directions. Connections stay open, and new ones are accepted.
     ///
-    /// What was swallowed stays lost after `freeze(false)`.
+    /// Swallowed bytes stay lost after `freeze(false)`.
     pub fn freeze(&self, on: bool) {
         lock(&self.shared.faults).frozen = on;
     }
@@ -84,7 +81,7 @@ impl FaultProxy {
     ///
     /// # Errors
     ///
-    /// When it cannot listen.
+    /// If it cannot listen.
     pub fn accept(&self) -> Result<()> {
         let mut acceptor = lock(&self.acceptor);
         if acceptor.is_none() {
@@ -93,37 +90,36 @@ impl FaultProxy {
         Ok(())
     }
 
-    /// Refuses new connections, as if nobody listened. Open ones go on.
+    /// Refuses new connections, like a port without a listener. Open connections go on.
     pub fn refuse(&self) {
         if let Some(acceptor) = lock(&self.acceptor).take() {
             acceptor.stop(self.port);
         }
     }
 
-    /// Closes all open connections on both sides; what is held of them is lost.
+    /// Closes all open connections on both sides. Held bytes are lost.
     pub fn sever(&self) {
         for connection in self.shared.open_connections() {
             connection.close();
         }
     }
 
-    /// Ends the direction to the client of all open connections: it reads the end, and may go on
-    /// writing.
+    /// Ends the direction to the client on all open connections: the client reads the end, and may go on writing.
     pub fn half_close(&self) {
         for connection in self.shared.open_connections() {
             connection.half_close();
         }
     }
 
-    /// As a firewall that forgets connections: of those that are open, each is closed when the client
-    /// sends something again, and the server gets none of it.
+    /// Acts like a firewall that forgets connections: each open connection is closed when its client sends again, and
+    /// the server gets nothing of that.
     pub fn forget(&self) {
         for connection in self.shared.open_connections() {
             connection.forget();
         }
     }
 
-    /// What has gone through until now.
+    /// The counts so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *lock(&self.shared.counters)
@@ -137,7 +133,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// What the threads of a proxy have in common.
+/// The state that the threads of a proxy share.
 #[derive(Debug)]
 struct Shared {
     upstream: SocketAddr,
@@ -158,7 +154,7 @@ impl Shared {
     }
 }
 
-/// The thread that listens.
+/// Runs on the thread that listens.
 #[derive(Debug)]
 struct Acceptor {
     running: Arc<AtomicBool>,
@@ -176,8 +172,7 @@ impl Acceptor {
                 if !go_on.load(Ordering::SeqCst) {
                     break;
                 }
-                // An upstream that is down closes the client's connection, there is nobody else to
-                // tell.
+                // If the upstream is down, the client's connection is closed, and nothing else needs to know.
                 let _ = client.and_then(|client| Connection::open(client, &shared));
             }
         });

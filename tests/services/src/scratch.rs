@@ -1,5 +1,4 @@
-//! The folders servers live in, all below one folder per process that the watchdog removes at the
-//! end.
+//! The folders of servers, all below one folder for each process, which the watchdog removes at the end.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +24,7 @@ pub(crate) fn create_root() -> Result<PathBuf> {
         .tempdir()
         .context("cannot create a temporary folder")?
         .keep();
-    // PostgreSQL runs as another user when we are root, and has to get through to its folder.
+    // PostgreSQL runs as another user if this process is root, and has to reach its folder.
     fs::set_permissions(&root, Permissions::from_mode(0o711))?;
     Ok(root)
 }

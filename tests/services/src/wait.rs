@@ -1,16 +1,15 @@
-//! Polling, with an error that tells what was waited for and what was last seen.
+//! Polling. The error says what was waited for and what was last seen.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-/// Polls until `probe` answers `true`. A failing probe counts as "not yet"; its last error is
-/// reported.
+/// Polls until `probe` answers `true`. A failed probe counts as "not yet"; the error has its last failure.
 ///
 /// # Errors
 ///
-/// When that takes longer than `timeout`.
+/// If that takes longer than `timeout`.
 pub fn until(what: &str, timeout: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let started = Instant::now();
     loop {

@@ -1,8 +1,8 @@
-//! A shell that outlives this process just long enough to end its servers.
+//! A shell that outlives this process long enough to end its servers.
 //!
-//! `Drop` is not enough: it runs neither for a `static` nor after a SIGKILL. The kernel's
-//! parent-death signal is not the way either, as it fires when the *thread* that started the child
-//! ends, and a test harness runs each test on a thread of its own.
+//! `Drop` is not enough: it runs neither for a `static` nor after a SIGKILL. The kernel's parent-death signal does
+//! not work either, because it fires when the *thread* that started the child ends, and a test harness runs each test
+//! on a thread of its own.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -14,17 +14,17 @@ use anyhow::{Context as _, Result};
 
 use crate::scratch;
 
-/// From now on the process group dies with this process.
+/// From now on the watchdog kills the process group when this process ends.
 pub(crate) fn add(group: u32) -> Result<()> {
     tell(&format!("add {group}\n"))
 }
 
-/// The group is gone, its number may be given to others.
+/// The group is gone, and its number may be used again.
 pub(crate) fn forget(group: u32) -> Result<()> {
     tell(&format!("del {group}\n"))
 }
 
-/// The folder for all that this process puts on disk; removed when it ends.
+/// The folder for all files of this process, removed when the process ends.
 pub(crate) fn root() -> Result<PathBuf> {
     with_watchdog(|watchdog| Ok(watchdog.root.clone()))
 }
@@ -40,7 +40,7 @@ fn tell(line: &str) -> Result<()> {
 
 struct Watchdog {
     root: PathBuf,
-    /// The only write end: when this process ends, the watchdog's input does.
+    /// The only write end: when this process ends, the watchdog reads the end of its input.
     stdin: ChildStdin,
 }
 
@@ -53,7 +53,7 @@ impl Watchdog {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C goes to the terminal's group; the watchdog has to survive it.
+            // Ctrl-C goes to the terminal's process group, and the watchdog has to survive it.
             .process_group(0)
             .spawn()
             .context("cannot start `sh` as a watchdog for the test servers")?;

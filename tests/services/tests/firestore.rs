@@ -1,4 +1,4 @@
-//! Starts the Firestore emulator, talks to it, breaks it.
+//! Starts, uses and breaks the Firestore emulator.
 
 use std::time::Duration;
 

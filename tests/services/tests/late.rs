@@ -1,4 +1,4 @@
-//! Requests that arrive after their sender has gone are carried out by the real servers.
+//! The real servers carry out requests that arrive after their sender has gone.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -13,8 +13,8 @@ use syncguard_test_services::wait;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Holds what `request` sends over a connection that has sent and received `greeting`, closes the
-/// connection, and gives the proxy.
+/// Holds the bytes of `request` on a connection that has sent and received `greeting`, closes the connection, and
+/// returns the proxy.
 fn held(port: u16, greeting: &[u8], request: &[u8]) -> Result<FaultProxy> {
     let proxy = FaultProxy::start(port)?;
     let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port()))?;
@@ -40,7 +40,7 @@ fn redis_carries_out_a_late_request() -> Result<()> {
 fn firestore_carries_out_a_late_request() -> Result<()> {
     let emulator = FirestoreEmulator::start()?;
     let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &*frame(SETTINGS, 0, 0, b"")].concat();
-    // It cancels a request when it sees its sender end too early, not always.
+    // The emulator sometimes cancels a request if its sender ends too early.
     for number in 0..5 {
         let name = format!("projects/p/databases/(default)/documents/locks/{number}");
         let proxy = held(emulator.port(), &greeting, &commit(&name)?)?;
@@ -103,7 +103,7 @@ const END_HEADERS: u8 = 4;
 fn postgres_carries_out_a_late_request() -> Result<()> {
     let postgres = PostgresServer::start()?;
     postgres.psql("CREATE TABLE late (x int)")?;
-    // The length counts itself, and not the type before it.
+    // The length includes itself, but not the type before it.
     let start = b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0";
     let query = b"Q\0\0\0\x21INSERT INTO late VALUES (1);\0";
     let proxy = held(postgres.port(), start, query)?;

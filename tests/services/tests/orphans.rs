@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
-/// Set for the process that is to be killed: this test program once more.
+/// Set for the process that will be killed: this test program again.
 const ROLE: &str = "SYNCGUARD_TEST_ORPHANS";
 
 #[test]
@@ -49,7 +49,7 @@ fn servers_end_with_a_killed_process_and_leave_no_folder() -> Result<()> {
 
 fn start_servers_and_wait() -> Result<()> {
     let redis = RedisServer::start()?;
-    // Its children are in groups of their own, and do not notice anything while they are stopped.
+    // The children are in groups of their own, and notice nothing while they are stopped.
     let mut postgres = PostgresServer::start()?;
     postgres.pause()?;
     let folder = fs::canonicalize(redis.folder())?;

@@ -1,4 +1,4 @@
-//! Starts PostgreSQL in each of its ways, talks to it, breaks it.
+//! Starts PostgreSQL with each option, uses it and breaks it.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -46,7 +46,7 @@ fn an_open_session_of_a_paused_server_answers_late() -> Result<()> {
     let mut postgres = PostgresServer::start()?;
     let mut session = TcpStream::connect(("127.0.0.1", postgres.port()))?;
     session.write_all(b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0")?;
-    // Its process is a child of the server's, in a group of its own. It is ready when it says so.
+    // Its process is a child of the server, in a group of its own. It reports when it is ready.
     let mut answer = Vec::new();
     while !answer.ends_with(b"Z\0\0\0\x05I") {
         let mut byte = [0];

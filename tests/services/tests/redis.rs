@@ -1,4 +1,4 @@
-//! Starts Redis in each of its ways, talks to it, breaks it.
+//! Starts Redis with each option, uses it and breaks it.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;

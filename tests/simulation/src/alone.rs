@@ -1,4 +1,4 @@
-//! A twin by itself, on the machine's time: to be compared with the real server.
+//! A twin without a network, on the machine's time, for comparison with the real server.
 
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
@@ -10,8 +10,7 @@ use syncguard_core::{ExtendResult, Fence, LockBackend, LockError, LockInfo, Rele
 use crate::store::{Firestore, Redis, Server};
 use crate::twin::{Kind, Twin};
 
-/// A store's twin, and the backend's before it, without a network: each request is carried out to its end at
-/// once.
+/// A store's twin behind the backend's twin, without a network: each request is carried out to its end at once.
 #[derive(Clone)]
 pub struct Alone(Twin);
 
@@ -36,7 +35,7 @@ impl Alone {
         Self(Twin::alone(server, Kind::Postgres, "twin of postgres"))
     }
 
-    /// The twin of the Firestore backend, at the twin of a database.
+    /// The twin of the Firestore backend, with the twin of a database.
     #[must_use]
     pub fn firestore() -> Self {
         let store = Box::new(Firestore::default());
@@ -44,12 +43,12 @@ impl Alone {
         Self(Twin::alone(server, Kind::Firestore, "twin of firestore"))
     }
 
-    /// Holds the next write back: its sender gets no answer.
+    /// Holds the next write back, so its sender gets no answer.
     pub fn hold_next(&self) {
         self.0.hold_next();
     }
 
-    /// Carries out what was held back. Says whether there was anything.
+    /// Carries out the held writes. Returns true if there were any.
     #[must_use]
     pub fn deliver(&self) -> bool {
         self.0.deliver()

@@ -1,4 +1,4 @@
-//! The documents of Firestore, and what is written to them: see `document.rs` of that backend.
+//! The documents of Firestore and their writes: see `document.rs` of that backend.
 
 use syncguard_core::{Key, LockId};
 
@@ -8,33 +8,33 @@ use crate::protocol::Record;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored<T> {
     pub(crate) value: T,
-    /// When it was changed last, in microseconds.
+    /// The time of its last change, in microseconds.
     pub(crate) updated: u64,
 }
 
-/// What must be true of a document for a commit to be carried out.
+/// The precondition of a commit on a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// There is none.
+    /// The document must not exist.
     Absent,
-    /// It was changed last then.
+    /// The document must have this time of its last change.
     Updated(u64),
-    /// Nothing: only flaws write like that.
+    /// No precondition; only flaws use this.
     None,
 }
 
 impl Condition {
-    /// That it is what was read.
+    /// The document must be as it was read.
     pub(crate) fn as_read<T>(seen: Option<&Stored<T>>) -> Self {
         seen.map_or(Self::Absent, |seen| Self::Updated(seen.updated))
     }
 }
 
-/// What is to become of a document.
+/// The new state of a document.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Lock(Record),
-    /// Nothing else of the lock.
+    /// Changes no other field of the lock.
     Expiry(Key, u64),
     NoLock(Key),
     Counter(Key, u64),
@@ -47,10 +47,10 @@ pub(crate) struct Write {
     pub(crate) condition: Condition,
 }
 
-/// What is read.
+/// The subject of a read.
 #[derive(Clone, Debug)]
 pub(crate) enum Read {
-    /// Lock and counter of a key, both as they are at one time.
+    /// Lock and counter of a key, both at the same time.
     Documents(Key),
     /// All locks with an id.
     Query(LockId),

@@ -1,47 +1,47 @@
-//! What can be wrong on purpose.
+//! The planted flaws.
 
 use clap::ValueEnum;
 use syncguard_history::Invariant;
 
 use crate::plan::Store;
 
-/// A flaw. Which code is flawed is said by each: the store's twin, the backend's twin, or a flawed copy of a
-/// user. The library itself is never flawed.
+/// A flaw. Each says which code is flawed: the store's twin, the backend's twin, or a flawed copy of a user. The
+/// library itself is never flawed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Flaw {
-    /// The store now and then grants a lock that somebody else holds.
+    /// The store sometimes grants a lock that another caller holds.
     SecondHolder,
     /// The store grants a lock as soon as the last one has expired.
     NoTolerance,
-    /// The store now and then grants a fence for the second time.
+    /// The store sometimes grants a fence for the second time.
     RepeatedFence,
-    /// The store releases as often as one likes.
+    /// The store releases a lock any number of times.
     EndlessRelease,
-    /// The store revives what has expired or was released.
+    /// The store revives locks that have expired or were released.
     Undead,
     /// The register takes any fence.
     UnfencedRegister,
-    /// The store now and then says that it has released a lock, and has not.
+    /// The store sometimes confirms a release that it has not carried out.
     Orphans,
     /// A lock lives for a minute longer than it should.
     LongLife,
-    /// The server serves nobody for three seconds after a fault.
+    /// The server answers no request for three seconds after a fault.
     SlowRecovery,
     /// Each member leaves a task behind.
     LeakedTask,
-    /// Recipes: one member counts a semaphore's permits and one more. A flawed user.
+    /// Recipes: one member uses one permit more than the semaphore has. A flawed user.
     OnePermitMore,
-    /// Recipes: a leader that does not renew, and hears of the end of its term when it is over. A flawed
-    /// copy of an election.
+    /// Recipes: a leader does not renew, and learns of the end of its term when it is over. A flawed copy of an
+    /// election.
     DeafLeader,
-    /// The queue: a waiter that goes away keeps its turn. A flawed copy of the queue, before the backend.
+    /// The queue: a waiter that goes away keeps its turn. A flawed copy of the queue, in front of the backend.
     KeptTurn,
-    /// The queue: a turn is passed on with the lock and its fence. A flawed copy of the queue, before the
+    /// The queue: a turn is passed on with the lock and its fence. A flawed copy of the queue, in front of the
     /// backend.
     SharedGrant,
-    /// D18: the store carries out what arrives after its deadline.
+    /// D18: the store carries out requests after their deadline.
     LateRequests,
-    /// D19: the store extends whatever expiry was expected.
+    /// D19: the store extends a lock with any expected expiry.
     BlindExtends,
     /// D20: the backend takes the first "not held" for the end of a clean-up.
     SettledTooSoon,
@@ -49,38 +49,37 @@ pub enum Flaw {
     StaleGrant,
     /// D7, Firestore: the commit that takes a lock states the version of the lock, and not that of the counter.
     UncheckedCounter,
-    /// Firestore: a clean-up deletes the lock in whatever version it is by then.
+    /// Firestore: a clean-up deletes the lock in any version.
     UncheckedCleanUp,
-    /// Firestore: a release does.
+    /// Firestore: a release deletes the lock in any version.
     UncheckedRelease,
-    /// Firestore: for its clients a lock is over as soon as it has expired, by each one's clock.
+    /// Firestore: for its clients a lock is over as soon as it has expired by their own clock.
     HastyClients,
-    /// D20, Firestore: a clean-up that finds no lock leaves the counter where it was, so that the commit is
-    /// good if it comes after all.
+    /// D20, Firestore: a clean-up that finds no lock leaves the counter as it was, so a late commit still succeeds.
     UnmovedCounter,
     /// D19, Firestore: an extend states neither the version nor the expiry that it knows.
     UncheckedExtend,
-    /// D5, PostgreSQL: acquire decides by the row that its snapshot shows, and overwrites what it has become.
+    /// D5, PostgreSQL: acquire decides by the row in its snapshot, and overwrites its current state.
     MissingRowLock,
-    /// D4, PostgreSQL: the time is that of the statement's start, before all waiting.
+    /// D4, PostgreSQL: the time is that of the statement's start, before all waits.
     StaleNow,
-    /// PostgreSQL: an extend does not lock the row, and writes all of it: a lock that was released meanwhile
-    /// comes back.
+    /// PostgreSQL: an extend does not lock the row, and writes all of it, so a lock that was released meanwhile comes
+    /// back.
     UpsertingExtend,
-    /// D20, PostgreSQL: after a release, nobody thinks of the first sending of an acquire that was sent twice.
+    /// D20, PostgreSQL: after a release, the backend ignores the first sending of an acquire that was sent twice.
     ForgottenSending,
-    /// D20, PostgreSQL: a clean-up does not ask whether somebody is in the middle of acquiring the key.
+    /// D20, PostgreSQL: a clean-up does not check for a running acquire of the key.
     NotAlone,
 }
 
 impl Flaw {
-    /// All of them.
+    /// All flaws.
     #[must_use]
     pub fn all() -> &'static [Self] {
         Self::value_variants()
     }
 
-    /// Which invariants find it, in the run of a minute.
+    /// The invariants that find the flaw in a run of a minute.
     #[must_use]
     pub fn breaks(self) -> &'static [Invariant] {
         use Invariant as I;
@@ -102,11 +101,11 @@ impl Flaw {
         }
     }
 
-    /// On which store it is planted.
+    /// The store with the flaw.
     #[must_use]
     pub fn store(self) -> Store {
         match self {
-            // Where requests may arrive twice, they matter most.
+            // Requests that may arrive twice matter most.
             Self::SettledTooSoon => Store::RedisCluster,
             Self::UncheckedCounter
             | Self::UncheckedCleanUp
@@ -123,7 +122,7 @@ impl Flaw {
         }
     }
 
-    /// Whether all that it does is to leave a lock behind that nobody has.
+    /// Returns true if the only effect is a lock without an owner.
     pub(crate) fn leaves_orphans(self) -> bool {
         matches!(
             self,
@@ -136,7 +135,7 @@ impl Flaw {
         )
     }
 
-    /// Whether it shows only where statements of PostgreSQL wait for each other.
+    /// Returns true if it shows only when statements of PostgreSQL wait for each other.
     pub(crate) fn needs_slow_steps(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The network and the server at its end: everything that happens between the members, in the order of time.
+//! The network and the server: all events between the members, in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -14,28 +14,28 @@ use crate::protocol::{Reply, Request};
 use crate::registers::Registers;
 use crate::store::Server;
 
-/// What the clock of the wall shows when the simulation begins, in milliseconds.
+/// The wall clock at the start of the simulation, in milliseconds.
 pub(crate) const EPOCH: u64 = 1_000_000_000;
 
 /// Microseconds.
 pub(crate) const MILLI: u64 = 1000;
 pub(crate) const SECOND: u64 = 1_000_000;
 
-/// A request that is late is at most so late.
+/// The largest delay of a late request.
 pub(crate) const LATEST: u64 = 8 * SECOND;
 
-/// How many of ten thousand messages have this fate.
+/// How many of ten thousand messages have each fate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Odds {
     /// Requests and replies that never arrive.
     pub(crate) lost: u64,
-    /// Requests that arrive later than anybody waits for them, or as late as that.
+    /// Requests that arrive about when their caller's wait ends, or later.
     pub(crate) late: u64,
     /// Requests that arrive twice.
     pub(crate) doubled: u64,
 }
 
-/// One network. Clones are the same.
+/// A network. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Net(Arc<Mutex<Hub>>);
 
@@ -48,12 +48,12 @@ pub(crate) struct Hub {
     count: u64,
     pub(crate) server: Server,
     registers: Registers,
-    /// Who waits for an answer.
+    /// The callers that wait for an answer.
     calls: HashMap<u64, Waiting>,
     members: Vec<Connection>,
-    /// Until when the server stands still.
+    /// The end of the server's pause.
     frozen: u64,
-    /// Until when the server is away.
+    /// The end of the server's outage.
     away: u64,
     watches: BTreeMap<Key, Vec<(usize, KeySignal)>>,
     recorder: Recorder,
@@ -63,9 +63,9 @@ pub(crate) struct Hub {
 /// A member's end of the network.
 #[derive(Clone, Copy, Default)]
 struct Connection {
-    /// Goes up with each connection that is lost.
+    /// Counts lost connections.
     number: u64,
-    /// Until when its messages take long.
+    /// The end of a time of slow messages.
     slow: u64,
 }
 
@@ -75,16 +75,16 @@ struct Waiting {
     is_doubled: bool,
 }
 
-/// What becomes of a request, as far as its sender is told.
+/// The result of a request for its sender.
 pub(crate) enum Outcome {
     Answered(Reply, Doubled),
-    /// Its connection was lost.
+    /// The connection was lost.
     Cut,
-    /// The server is away; nothing was sent.
+    /// The server is away, and nothing was sent.
     Refused,
 }
 
-/// Whether a request may have been carried out more than once.
+/// True if a request may have been carried out more than once.
 pub(crate) type Doubled = bool;
 
 struct Event {
@@ -118,7 +118,7 @@ impl Ord for Event {
     }
 }
 
-/// A call that waits: dropped, nobody does.
+/// A waiting call, until it is dropped.
 pub(crate) struct Ticket {
     net: Net,
     pub(crate) call: u64,
@@ -161,7 +161,7 @@ impl Net {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request. `at`: the sender's time.
+    /// Sends a request. `at` is the sender's time.
     pub(crate) fn send(
         &self,
         member: usize,
@@ -176,7 +176,7 @@ impl Net {
     /// Asks the server to stop what a call has begun.
     pub(crate) fn cancel(&self, member: usize, at: u64, call: u64) {
         let mut hub = self.hub();
-        // It takes another way than the statement, and is only asked for.
+        // The cancellation takes another way than the statement, and is only a request.
         if hub.random.percent(60) {
             let arrives = at.max(hub.now) + hub.latency(member);
             hub.at(arrives, What::Cancels { call });
@@ -190,7 +190,7 @@ impl Hub {
         self.events.push(Reverse(Event { at, number: self.count, what }));
     }
 
-    /// The wall's time at a moment, in milliseconds.
+    /// The wall clock at a time, in milliseconds.
     pub(crate) fn unix(at: u64) -> u64 {
         EPOCH + at / MILLI
     }
@@ -235,7 +235,7 @@ impl Hub {
         let (is_write, fate) = (request.is_write(), self.random.below(10_000));
         let mut arrives = at + self.latency(member);
         let mut is_doubled = false;
-        // That flaw shows only where the first of two extends is the one that is late.
+        // That flaw shows only if the first of two extends is late.
         let is_extend = matches!(request, Request::Extend { .. });
         let is_blind = self.flaw == Some(Flaw::BlindExtends) && is_extend;
         let late = if is_blind { 3000 } else { late };
@@ -264,7 +264,7 @@ impl Hub {
         call
     }
 
-    /// Everything up to this time happens.
+    /// Runs all events up to this time.
     pub(crate) fn run(&mut self, until: u64) {
         while self.events.peek().is_some_and(|Reverse(event)| event.at <= until) {
             let Some(Reverse(event)) = self.events.pop() else { break };
@@ -277,7 +277,7 @@ impl Hub {
     fn happens(&mut self, event: Event) {
         let at_server = !matches!(event.what, What::Answers { .. } | What::Signals { .. });
         if at_server && event.at < self.frozen {
-            // It stands still, and then goes on in the same order.
+            // The server pauses, then goes on in the same order.
             self.events.push(Reverse(Event { at: self.frozen, ..event }));
             return;
         }
@@ -335,7 +335,7 @@ impl Hub {
         }
     }
 
-    /// A statement takes its next step.
+    /// Takes the next step of a statement.
     fn goes(&mut self, statement: usize) {
         let now = Self::unix(self.now);
         let (pause, replies, freed) = self.server.goes(statement, now, &mut self.random);
@@ -357,7 +357,7 @@ impl Hub {
 
     fn is_freed(&mut self, key: Option<Key>) {
         let Some(key) = key.filter(|key| self.watches.contains_key(key)) else { return };
-        // Now and then a signal is lost.
+        // Sometimes a signal is lost.
         if self.random.percent(98) {
             let at = self.now + 100 + self.random.below(500);
             self.at(at, What::Signals { key });
@@ -373,7 +373,7 @@ impl Hub {
         self.at(at, What::Answers { call, reply });
     }
 
-    /// A member's connection is lost, with everything that it waits for. What is on its way may arrive.
+    /// A member's connection is lost, with all its waiting calls. Messages on the network may still arrive.
     pub(crate) fn cut(&mut self, member: usize) {
         self.members[member].number += 1;
         let mut cut: Vec<u64> = self
@@ -398,19 +398,19 @@ impl Hub {
         self.members[member].slow = self.now + lasts;
     }
 
-    /// The server stands still, and then goes on with what it was sent.
+    /// Pauses the server. Then it goes on with the requests that it got.
     pub(crate) fn freeze(&mut self, lasts: u64) {
         self.frozen = self.now + lasts;
     }
 
-    /// The server is started anew. What it has committed stays.
+    /// Restarts the server. Committed data stays.
     pub(crate) fn restart(&mut self, lasts: u64) {
         self.away = self.now + lasts;
         self.server.restarts();
         for member in 0..self.members.len() {
             self.cut(member);
         }
-        // What is on its way to it is lost.
+        // Requests on the network are lost.
         let events = std::mem::take(&mut self.events);
         let stays = |event: &Reverse<Event>| match &event.0.what {
             What::Arrives { .. } => event.0.at >= self.away,
@@ -425,7 +425,7 @@ impl Hub {
         self.server.live(now)
     }
 
-    /// What the registers hold in the end.
+    /// The final contents of the registers.
     pub(crate) fn note_registers(&self) {
         for (register, value, writes) in self.registers.found() {
             self.note(Entry::Register { register, value, writes });

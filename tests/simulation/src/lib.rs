@@ -1,9 +1,8 @@
-//! A fleet in simulation: processes that lock, on a network that reorders, delays, doubles and loses, and on
-//! stores that do step by step what the real ones do.
+//! A simulated fleet: processes that lock, on a network that reorders, delays, doubles and loses messages, and on
+//! stores that work step by step like the real ones.
 //!
-//! The library itself is real: its queue, its guards, its renewals and its clean-up run as they are. What is
-//! simulated is what lies below: time, the network, the store. One seed decides everything, so that
-//! what was found can be found again.
+//! The library itself is real: its queue, its guards, its renewals and its clean-up run unchanged. Time, the network
+//! and the store below it are simulated. One seed decides everything, so that each finding can be repeated.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A flawed copy of the library's queue, before a backend; without a flaw it is not there.
+//! A flawed copy of the library's queue, in front of a backend. Without a flaw it is not used.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use tokio::sync::Notify;
 
 use crate::flaw::Flaw;
 
-/// Lets one caller of a process contend for a key, and the others wait for it.
+/// Lets one caller of a process contend for a key, while the others wait.
 #[derive(Clone)]
 pub(crate) struct Line<B> {
     inner: B,
     flaw: Option<Flaw>,
     keys: Arc<Mutex<HashMap<Key, Arc<Turn>>>>,
-    /// What was granted last, for whoever is next.
+    /// The last grant, for the next caller.
     granted: Arc<Mutex<HashMap<LockId, (Key, Granted)>>>,
     handed: Arc<Mutex<HashMap<Key, Granted>>>,
 }
@@ -40,7 +40,7 @@ impl<B> Line<B> {
         Self { inner, flaw, keys, granted, handed }
     }
 
-    /// Waits for its turn at the key. Whoever goes away while he has it keeps it: that is the flaw.
+    /// Waits for the turn at the key. A caller that goes away during its turn keeps the turn, which is the flaw.
     async fn turn(&self, key: &Key) -> Arc<Turn> {
         let turn = Arc::clone(locked(&self.keys).entry(key.clone()).or_default());
         loop {

@@ -11,34 +11,34 @@ use serde_json::json;
 use syncguard_history::{Counts, Random};
 use syncguard_simulation::{Flaw, Outcome, Plan, Store, run, smallest};
 
-/// Runs fleets on a simulated network and store, and checks what happens as it goes.
+/// Runs fleets on a simulated network and store, and checks their histories
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many operations, in all.
+    /// The number of operations in all
     #[arg(long, default_value_t = 1_000_000)]
     operations: u64,
-    /// After this time, such as `30s` or `5min`, no new run begins, however few operations there were.
+    /// After this time, such as `30s` or `5min`, no new run begins, whatever the number of operations
     #[arg(long = "for", value_parser = humantime::parse_duration)]
     lasts: Option<Duration>,
-    /// The store; all of them in turn if it is not given.
+    /// The store; all stores in turn if it is not given
     #[arg(long)]
     store: Option<Store>,
-    /// Decides everything; a new one if it is not given.
+    /// Decides everything; a new one if it is not given
     #[arg(long)]
     seed: Option<u64>,
-    /// How many threads, each with a seed of its own.
+    /// The number of threads, each with a seed of its own
     #[arg(long, default_value_t = 2)]
     threads: u64,
-    /// Operations of one run, after which a thread begins the next one with the next seed.
+    /// Operations of one run, after which a thread begins the next run with the next seed
     #[arg(long, default_value_t = 1_000_000)]
     each: u64,
-    /// Runs with something wrong on purpose until it is found.
+    /// Runs with a planted flaw until it is found
     #[arg(long)]
     flaw: Option<Flaw>,
-    /// Does so for each flaw.
+    /// Does so for each flaw
     #[arg(long)]
     flaws: bool,
-    /// Where to write the report, as JSON.
+    /// The path of the report, in JSON
     #[arg(long)]
     report: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ fn main() -> Result<()> {
     soak(&arguments, seed)
 }
 
-/// Runs until a flaw is found by an invariant that it breaks; says in which run.
+/// Runs until an invariant finds the flaw; returns the number of the run.
 fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
     let started = Instant::now();
     let mut operations = 0;
@@ -71,7 +71,7 @@ fn find(flaw: Flaw, seed: u64) -> Result<Plan> {
         let seed = seeds.next().unwrap_or_default();
         ensure!(started.elapsed() < Duration::from_secs(60), "{flaw:?} was not found in a minute");
         let store = flaw.store();
-        // Few keys, so that what is left behind is in somebody's way.
+        // Few keys, so that a lock that is left behind disturbs other callers.
         let plan = Plan { flaw: Some(flaw), keys: 8, ..Plan::new(store, seed, 20_000) };
         let outcome = run(&plan, |_| {});
         operations += outcome.counts.operations();
@@ -154,7 +154,7 @@ fn soak(arguments: &Arguments, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// How to see a violation again, and the fewest operations that show it.
+/// The command that repeats a violation, and the fewest operations that show it.
 fn show(plan: &Plan, outcome: &Outcome) -> Result<()> {
     let store = plan.store.to_possible_value().context("a store")?;
     println!(
@@ -171,7 +171,7 @@ fn show(plan: &Plan, outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-/// One thread's runs, one after the other.
+/// The runs of one thread, one after the other.
 fn runs(arguments: &Arguments, share: u64, seed: u64, thread: u64) -> Vec<(Plan, Outcome)> {
     let all = [Store::Redis, Store::Postgres, Store::RedisCluster, Store::Memory, Store::Firestore];
     let (mut outcomes, mut done) = (Vec::new(), 0);

@@ -1,5 +1,5 @@
-//! A member: a runtime of its own, whose clock is moved by hand. Stopped, its timers stand still while
-//! everybody else goes on; killed, nothing of it runs any more.
+//! A member: a runtime of its own, whose clock is moved by hand. If it is stopped, its timers stand still while other
+//! members go on; if it is killed, it never runs again.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,17 +17,17 @@ use crate::work::Worker;
 
 pub(crate) struct Member {
     runtime: Runtime,
-    /// What its tasks run in: closures of users need not be `Send`.
+    /// The set that its tasks run in, because closures of users need not be `Send`.
     local: LocalSet,
     workers: Vec<JoinHandle<()>>,
     recorder: Recorder,
-    /// Its time, in microseconds.
+    /// The time of the member, in microseconds.
     pub(crate) now: u64,
     started: (Instant, u64),
     stop: CancellationToken,
 }
 
-/// What all members have in common.
+/// The state that all members share.
 pub(crate) struct Setting<'a> {
     pub(crate) net: &'a Net,
     pub(crate) recorder: &'a Recorder,
@@ -38,7 +38,7 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Member {
-    /// Begins to work at this time.
+    /// Starts the work at this time.
     pub(crate) fn start(
         setting: &Setting<'_>,
         number: usize,
@@ -79,21 +79,21 @@ impl Member {
         Self { runtime, local, workers, recorder, now, started: (at, now), stop }
     }
 
-    /// Its time goes on until then.
+    /// Advances its time.
     pub(crate) fn run(&mut self, until: u64) {
         let end = self.started.0 + Duration::from_micros(until - self.started.1);
         self.local.block_on(&self.runtime, async { tokio::time::sleep_until(end).await });
         self.now = until;
     }
 
-    /// It was stopped until now, and sees at once how late it is.
+    /// The member was stopped until now, and notices the delay at once.
     pub(crate) fn wakes(&mut self, now: u64) {
         let asleep = Duration::from_micros(now - self.now);
         self.local.block_on(&self.runtime, async { tokio::time::advance(asleep).await });
         self.now = now;
     }
 
-    /// It is to finish what it has begun.
+    /// Tells the member to finish its work.
     pub(crate) fn stops(&self) {
         self.stop.cancel();
     }
@@ -103,7 +103,7 @@ impl Member {
         (self.runtime.metrics().num_alive_tasks() + working) as u64
     }
 
-    /// SIGKILL: it writes nothing any more, and nothing of it runs.
+    /// SIGKILL: the member writes nothing any more, and never runs again.
     pub(crate) fn killed(self) {
         self.recorder.silence();
         let entered = self.runtime.enter();

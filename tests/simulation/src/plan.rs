@@ -1,4 +1,4 @@
-//! What is run, and what came of it.
+//! The plan of a run, and its result.
 
 use std::time::Duration;
 
@@ -8,43 +8,43 @@ use syncguard_history::{Counts, Limits, Violation};
 use crate::flaw::Flaw;
 use crate::twin::{BOUND, MOST_SKEWED};
 
-/// Which store the fleet works on.
+/// The store of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Store {
-    /// The embedded backend, as a server.
+    /// The memory backend, as a server.
     Memory,
     /// The twin of the Redis scripts.
     Redis,
-    /// The same, with a driver that may send a request to two nodes of a cluster.
+    /// The twin of the Redis scripts, with a driver that may send a request to two nodes of a cluster.
     RedisCluster,
     /// The twin of the PostgreSQL statements.
     Postgres,
-    /// The twin of the Firestore backend, whose clients' clocks are apart.
+    /// The twin of the Firestore backend, with different clocks of its clients.
     Firestore,
 }
 
-/// What is run.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// On which store.
+    /// The store.
     pub store: Store,
-    /// Decides everything.
+    /// The seed, which decides everything.
     pub seed: u64,
-    /// The run ends after so many operations.
+    /// The number of operations.
     pub operations: u64,
-    /// How many processes.
+    /// The number of processes.
     pub members: usize,
-    /// How many tasks each of them has.
+    /// The number of tasks of each process.
     pub workers: usize,
-    /// How many keys they share.
+    /// The number of shared keys.
     pub keys: usize,
-    /// What is wrong on purpose.
+    /// The planted flaw.
     pub flaw: Option<Flaw>,
-    /// Whether a run ends with the first violation.
+    /// True if the run ends with the first violation.
     pub stops_at_once: bool,
-    /// Ends the run after so many simulated milliseconds, and not by the number of its operations: to run it
-    /// again as it was.
+    /// Ends the run after this many simulated milliseconds instead of a number of operations, to repeat a run
+    /// exactly.
     pub lasts: Option<u64>,
 }
 
@@ -66,16 +66,17 @@ impl Plan {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        // A commit may take its time after the deadline was looked at.
+        // A commit may take some time after the check of the deadline.
         let commit = if self.store == Store::Postgres { 500 } else { 0 };
-        // Sent again on another connection; the first sending has its deadline, its commit and its clean-up.
-        // Of a cluster's two, nothing is granted: that one id is seen with two fences is all.
+        // PostgreSQL: an acquire is resent on another connection; the first sending has its deadline, its commit and
+        // its clean-up. Cluster: of two copies the backend grants none, so the only effect is that one id is seen
+        // with two fences.
         let resent = match self.store {
             Store::Postgres => 3000,
             Store::RedisCluster => 1,
             Store::Memory | Store::Redis | Store::Firestore => 0,
         };
-        // Locks live by clocks that are apart.
+        // Locks live by clocks that differ.
         let skews = if self.store == Store::Firestore { 2 * MOST_SKEWED } else { 0 };
         let limits = Limits::new();
         Limits {
@@ -83,7 +84,7 @@ impl Plan {
             clocks: Duration::from_millis(3 + skews),
             drift: Duration::from_millis(skews),
             orphan: limits.orphan + Duration::from_millis(skews),
-            // An operation of Firestore may have two calls' time.
+            // An operation of Firestore may take the time of two calls.
             in_flight: BOUND * if skews > 0 { 2 } else { 1 }
                 + Duration::from_millis(200 + commit + skews),
             ..limits
@@ -91,23 +92,23 @@ impl Plan {
     }
 }
 
-/// What a run comes to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What has happened.
+    /// The counts of the run.
     pub counts: Counts,
-    /// What was broken.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// How many times.
+    /// The number of violations.
     pub violated: u64,
     /// The longest time without service after a fault, in milliseconds.
     pub longest_outage_ms: u64,
-    /// How much time has passed in the simulation, in seconds.
+    /// The simulated time, in seconds.
     pub simulated_seconds: u64,
-    /// After how many simulated milliseconds everybody was asked to finish.
+    /// The simulated time in milliseconds at which all members were told to finish.
     pub lasted: u64,
-    /// How long it took, in seconds.
+    /// The real time, in seconds.
     pub seconds: f64,
-    /// The most that the checker kept at a time.
+    /// The largest size of the checker's memory.
     pub retained: usize,
 }

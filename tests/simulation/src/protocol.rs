@@ -1,11 +1,11 @@
-//! What goes over the simulated network.
+//! The messages of the simulated network.
 
 use syncguard_core::contract::KeyWatch;
 use syncguard_core::{Key, LockId};
 
 use crate::documents::{Read, Stored, Write};
 
-/// What is asked. Times are the store's, in milliseconds.
+/// A request. Times are the store's, in milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     Acquire {
@@ -33,14 +33,14 @@ pub(crate) enum Request {
     ById {
         id: LockId,
     },
-    /// Releases what nobody wants, and says whether anybody is in the middle of acquiring the key.
+    /// Releases a lock without an owner, and reports whether an acquire of the key is in progress.
     Settle {
         key: Key,
         id: LockId,
     },
-    /// Of Firestore, which knows documents only.
+    /// For Firestore, which has only documents.
     Read(Read),
-    /// All of it or nothing.
+    /// All writes or none.
     Commit(Vec<Write>),
     Watch {
         key: Key,
@@ -58,7 +58,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// The writes whose sender may give up on them.
+    /// The writes whose sender may give up.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self {
             Self::Acquire { deadline, .. }
@@ -68,13 +68,13 @@ impl Request {
         }
     }
 
-    /// Whether it may change a lock.
+    /// Returns true if it may change a lock.
     pub(crate) fn is_write(&self) -> bool {
         self.deadline().is_some() || matches!(self, Self::Commit(_))
     }
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Granted {
@@ -86,7 +86,7 @@ pub(crate) enum Reply {
         expires_at: u64,
         now: u64,
     },
-    /// It was free, and then somebody else was faster.
+    /// The key was free, and then another caller was faster.
     Overtaken,
     Released,
     Extended {
@@ -99,18 +99,18 @@ pub(crate) enum Reply {
         is_expired: bool,
         now: u64,
     },
-    /// It came after its deadline.
+    /// The request came after its deadline.
     Late {
         now: u64,
     },
     Is(bool),
     Found(Option<Record>),
-    /// Whether nobody was in the middle of acquiring the key.
+    /// True if no acquire of the key was in progress.
     Look {
         is_alone: bool,
         now: u64,
     },
-    /// What there is of a key, or the lock with an id.
+    /// The documents of a key, or the lock with an id.
     Documents {
         lock: Option<Stored<Record>>,
         counter: Option<Stored<u64>>,
@@ -118,7 +118,7 @@ pub(crate) enum Reply {
     Committed {
         updated: u64,
     },
-    /// A precondition did not hold; nothing was written.
+    /// A precondition did not hold, and nothing was written.
     Conflict,
     Watching(KeyWatch),
     Time {
@@ -129,7 +129,7 @@ pub(crate) enum Reply {
     },
     Written,
     Rejected,
-    /// The server has stopped carrying it out.
+    /// The server has aborted the request.
     Cancelled,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Record {
     pub(crate) expires_at: u64,
 }
 
-/// For how long an expired lock counts as live.
+/// How long an expired lock counts as live.
 pub(crate) const TOLERANCE: u64 = 1000;
 
 impl Record {

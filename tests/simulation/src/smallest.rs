@@ -1,15 +1,15 @@
-//! The few operations that show a violation.
+//! Reduces a violation to the few operations that show it.
 
 use syncguard_history::{History, Invariant, Violation, check, shrink};
 
 use crate::plan::Plan;
 use crate::run::{record, run};
 
-/// How far around its proof a violation is looked for first, in microseconds.
+/// The first window around the proof of a violation, in microseconds.
 const AROUND: u64 = 10_000_000;
 
-/// Runs a plan again until one of these invariants is broken, this time keeping what happens, and leaves of it
-/// the fewest operations that break it. All invariants, if none is named.
+/// Repeats a plan until one of these invariants is broken, keeps the history this time, and reduces it to the fewest
+/// operations that break the invariant. Checks all invariants if none is named.
 #[must_use]
 pub fn smallest(plan: &Plan, of: &[Invariant]) -> Option<Violation> {
     let is_one = |it: &Violation| of.is_empty() || of.contains(&it.invariant);
@@ -26,7 +26,7 @@ pub fn smallest(plan: &Plan, of: &[Invariant]) -> Option<Violation> {
     let shrunk = shrink(&around(&history, &violation), &violation, &limits);
     let same = |it: &Violation| it.invariant == violation.invariant;
     let shown = check(&shrunk, &limits).into_iter().find(same);
-    // What is around it did not suffice.
+    // The window was too small.
     let shown = shown.or_else(|| {
         let shrunk = shrink(&history, &violation, &limits);
         check(&shrunk, &limits).into_iter().find(same)
@@ -34,7 +34,7 @@ pub fn smallest(plan: &Plan, of: &[Invariant]) -> Option<Violation> {
     Some(shown.unwrap_or(violation))
 }
 
-/// What happened about the time of a violation's proof: the rest of a long run has nothing to do with it.
+/// The events around a violation's proof. The rest of a long run does not matter.
 fn around(history: &History, violation: &Violation) -> History {
     let times = violation.proof.iter().map(|operation| operation.called.steady);
     let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {

@@ -1,4 +1,4 @@
-//! A bounded part of the simulation, and what shows that it can fail.
+//! A bounded part of the simulation, and a proof that it can fail.
 
 #![allow(clippy::print_stdout, reason = "figures and seeds for a human eye")]
 
@@ -10,11 +10,11 @@ use syncguard_test_effort::either;
 
 const OPERATIONS: u64 = 12_000;
 
-/// Runs of a seed and those after it, until each kind of fault has come: chance decides which.
+/// Runs of consecutive seeds, until each kind of fault has occurred, which chance decides.
 fn holds(store: Store) {
     let (seed, started) = (Random::seed(), Instant::now());
     println!("SYNCGUARD_SEED={seed}");
-    // It cannot pass by doing nothing.
+    // The run must have done some work.
     let faults =
         [Fault::Killed, Fault::Stopped, Fault::Cut, Fault::Delayed, Fault::Late, Fault::Lost];
     let faults = faults.map(|fault| (fault, 1)).to_vec();
@@ -60,10 +60,10 @@ fn the_twin_of_firestore_holds() {
     holds(Store::Firestore);
 }
 
-/// All of them are found by `simulate --flaws`; this shows for several kinds that the test above would fail.
+/// `simulate --flaws` finds all flaws; this shows for several kinds that the test above would fail.
 #[test]
 fn what_is_wrong_is_found() {
-    // In a quick run the same seeds each time, so that it takes the same time.
+    // A quick run uses the same seeds each time, so that it takes the same time.
     let seed = either(1, Random::seed());
     println!("SYNCGUARD_SEED={seed}");
     for flaw in [
@@ -88,11 +88,11 @@ fn what_is_wrong_is_found() {
     }
 }
 
-/// What was found can be found again.
+/// A finding can be repeated.
 #[test]
 fn the_same_seed_gives_the_same_history() {
     let operations = either(1_000, 2_000);
-    // The embedded backend takes the time of its beginning from the machine.
+    // The memory backend takes its start time from the machine.
     for store in [Store::Redis, Store::RedisCluster, Store::Postgres, Store::Firestore] {
         let plan = Plan::new(store, 7, operations);
         let [first, second] = [record(&plan), record(&plan)];

@@ -1,9 +1,9 @@
-//! What the processes write, as they write it.
+//! Reads the histories of the processes while they write them.
 //!
-//! All write to one named pipe. A line is shorter than what a pipe takes in one piece, so lines stay whole, also
-//! of a process that is killed; and nothing has to be read twice, rotated or cut off. What a process has
-//! noted and could not write yet, as it was stopped in between, comes later than the lines of the others:
-//! the checker looks at a line when nothing earlier can come any more.
+//! All processes write to one named pipe. A line is shorter than a pipe's atomic write, so lines stay whole, also
+//! those of a killed process, and no file has to be read twice, rotated or cut off. If a process was stopped between
+//! an event and its write, its line comes later than those of other processes, so the checker examines a line only
+//! when no earlier line can come any more.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,15 +19,15 @@ use syncguard_history::{Checker, Entry, Line};
 
 use crate::kept::Kept;
 
-/// By how much a line may be older than the newest one: processes are stopped for less long than that, also
-/// between a look at the clock and the line.
+/// How much older than the newest line a line may be: processes are stopped for a shorter time, also between a look
+/// at the clock and the write.
 pub(crate) const BEHIND: Duration = Duration::from_secs(6);
 
 /// The lines of all processes.
 pub(crate) struct Feed {
     pipe: PathBuf,
     lines: Receiver<Result<Line>>,
-    /// The time of the newest line, and up to when lines were looked at, in microseconds.
+    /// The time of the newest line, and the time up to which lines were examined, in microseconds.
     newest: u64,
     looked: u64,
     alive: HashSet<String>,
@@ -38,9 +38,9 @@ impl Feed {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let pipe = folder.join("record");
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-        // Open for writing too, so that it does not end when nobody else writes.
+        // Open for writing too, so that the pipe does not end without other writers.
         let reading = File::options().read(true).write(true).open(&pipe)?;
-        // More room, so that nobody waits for us; where that is not allowed, somebody does.
+        // More room, so that no process waits for the reader. If the system does not allow it, some will wait.
         let _ = rustix::pipe::fcntl_setpipe_size(&reading, 1 << 20);
         let kept = Kept::new(folder)?;
         let (sender, lines) = sync_channel(100_000);
@@ -57,13 +57,13 @@ impl Feed {
         Ok(Self { pipe, lines, newest: 0, looked: 0, alive: HashSet::new() })
     }
 
-    /// Where processes write.
+    /// The path of the pipe.
     pub(crate) fn pipe(&self) -> &Path {
         &self.pipe
     }
 
-    /// Passes on what has come, and waits a moment for more. Says whether it has seen the end: what `last` has
-    /// found when all was quiet.
+    /// Passes on the new lines, and waits a moment for more. Returns true if it has seen the end: the final state,
+    /// which the process `last` writes.
     pub(crate) fn pump(&mut self, last: &str, checker: &mut Checker) -> Result<bool> {
         let mut is_over = false;
         let mut next = self.lines.recv_timeout(Duration::from_millis(10));
@@ -99,7 +99,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Who wrote something and neither came to an end in order nor was killed.
+    /// Processes that wrote lines and neither ended in order nor were killed.
     pub(crate) fn unaccounted(&self) -> Vec<&str> {
         self.alive.iter().map(String::as_str).collect()
     }

@@ -1,4 +1,4 @@
-//! The flaws that can be planted, as the command line has them.
+//! The flaws for the command line.
 
 use clap::ValueEnum;
 use syncguard_tests::fleet::Flaw;

@@ -1,4 +1,4 @@
-//! The processes: they are started, killed, stopped, ended in order, and started again.
+//! The processes of the fleet: the soak starts, kills, stops, ends and restarts them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_test_services::process::ServerProcess;
 use syncguard_tests::fleet::{Member, Role};
 
-/// The processes, each in a place of its own.
+/// The processes, each in its place.
 pub(crate) struct Fleet {
     plan: Plan,
     recorder: Recorder,
@@ -25,13 +25,13 @@ pub(crate) struct Fleet {
     ending: Vec<JoinHandle<Result<()>>>,
 }
 
-/// What all processes are told, and how they are treated.
+/// The configuration of all processes, and their treatment.
 pub(crate) struct Plan {
-    /// Of each: its name, its seed and where its locks are differ.
+    /// The configuration of a process; the name, the seed and the URL of the locks differ.
     pub(crate) member: Member,
-    /// Where the locks are, for each place. The last ones use the recipes.
+    /// The URL of the locks for each place. The processes in the last places use the recipes.
     pub(crate) locks: Vec<String>,
-    /// How long they are left alone, on average.
+    /// The average pause between two actions.
     pub(crate) calm: Duration,
     pub(crate) log: PathBuf,
 }
@@ -44,9 +44,9 @@ struct Place {
 
 enum Now {
     Works(Worker),
-    /// SIGSTOP, until then.
+    /// Stopped by SIGSTOP until then.
     Stopped(Worker, Instant),
-    /// Nobody, until then.
+    /// Empty until then.
     Empty(Instant),
 }
 
@@ -77,7 +77,7 @@ impl Fleet {
         }
     }
 
-    /// Sees to the processes until `stop`, and then lets everybody finish what is under way.
+    /// Manages the processes until `stop`, then lets all of them finish their operations.
     pub(crate) fn live_until(mut self, stop: &AtomicBool) -> Result<()> {
         while !stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(5));
@@ -93,7 +93,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Does what is due.
+    /// Runs the actions that are due.
     fn tick(&mut self) -> Result<()> {
         let now = Instant::now();
         for number in 0..self.places.len() {
@@ -138,11 +138,11 @@ impl Fleet {
         Ok(Worker { name, process: ServerProcess::spawn("member", command, &self.plan.log)? })
     }
 
-    /// Kills or stops somebody.
+    /// Kills or stops a process.
     fn strike(&mut self) -> Result<()> {
         let works = |number: &usize| matches!(self.places[*number].now, Now::Works(_));
         let working: Vec<usize> = (0..self.places.len()).filter(works).collect();
-        // Somebody has to be there to come after them.
+        // Another process has to remain to take over the locks.
         if working.len() <= self.places.len() / 2 {
             return Ok(());
         }
@@ -187,7 +187,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGTERM: whoever ends in order leaves nothing behind. Nobody waits for that here.
+    /// SIGTERM: a process that ends in order leaves nothing behind. This does not wait for the end.
     fn end(&mut self, number: usize) {
         if let Some(Worker { process, .. }) = self.take(number) {
             self.ending.push(thread::spawn(move || process.end(ENDS_WITHIN)));
@@ -195,9 +195,9 @@ impl Fleet {
     }
 }
 
-/// How many of the processes use the recipes: one would have no rival.
+/// The number of processes that use the recipes. A single process would have no rival.
 pub(crate) const RECIPES: usize = 2;
-/// How often one of the processes is ended in order.
+/// How often a process is ended in order.
 const END_EVERY: Duration = Duration::from_secs(7);
-/// A member ends what it has begun, also when the server goes away just then.
+/// A member finishes its operations, also if the server goes away just then.
 const ENDS_WITHIN: Duration = Duration::from_secs(40);

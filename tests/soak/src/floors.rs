@@ -1,4 +1,4 @@
-//! A run in which little happened proves nothing.
+//! The least that a run must have done to prove anything.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use syncguard_history::{Counts, Floors};
 
 use crate::stores::Kind;
 
-/// What a run has to have done in this time.
+/// The minimum for a run of this length.
 pub(crate) fn floors(kind: Kind, ran: Duration) -> Floors {
     let seconds = ran.as_secs();
-    // On a machine of two cores that does something else as well, these are reached many times over.
+    // A busy machine of two cores reaches these numbers many times over.
     Floors {
         answered: 10 * seconds,
         granted: 2 * seconds,
@@ -19,7 +19,7 @@ pub(crate) fn floors(kind: Kind, ran: Duration) -> Floors {
     }
 }
 
-/// What is missing, in words.
+/// A description of the missing counts.
 pub(crate) fn missing(kind: Kind, ran: Duration, counts: &Counts) -> Vec<String> {
     floors(kind, ran).missing(counts)
 }

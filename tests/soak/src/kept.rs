@@ -1,4 +1,4 @@
-//! The newest part of a history, for whoever wants to see what was wrong.
+//! The newest part of a history, to examine violations.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use syncguard_history::{Entry, History, Line};
 
-/// So much is in one file.
+/// The size of one file.
 const FILE: usize = 8 << 20;
-/// And so many files are kept.
+/// The number of kept files.
 const FILES: usize = 12;
 
-/// Writes lines into files of a folder, and deletes the oldest of them.
+/// Writes lines into files of a folder, and deletes the oldest files.
 pub(crate) struct Kept {
     folder: PathBuf,
     files: VecDeque<PathBuf>,
@@ -30,12 +30,12 @@ impl Kept {
         Ok(Self { folder, files, newest, written: 0, number: 0 })
     }
 
-    /// So that others can read all of it.
+    /// Makes all lines readable for others.
     pub(crate) fn flush(&mut self) -> Result<()> {
         Ok(self.newest.flush()?)
     }
 
-    /// A line with its end.
+    /// Writes a line and its end.
     pub(crate) fn keep(&mut self, line: &str) -> Result<()> {
         if self.written >= FILE {
             self.number += 1;
@@ -66,7 +66,7 @@ fn create(path: &Path) -> Result<BufWriter<File>> {
     ))
 }
 
-/// What was kept in a folder, from the first call on whose answer can be there.
+/// The kept lines of a folder, from the first call whose answer can be among them.
 pub(crate) fn history(folder: &Path) -> Result<History> {
     let mut files = Vec::new();
     for file in fs::read_dir(folder)? {
@@ -79,7 +79,7 @@ pub(crate) fn history(folder: &Path) -> Result<History> {
     let (mut lines, mut called) = (Vec::new(), HashSet::new());
     for file in files {
         let text = fs::read_to_string(&file)?;
-        // The end of the newest may not be written yet.
+        // The end of the newest line may not be written yet.
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let line: Line = serde_json::from_str(line)?;
             let is_known = match &line.entry {

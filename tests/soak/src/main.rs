@@ -1,4 +1,4 @@
-//! Fleets of processes on a real store, while everything goes wrong that can: see `cargo xtask soak`.
+//! Fleets of processes on a real store under faults: see `cargo xtask soak`.
 
 #![allow(
     clippy::print_stdout,
@@ -41,12 +41,12 @@ struct Arguments {
 enum Command {
     /// Runs a fleet on one store
     Run(Options),
-    /// One process of a fleet, as JSON describes it
+    /// A process of a fleet, described in JSON
     Member {
         /// A `Member`
         description: String,
     },
-    /// Keeps everybody else from writing to a lock file
+    /// Keeps all other processes from writing to a lock file
     KeepOut {
         /// The file
         file: PathBuf,
@@ -55,28 +55,28 @@ enum Command {
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which store; several are taken one after the other
+    /// The store; several are used one after the other
     #[arg(long = "store", required = true)]
     stores: Vec<Kind>,
-    /// For how long each, such as `30s`, `5min` or `1h`; Ctrl-C ends it earlier, in order
+    /// How long each store is used, such as `30s`, `5min` or `1h`; Ctrl-C ends the run earlier, in order
     #[arg(long = "for", default_value = "1h", value_parser = humantime::parse_duration)]
     lasts: Duration,
-    /// What the faults and the work are drawn from
+    /// The seed of the faults and the work
     #[arg(long)]
     seed: Option<u64>,
-    /// How many processes work; two more use the recipes
+    /// The number of processes; two more use the recipes
     #[arg(long, default_value_t = 8)]
     processes: usize,
-    /// How many tasks each of them has
+    /// The number of tasks of each process
     #[arg(long, default_value_t = 6)]
     tasks: u64,
     /// The folder for the reports: `STORE.json`
     #[arg(long)]
     reports: Option<PathBuf>,
-    /// Breaks the backend on purpose, to see that a run finds it
+    /// Breaks the backend on purpose, to check that a run finds it
     #[arg(long, value_enum)]
     flaw: Option<flaws::Planted>,
-    /// Where the history stays if something is wrong, instead of the system's folder for temporary files
+    /// The folder for the history if a violation is found, instead of the system's folder for temporary files
     #[arg(long)]
     folder: Option<PathBuf>,
 }

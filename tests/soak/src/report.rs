@@ -1,4 +1,4 @@
-//! What a run has done, for people and for programs.
+//! The report of a run, for people and for programs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use serde::Serialize;
 use syncguard_history::Counts;
 use syncguard_tests::fleet::stores::Store;
 
-/// What stays of a run.
+/// The report of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) store: String,
     pub(crate) seed: u64,
-    /// When it began, by UTC.
+    /// The start, in UTC.
     pub(crate) began: String,
     pub(crate) seconds: u64,
     /// Requests to the backend, answered or not, that were checked.
@@ -27,20 +27,20 @@ pub(crate) struct Report {
     pub(crate) contended: u64,
     pub(crate) released: u64,
     pub(crate) extended: u64,
-    /// Extends that expected another expiry than the lock had.
+    /// Extends whose expected expiry was wrong.
     pub(crate) mismatched: u64,
     /// Releases and extends of a lock that was over.
     pub(crate) too_late: u64,
-    /// Writes under a lock that a register took.
+    /// Writes under a lock that a register accepted.
     pub(crate) writes: u64,
-    /// Those that it refused because of their fence.
+    /// Writes that a register refused because of their fence.
     pub(crate) refused_writes: u64,
     pub(crate) processes: u64,
     pub(crate) faults: u64,
     pub(crate) faults_by_kind: BTreeMap<String, u64>,
     pub(crate) longest_outage_ms: u64,
     pub(crate) violations: Vec<String>,
-    /// What has to happen in such a run, and did not.
+    /// Required events that are missing.
     pub(crate) missing: Vec<String>,
     pub(crate) versions: Versions,
 }
@@ -64,7 +64,7 @@ impl Versions {
     }
 }
 
-/// The output of a program that may not be there.
+/// The output of a program that may be missing.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
@@ -72,7 +72,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
         .map_or_else(|| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// What is known of a run beside its counts.
+/// The facts of a run besides its counts.
 pub(crate) struct Run {
     pub(crate) store: String,
     pub(crate) seed: u64,

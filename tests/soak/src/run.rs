@@ -23,19 +23,20 @@ use crate::stores::Kind;
 use crate::ways::Ways;
 use crate::{Options, floors, kept, servers};
 
-/// How many keys the processes share: more than they have locks at a time, so that those who were killed or
-/// sleep do not keep them all.
+/// The number of keys that the processes share. It is larger than the number of locks at a time, so that killed and
+/// stopped processes do not hold all keys.
 const KEYS: u64 = 40;
 const TTL: Duration = Duration::from_millis(300);
-/// So many violations are told in full.
+/// The number of violations that are reported in full.
 const SHOWN: usize = 5;
-/// So long a short run may go on until each fault has come once, and four times as long at the most.
+/// A short run goes on until each fault has occurred. Its counts are judged as those of this time, and it ends after
+/// four times this time at the latest.
 const ONCE: Duration = Duration::from_secs(30);
 const PROGRESS: Duration = Duration::from_secs(10);
 /// The name of this process in the record.
 const CONTROLLER: &str = "controller";
 
-/// When the parts of a run end.
+/// The ends of the parts of a run.
 #[derive(Default)]
 struct Flags {
     over: AtomicBool,
@@ -55,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says whether nothing was wrong.
+/// Returns true if the run found no violation.
 fn run_on(kind: Kind, seed: u64, options: &Options, asked: &AtomicBool) -> Result<bool> {
     println!("{kind}, seed {seed}: starts");
     let folder = match &options.folder {
@@ -135,10 +136,10 @@ fn soaked(
             flags.over.store(true, Ordering::SeqCst);
             result
         });
-        // Nobody may wait for the record to be read: it is read here until its end.
+        // No process may block on the pipe, so this reads it until its end.
         let ending = scope.spawn(move || -> Result<()> {
             let faults = joined(faults);
-            // The ways are there until nobody works any more.
+            // The proxies live until all work has ended.
             let ways = ways.map(ScopedJoinHandle::join);
             flags.nobody_works.store(true, Ordering::SeqCst);
             let ended = joined(fleet).and(faults);
@@ -152,7 +153,7 @@ fn soaked(
         });
         let watched = loop {
             match watch.pump(started) {
-                // Whoever failed leaves no end in the record.
+                // A process that failed leaves no end in the record.
                 Ok(false) if !flags.failed.load(Ordering::SeqCst) => {}
                 Ok(_) => break Ok(()),
                 Err(error) => break Err(error),
@@ -200,13 +201,13 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether each fault has come, or does not come any more.
+    /// Returns true if each fault has occurred, or does not occur any more.
     fn is_enough(&self, kind: Kind, started: Instant) -> bool {
         let ran = started.elapsed();
         ran > 4 * ONCE || floors::missing(kind, ran.min(ONCE), self.checker.counts()).is_empty()
     }
 
-    /// Reads what has come; says whether it was the end.
+    /// Reads the new lines; returns true at the end.
     fn pump(&mut self, started: Instant) -> Result<bool> {
         let is_over = self.feed.pump(CONTROLLER, &mut self.checker)?;
         if self.told.elapsed() >= PROGRESS {
@@ -226,7 +227,7 @@ impl Watch {
     }
 }
 
-/// A violation in words, with the few operations that show it.
+/// A violation as text, with the few operations that show it.
 fn smallest(folder: &Path, violation: &Violation, limits: &Limits) -> Result<String> {
     let history = kept::history(folder)?;
     let shrunk = shrink(&history, violation, limits);

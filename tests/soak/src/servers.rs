@@ -1,4 +1,4 @@
-//! What goes wrong with the server itself. One thing at a time.
+//! Faults of the server itself, one at a time.
 
 mod actions;
 mod cluster;
@@ -12,17 +12,17 @@ use syncguard_history::Random;
 use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_tests::fleet::stores::Store;
 
-/// Something that can be done to a server.
+/// A fault of a server.
 pub(super) struct Action {
     pub(super) fault: Fault,
-    /// After how many milliseconds it comes again.
+    /// The pause before the next fault, in milliseconds.
     pub(super) every: (u64, u64),
-    /// Whether nobody is served meanwhile.
+    /// True if no call is served meanwhile.
     pub(super) takes_away: bool,
     pub(super) run: fn(&Store, &mut Random) -> Result<()>,
 }
 
-/// Does what can be done to this server until `stop`, and leaves it as it was.
+/// Runs the faults of this server until `stop`, and leaves the server in order.
 pub(crate) fn break_until(
     store: &Store,
     recorder: &Recorder,
@@ -42,7 +42,7 @@ pub(crate) fn break_until(
         *due = Instant::now() + random.millis(action.every.0, action.every.1);
         if action.takes_away {
             recorder.note(Entry::Healed);
-            // Service is to be back before it goes away again.
+            // The service has to be back before the next fault.
             let calm = Instant::now() + Duration::from_secs(3);
             for (_, due) in actions.iter_mut().filter(|(action, _)| action.takes_away) {
                 *due = (*due).max(calm);

@@ -1,4 +1,4 @@
-//! The end of a run: what is left when nobody works any more.
+//! The end of a run: the state after all work has ended.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use syncguard_tests::fleet::stores::Store;
 use syncguard_tests::fleet::{Connected, connect, key, longest_ttl};
 use syncguard_tests::register::Registers;
 
-/// Waits until the locks of the killed have run out, and notes what is left.
+/// Waits until the locks of killed processes have expired, and records the final state.
 pub(crate) async fn settle(
     store: &Store,
     registers: &str,
@@ -26,7 +26,7 @@ pub(crate) async fn settle(
     let counted = (0..keys).map(key);
     for name in counted.chain((0..ACCOUNTS).map(account)) {
         registers.note(&name).await?;
-        // Whether that takes too long is seen from the record.
+        // The record shows if that takes too long.
         while backend.lookup(LookupRequest::by_key(name.as_str())?).await?.is_some()
             && Instant::now() < deadline
         {

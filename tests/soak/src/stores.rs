@@ -1,4 +1,4 @@
-//! The stores, and what is particular about each.
+//! The stores and their settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use syncguard_tests::fleet::stores::{Server, Store};
 /// A store that a fleet can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// One server, with an append-only file that is written before each answer
+    /// A server with an append-only file that is written before each answer
     Redis,
-    /// Three masters and three replicas, one of which is waited for
+    /// Three masters and three replicas; each write waits for a replica
     RedisCluster,
     /// One server
     Postgres,
-    /// A server behind a PgBouncer that pools by the transaction
+    /// A server behind a PgBouncer that pools by transaction
     Pgbouncer,
     /// The emulator, with clients whose clocks differ and step
     Firestore,
@@ -44,8 +44,8 @@ impl Kind {
         }))
     }
 
-    /// By how much the clock of a client may be off, where that counts: two of them differ by twice as much,
-    /// and the tolerance is 1 s.
+    /// The largest error of a client's clock, if locks depend on it: two clocks differ by up to twice as much, and
+    /// the tolerance is 1 s.
     pub(crate) fn skew(self) -> Duration {
         match self {
             Self::Firestore => Duration::from_millis(200),
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// How long processes are left alone, on average: where nothing can go wrong on the way, more of them are
+    /// The average pause between two actions on processes: without a network that can break, more processes are
     /// killed and stopped.
     pub(crate) fn calm(self) -> Duration {
         Duration::from_millis(match self {
@@ -66,11 +66,11 @@ impl Kind {
         let skews = 2 * self.skew();
         let limits = Limits::new();
         Limits {
-            // A busy machine starts programs and connections late: the specification's two seconds are
-            // for a machine that has nothing else to do.
+            // A busy machine starts programs and connections late: the two seconds of the specification are for an
+            // idle machine.
             outage: Duration::from_secs(10),
-            // The longest time limit of an operation, after which the stores refuse what they get, and a
-            // second for a busy machine. What is held back, or sent to a stopped server, arrives later.
+            // The longest time limit of an operation, after which the stores refuse it, and a second for a busy
+            // machine. Requests that are held back, or sent to a stopped server, arrive later.
             in_flight: Duration::from_secs(3) + skews,
             clocks: limits.clocks + skews,
             drift: skews,
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// What has to have happened before a run says anything.
+    /// The minimum for a run that proves anything.
     pub(crate) fn catalogue(self) -> Vec<Fault> {
         let mut faults = vec![Fault::Killed, Fault::Stopped, Fault::ServerStopped];
         faults.extend(match self {

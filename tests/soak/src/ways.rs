@@ -1,4 +1,4 @@
-//! What goes wrong on the way from a process to its server. Each process has a way of its own.
+//! Faults of the network between a process and its server. Each process has a proxy of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,13 +9,13 @@ use syncguard_history::Random;
 use syncguard_history::{Entry, Fault, Recorder};
 use syncguard_test_services::proxy::{FaultProxy, Hold, ReplyCut};
 
-/// Ways that break now and then, each by itself and by one fault at a time.
+/// Proxies that break now and then, each by itself and with one fault at a time.
 pub(crate) struct Ways {
     ways: Vec<Way>,
 }
 
 impl Ways {
-    /// So many ways to the server at this port.
+    /// Creates this many proxies to the server at this port.
     pub(crate) fn start(
         count: usize,
         port: u16,
@@ -37,13 +37,13 @@ impl Ways {
         Ok(Self { ways: ways.collect::<Result<_>>()? })
     }
 
-    /// Where each of them begins.
+    /// The port of each proxy.
     pub(crate) fn ports(&self) -> Vec<u16> {
         self.ways.iter().map(|way| way.proxy.port()).collect()
     }
 
-    /// Breaks and mends them until `stop`, and leaves them whole. Others are served meanwhile: no end of an
-    /// outage is noted.
+    /// Breaks and mends the proxies until `stop`, and leaves them without faults. Other processes are served
+    /// meanwhile, so no end of an outage is recorded.
     pub(crate) fn break_until(mut self, stop: &AtomicBool) -> Self {
         while !stop.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(5));
@@ -64,14 +64,14 @@ struct Way {
     random: Random,
     cuts: u64,
     now: Option<Fault>,
-    /// When the fault is lifted, or the next one comes.
+    /// The end of the fault, or the time of the next fault.
     next: Instant,
-    /// When what is held back arrives.
+    /// The time at which held requests arrive.
     late: Option<Instant>,
 }
 
 impl Way {
-    /// Does what is due.
+    /// Runs the actions that are due.
     fn tick(&mut self) {
         let cuts = self.proxy.counters().cuts;
         for _ in self.cuts..cuts {
@@ -95,11 +95,11 @@ impl Way {
         self.next = Instant::now() + lasts;
     }
 
-    /// Sets a fault, and says for how long.
+    /// Sets a fault, and returns its duration.
     fn strike(&mut self) -> Duration {
         let fault = match self.random.below(100) {
             0..15 => Fault::Delayed,
-            // These lose what is held back.
+            // These faults lose held requests.
             15..35 if self.late.is_none() => Fault::Severed,
             35..45 if self.late.is_none() => Fault::Frozen,
             45..55 if self.late.is_none() => Fault::Late,
@@ -114,7 +114,7 @@ impl Way {
             Fault::Frozen => self.proxy.freeze(true),
             _ => self.proxy.hold(Hold::Open),
         }
-        // A cut is on record when it has happened, and so is what is late.
+        // Cuts and late requests are recorded when they have happened.
         if !matches!(fault, Fault::Cut | Fault::Late) {
             self.recorder.note(Entry::Fault(fault));
         }
@@ -126,18 +126,18 @@ impl Way {
         }
     }
 
-    /// Lifts whatever there is.
+    /// Ends the current fault.
     fn lift(&mut self) {
         self.proxy.set_reply_cut(ReplyCut::Never);
         self.proxy.set_latency(Duration::ZERO, Duration::ZERO);
         match self.now.take() {
             Some(Fault::Frozen) => {
                 self.proxy.freeze(false);
-                // What was swallowed stays lost, so nothing sensible follows on these connections.
+                // Swallowed bytes stay lost, so nothing sensible follows on these connections.
                 self.proxy.sever();
             }
             Some(Fault::Late) => {
-                // Their senders go on over new connections, and what they have sent is on its way.
+                // The senders go on over new connections, and their requests are still on the network.
                 self.proxy.hold(Hold::None);
                 self.proxy.sever_clients();
                 self.late = Some(Instant::now() + self.random.millis(LATE.0, LATE.1));
@@ -153,14 +153,14 @@ impl Way {
         }
     }
 
-    /// Lifts whatever there is, and lets arrive what is late.
+    /// Ends the current fault, and delivers held requests.
     fn heal(&mut self) {
         self.lift();
         self.deliver();
     }
 }
 
-/// At the start.
+/// The state at the start.
 const CALM: Duration = Duration::from_millis(500);
-/// When requests arrive, in milliseconds after their senders heard that their connections are gone.
+/// The delay of requests, in milliseconds after their senders learned that their connections are gone.
 const LATE: (u64, u64) = (4500, 6000);

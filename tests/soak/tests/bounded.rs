@@ -1,4 +1,4 @@
-//! The soak in small: each store for some seconds, until everything has gone wrong once.
+//! A short soak: each store for some seconds, until each fault has occurred once.
 
 #![allow(clippy::print_stdout, reason = "reports for a human eye")]
 
@@ -9,14 +9,14 @@ use std::thread;
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_effort::either;
 
-/// The stores, three at a time: a machine of two cores has no room for more.
+/// The stores, three at a time: a machine of two cores has no capacity for more.
 const STORES: [[&str; 3]; 2] =
     [["redis", "postgres", "sqlite"], ["redis-cluster", "pgbouncer", "firestore"]];
 
-/// Runs of both tests would be too many at once.
+/// Runs of both tests at once would be too many.
 static ONE_TEST_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Runs each, all at once; says what was wrong.
+/// Runs all at once; returns the failures.
 fn side_by_side<T: Copy + Send + Sync>(
     all: &[T],
     run: impl Fn(T) -> Result<()> + Sync,
@@ -29,7 +29,7 @@ fn side_by_side<T: Copy + Send + Sync>(
     })
 }
 
-/// Whether it went well, and what it said.
+/// The success and the output.
 fn soak(arguments: &[&str]) -> Result<(bool, String)> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
     command.args(["run", "--processes", either("2", "4"), "--tasks", "3"]).args(arguments);
@@ -52,16 +52,16 @@ fn fleets_of_processes_break_no_invariant_on_any_store() {
     }
 }
 
-/// A run that finds nothing would be worth nothing.
+/// A run that never finds a violation would prove nothing.
 #[test]
 fn planted_flaws_are_found_and_shrunk() {
     let _guard = ONE_TEST_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let flaws = [
-        // Two holders at once, in their own times or in the store's.
+        // Two holders at once, by their own clocks or by the store's.
         ("second-holder", ["invariant 1 ", "invariant 2 "]),
         ("repeated-fence", ["invariant 3 "; 2]),
         ("endless-release", ["invariant 4 "; 2]),
-        // It is given back a second time, and then in truth, or it is seen before that.
+        // The lock is released a second time, successfully, or the violation is seen before that.
         ("orphans", ["invariant 4 ", "invariant 7 "]),
     ];
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A process that takes a lock, says so, and holds it until it is killed.
+//! A process that takes a lock, reports it, and holds it until it is killed.
 //!
 //! `hold-a-lock URL KEY TTL-IN-MS`
 
@@ -15,7 +15,7 @@ async fn main() -> Result<()> {
     let mut next = || arguments.next().context("usage: hold-a-lock URL KEY TTL-IN-MS");
     let (url, key, ttl) = (next()?, next()?, Duration::from_millis(next()?.parse()?));
     let backend = syncguard::connect(&url).await?;
-    // Renewed, so that only its death ends it.
+    // The lock is renewed, so that it ends only after the process is killed.
     let config = LockConfig::new(key).with_ttl(ttl).with_auto_extend(AutoExtend::new());
     let _guard = acquire(&backend, config).await?;
     println!("HELD");

@@ -1,10 +1,9 @@
-//! A process that uses a recipe, until it is told to stop (SIGTERM) or killed.
+//! A process that uses a recipe until SIGTERM or SIGKILL.
 //!
 //! `recipes-worker RECIPE LOCKS-URL HISTORY-FILE NAME KEY TTL-IN-MS [PERMITS]`
 //!
-//! The recipes: `election`, which resigns at SIGUSR1; `semaphore`, with four tasks; `hold`, which takes all
-//! permits and keeps them; `cron`, which tries for its
-//! turn in each period of two seconds, and keeps it for a minimum time.
+//! The recipes: `election`, which resigns at SIGUSR1; `semaphore`, with four tasks; `hold`, which takes all permits
+//! and keeps them; `cron`, which tries for its turn in each period of two seconds, and keeps it for a minimum time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use syncguard_tests::fleet::recipes::Recipe;
 use syncguard_tests::fleet::{connect, settled};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Of the cron.
+/// The period of the cron.
 const PERIOD: Duration = Duration::from_secs(2);
 const MIN_HOLD: Duration = Duration::from_millis(1_500);
 
@@ -61,7 +60,7 @@ async fn main() -> Result<()> {
         }
         other => bail!("no recipe {other}"),
     }
-    // Operations that their callers did not wait for go on for a while: a cancelled acquire may still be granted.
+    // Operations without a caller go on for a while: a cancelled acquire may still be granted.
     let left = connected.backend.client_state().drained(Duration::from_secs(30)).await;
     ensure!(left == 0, "{left} locks are not given back");
     let borrowed = settled(|| connected.borrowed()).await;

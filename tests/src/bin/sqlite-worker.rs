@@ -1,4 +1,4 @@
-//! A process beside others on one lock file, for the tests of the SQLite backend.
+//! A process that shares a lock file with others, for the tests of the SQLite backend.
 //!
 //! - `sqlite-worker grind FILE LOG SEED` takes and releases locks until it is killed, and writes down which.
 //! - `sqlite-worker keep-out FILE` keeps everybody else from writing until its input ends.
@@ -25,7 +25,7 @@ use syncguard_tests::fleet::stores::keep_out;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// Of `linux/sched.h`; the crate has no name for it.
+/// A constant of `linux/sched.h`, which the crate lacks.
 const CLONE_NEWTIME: i32 = 0x80;
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -57,7 +57,7 @@ fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// What came of it, for the parent.
+/// The result, for the parent.
 fn told(result: Result<Fence, LockError>) -> String {
     match result {
         Ok(fence) => format!("fence {}", fence.get()),
@@ -95,7 +95,7 @@ async fn grind(file: &Path, log: &Path, seed: u64) -> Result<()> {
     tasks.join_next().await.context("no task")??
 }
 
-/// One write, so that a SIGKILL leaves whole lines.
+/// A single write, so that a SIGKILL leaves whole lines.
 fn note(mut log: &File, what: char, key: &str, fence: Fence) -> Result<()> {
     let now = clock_gettime(ClockId::Monotonic);
     let line = format!("{what} {key} {} {}{:09}\n", fence.get(), now.tv_sec, now.tv_nsec);
@@ -137,7 +137,7 @@ async fn fill(file: &Path, filler: &Path) -> Result<()> {
     let again = backend.acquire(AcquireRequest::new(&held, HOUR)?).await?;
     ensure!(again.is_locked(), "a lock was granted twice on a full disk");
     std::fs::remove_file(filler)?;
-    // What failed has left nothing, or is cleaned up soon.
+    // Failed operations have left nothing, or are cleaned up soon.
     let failed = format!("{last:0>400}");
     let mut tries = 0;
     loop {
@@ -160,7 +160,7 @@ fn fork_and_try(file: &Path) -> Result<()> {
     std::io::stdout().flush()?;
     match fork::fork().context("no fork")? {
         fork::Fork::Child => {
-            // The runtime's own descriptors are shared with the parent; a new one has its own.
+            // The child shares the descriptors of the runtime with its parent, so it needs a new runtime.
             let runtime = self::runtime()?;
             println!("child: {}", told(runtime.block_on(take_and_release(&backend, "key"))));
             println!("child opens: {}", told(runtime.block_on(try_once(file))));

@@ -1,4 +1,4 @@
-//! Backends that are broken on purpose, in a process of a fleet: what a run must find.
+//! Backends that are broken on purpose, for a process of a fleet. A run must find the flaw.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use syncguard::{
 };
 use syncguard_history::Random;
 
-/// What is wrong.
+/// The flaw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flaw {
-    /// A key that somebody holds is granted once more.
+    /// A held key is granted once more.
     SecondHolder,
     /// A fence is granted twice.
     RepeatedFence,
@@ -27,7 +27,7 @@ pub enum Flaw {
     Orphans,
 }
 
-/// A backend with a flaw that shows in one of ten cases.
+/// A backend with a flaw that shows in a tenth of its operations.
 #[derive(Clone, Debug)]
 pub struct Flawed {
     inner: DynBackend,

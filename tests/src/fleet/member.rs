@@ -1,4 +1,4 @@
-//! One process of a fleet, until it is told to stop (SIGTERM) or killed.
+//! A process of a fleet, until SIGTERM or SIGKILL.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,55 +17,55 @@ use syncguard_history::Random;
 use syncguard_history::Recording;
 use syncguard_history::{Entry, Recorder};
 
-/// What a process is told when it starts.
+/// The configuration of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its name in the history.
     pub name: String,
-    /// What it does.
+    /// Its work.
     pub role: Role,
-    /// Where the locks are.
+    /// The URL of the locks.
     pub locks: String,
-    /// Where the registers are.
+    /// The URL of the registers.
     pub registers: String,
-    /// Where its part of the history goes: a file or a named pipe.
+    /// The path for its part of the history: a file or a named pipe.
     pub record: PathBuf,
-    /// Decides on everything that is left to chance.
+    /// The seed of all random decisions.
     pub seed: u64,
-    /// How many keys the fleet shares.
+    /// The number of keys that the fleet shares.
     pub keys: u64,
-    /// How long locks live, in milliseconds.
+    /// The TTL in milliseconds.
     pub ttl: u64,
-    /// How many tasks it has.
+    /// The number of its tasks.
     pub tasks: u64,
-    /// By how many milliseconds its clock may be off, where locks live by the clocks of clients.
+    /// The largest error of its clock in milliseconds, for stores whose locks depend on the clocks of clients.
     pub skew: u64,
-    /// What is wrong with its backend, to see whether that is found.
+    /// A flaw of its backend, to check that the run finds it.
     pub flaw: Option<Flaw>,
 }
 
-/// What a process does.
+/// The work of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
-    /// It counts registers up: see [`work`].
+    /// Increments registers: see [`work`].
     Counts,
-    /// It uses each recipe: see [`recipes`].
+    /// Uses each recipe: see [`recipes`].
     Recipes,
 }
 
 impl Member {
-    /// Works until SIGTERM, and then finishes what it has begun.
+    /// Works until SIGTERM, then finishes the current operations.
     ///
     /// # Errors
     ///
-    /// When there is no connection within 30 seconds.
+    /// If there is no connection within 30 seconds.
     pub fn run(&self) -> Result<()> {
         Builder::new_current_thread().enable_all().build()?.block_on(live(self))
     }
 }
 
 async fn live(member: &Member) -> Result<()> {
-    // Before the record is there: whoever has a history also has an end in order, unless he is killed.
+    // This comes before the record exists: a process with a history then also ends in order, unless it is killed.
     let mut terminated = signal(SignalKind::terminate())?;
     let recorder = Recorder::to_file(&member.name, &member.record)?;
     let stop = CancellationToken::new();
@@ -80,7 +80,7 @@ async fn live(member: &Member) -> Result<()> {
     Ok(())
 }
 
-/// Gives the connections that were not back when all was done.
+/// Returns the number of connections that were not back at the end.
 async fn use_locks(member: &Member, recorder: &Recorder, stop: &CancellationToken) -> Result<u64> {
     let mut random = Random::new(member.seed);
     let clock = Skew::new(Duration::from_millis(member.skew), random.number());
@@ -119,14 +119,14 @@ async fn use_locks(member: &Member, recorder: &Recorder, stop: &CancellationToke
             Box::pin(all.run(&mut random)).await?;
         }
     }
-    // What callers did not wait for goes on for a while.
+    // Operations without a caller go on for a while.
     let borrowed = settled(|| connected.borrowed()).await;
     drop((connected, backend));
     registers.close().await;
     Ok(borrowed)
 }
 
-/// The way to a store may be broken just when a program starts. `None` if it is told to stop first.
+/// The network may be broken just when a program starts. `None` if the process is told to stop first.
 async fn patiently<T, F: Future<Output = Result<T>>>(
     stop: &CancellationToken,
     mut connect: impl FnMut() -> F,
@@ -144,10 +144,10 @@ async fn patiently<T, F: Future<Output = Result<T>>>(
     Ok(None)
 }
 
-/// What nobody waits for may go on for so long: until a server is back that went away just then.
+/// The limit for operations without a caller: until a server is back that went away just then.
 const LEFT_FOR: Duration = Duration::from_secs(15);
 
-/// The count once it is zero, or what it is after a while.
+/// Returns the count once it is zero, or its value at the time limit.
 pub async fn settled(count: impl Fn() -> u64) -> u64 {
     let started = Instant::now();
     while count() > 0 && started.elapsed() < LEFT_FOR {

@@ -1,4 +1,4 @@
-//! What processes do with recipes.
+//! The work of processes that use recipes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,24 +20,24 @@ type Backend = Recording<DynBackend>;
 /// One recipe, on one key.
 #[derive(Debug)]
 pub struct Recipe {
-    /// Where the locks are.
+    /// The backend of the locks.
     pub backend: Backend,
-    /// What is noted beside the operations.
+    /// The recorder for further events.
     pub recorder: Recorder,
     /// The key of the recipe.
     pub key: String,
-    /// How long its locks live.
+    /// The TTL of its locks.
     pub ttl: Duration,
-    /// When it ends.
+    /// Ends the work when it fires.
     pub stop: CancellationToken,
 }
 
 impl Recipe {
-    /// Leads as long as it may, again and again; `resign` is called with what makes it resign.
+    /// Leads as long as possible, again and again; `resign` gets a closure that makes it resign.
     ///
     /// # Errors
     ///
-    /// When the election fails for good.
+    /// If the election fails for good.
     pub async fn election(self, resign: impl FnOnce(ElectionHandle)) -> Result<()> {
         let election = Election::new(self.backend, self.key)
             .with_ttl(self.ttl)
@@ -53,11 +53,11 @@ impl Recipe {
         run.await.context("the election")
     }
 
-    /// Four tasks take permits and give them back, in two ways.
+    /// Four tasks take permits and give them back, by release and by drop.
     ///
     /// # Errors
     ///
-    /// For a number of permits that is none.
+    /// For a bad number of permits.
     pub async fn semaphore(self, permits: u32) -> Result<()> {
         let semaphore = self.permits(permits)?;
         let mut tasks = JoinSet::new();
@@ -88,7 +88,7 @@ impl Recipe {
             });
         }
         tasks.join_all().await;
-        // What was dropped is given back in the background.
+        // Dropped permits are given back in the background.
         sleep(Duration::from_millis(300)).await;
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Recipe {
     ///
     /// # Errors
     ///
-    /// When it does not get them.
+    /// If it does not get all permits.
     pub async fn hold(self, permits: u32) -> Result<()> {
         let semaphore = self.permits(permits)?;
         let mut held = Vec::new();
@@ -115,7 +115,7 @@ impl Recipe {
         Ok(semaphore.with_ttl(self.ttl).with_acquisition(patient))
     }
 
-    /// Tries for its turn in each period, by a clock that is `skew` milliseconds late, and keeps it for a
+    /// Tries for its turn in each period, with a clock that is `skew` milliseconds late, and keeps the lock for a
     /// minimum time.
     ///
     /// # Errors
@@ -131,8 +131,8 @@ impl Recipe {
                 () = self.stop.cancelled() => break,
             }
             let job = LockConfig::new(self.key.as_str()).with_ttl(self.ttl).with_min_hold(min_hold);
-            // Errors are on the record; as in any cron, the next period is another chance. An emulator's
-            // first answer can take longer than the time limit.
+            // Errors are on the record. As in any cron, the next period is another chance. An emulator's first answer
+            // can take longer than the time limit.
             let tried = try_acquire(&self.backend, job).await;
             if let Ok(TryAcquired::Acquired(guard)) = tried {
                 sleep(Duration::from_millis(10)).await;
@@ -143,16 +143,16 @@ impl Recipe {
     }
 }
 
-/// Each recipe in one process.
+/// All recipes in one process.
 #[derive(Debug)]
 pub struct All {
-    /// Where the locks are.
+    /// The backend of the locks.
     pub backend: Backend,
-    /// What the sets of locks protect.
+    /// The registers that the sets of locks protect.
     pub registers: Registers,
-    /// What is noted beside the operations.
+    /// The recorder for further events.
     pub recorder: Recorder,
-    /// How long locks live.
+    /// The TTL of the locks.
     pub ttl: Duration,
     /// When it ends.
     pub stop: CancellationToken,
@@ -175,7 +175,7 @@ impl All {
     ///
     /// # Errors
     ///
-    /// When one of them fails for good.
+    /// If a recipe fails for good.
     pub async fn run(self, random: &mut Random) -> Result<()> {
         let resigning = Random::new(random.number());
         let sets = Random::new(random.number());
@@ -188,7 +188,7 @@ impl All {
                 }
             });
         };
-        // A period below what is kept would never have a second run.
+        // A period below the minimum hold would never have a second run.
         let (period, kept) = (Duration::from_secs(2), Duration::from_millis(1300));
         let (election, semaphore, cron, sets) = tokio::join!(
             self.recipe("leader").election(handles),
@@ -196,7 +196,7 @@ impl All {
             self.recipe("nightly").cron(period, kept, random.below(300)),
             self.sets(sets),
         );
-        // An election and a set are over at their first error that no waiting mends.
+        // An election and a set end at their first error that no waiting mends.
         election.and(semaphore).and(cron).and(sets)
     }
 
@@ -205,7 +205,7 @@ impl All {
         Recipe { backend, recorder, key: key.to_owned(), ttl: self.ttl, stop: self.stop.clone() }
     }
 
-    /// Takes from one account and gives to another, under both their locks.
+    /// Moves an amount between two accounts, under both their locks.
     async fn sets(&self, mut random: Random) -> Result<()> {
         while !self.stop.is_cancelled() {
             let (one, step) = (random.below(ACCOUNTS), 1 + random.below(ACCOUNTS - 1));

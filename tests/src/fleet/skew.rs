@@ -1,10 +1,10 @@
-//! A clock that is off, and steps.
+//! A wrong clock that steps.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use syncguard_history::Random;
 
-/// A wall clock that is wrong by up to so much, and every two seconds by something else.
+/// A wall clock with a bounded random error, which changes every two seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Skew {
     most: Duration,
@@ -12,13 +12,13 @@ pub struct Skew {
 }
 
 impl Skew {
-    /// A clock that is never off by more than `most`, in either direction.
+    /// A clock whose error is at most `most`, in either direction.
     #[must_use]
     pub fn new(most: Duration, seed: u64) -> Self {
         Self { most, seed }
     }
 
-    /// What it shows.
+    /// The time that the clock shows.
     #[must_use]
     pub fn now(&self) -> SystemTime {
         self.shown(SystemTime::now())

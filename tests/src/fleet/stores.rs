@@ -1,4 +1,4 @@
-//! The stores a fleet runs on.
+//! The stores of a fleet.
 
 mod cluster;
 mod firestore;
@@ -17,7 +17,7 @@ pub use self::cluster::Cluster;
 pub use self::sqlite::{SqliteFile, keep_out};
 use crate::register::POSTGRES_SCHEMA;
 
-/// A server, or a file, with what a fleet needs in it.
+/// A server or a file, prepared for a fleet.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "their names say it")]
 pub enum Server {
@@ -34,7 +34,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not start.
+    /// If it does not start.
     pub fn redis() -> Result<Self> {
         Ok(Self::Redis(RedisServer::builder().append_only(AppendOnly::Always).start()?))
     }
@@ -43,7 +43,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When they do not start.
+    /// If they do not start.
     pub fn cluster() -> Result<Self> {
         Ok(Self::Cluster(Cluster::start()?))
     }
@@ -52,7 +52,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not start.
+    /// If it does not start.
     pub fn postgres() -> Result<Self> {
         let server = PostgresServer::builder().config("max_connections = 200").start()?;
         server.psql(&schema_sql(&PostgresOptions::new())?)?;
@@ -64,7 +64,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When one of them does not start.
+    /// If one of them does not start.
     pub fn pgbouncer() -> Result<Self> {
         let Self::Postgres(server) = Self::postgres()? else { anyhow::bail!("a server") };
         let pooler =
@@ -76,7 +76,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it does not start.
+    /// If it does not start.
     pub fn firestore() -> Result<Self> {
         Ok(Self::Firestore(FirestoreEmulator::start()?))
     }
@@ -85,13 +85,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When there is no room for it.
+    /// If there is no room for it.
     pub fn sqlite(program: &Path) -> Result<Self> {
         Ok(Self::Sqlite(SqliteFile::new(program)?))
     }
 }
 
-/// A server that can be stopped and asked while others work on it.
+/// A server that can be stopped and queried while others use it.
 #[derive(Debug)]
 pub struct Store {
     name: &'static str,
@@ -108,39 +108,39 @@ impl Store {
             Server::Postgres(server) => ("postgres", Some(server.port())),
             Server::PgBouncer(pooler, _) => ("pgbouncer", Some(pooler.port())),
             Server::Firestore(server) => ("firestore", Some(server.port())),
-            // Its nodes say themselves where they are, past any proxy.
+            // The nodes announce their own addresses, past any proxy.
             Server::Cluster(_) => ("redis-cluster", None),
             Server::Sqlite(_) => ("sqlite", None),
         };
         Self { name, port, server: Mutex::new(server) }
     }
 
-    /// What it is called.
+    /// The name of the store.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Where a proxy to it leads. `None` for a file, and for a cluster.
+    /// The port behind a proxy. `None` for a file and a cluster.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// The server; whoever else asks for it waits.
+    /// Locks the server; other callers wait.
     pub fn server(&self) -> MutexGuard<'_, Server> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// SIGSTOP: connections stay open and nobody answers. In a file, a process is stopped while it writes.
+    /// SIGSTOP: connections stay open, and requests get no answer. For a file, a process is stopped during a write.
     ///
     /// # Errors
     ///
-    /// When the server does not run.
+    /// If the server does not run.
     pub fn pause(&self) -> Result<()> {
         match &mut *self.server() {
             Server::Redis(server) => server.pause(),
-            // A master, until its replica has taken over.
+            // Stops a master until its replica has taken over.
             Server::Cluster(cluster) => cluster.nodes.nodes_mut()[0].pause(),
             Server::Postgres(server) | Server::PgBouncer(_, server) => server.pause(),
             Server::Firestore(server) => server.pause(),
@@ -148,11 +148,11 @@ impl Store {
         }
     }
 
-    /// SIGCONT: what was sent meanwhile is carried out.
+    /// SIGCONT: the server carries out the requests that were sent meanwhile.
     ///
     /// # Errors
     ///
-    /// When the server does not run.
+    /// If the server does not run.
     pub fn resume(&self) -> Result<()> {
         match &mut *self.server() {
             Server::Redis(server) => server.resume(),
@@ -189,11 +189,11 @@ impl Store {
         }
     }
 
-    /// What the server says of its version.
+    /// The version of the server.
     ///
     /// # Errors
     ///
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn version(&self) -> Result<String> {
         Ok(match &*self.server() {
             Server::Redis(server) => redis_version(server)?,
@@ -207,11 +207,11 @@ impl Store {
         })
     }
 
-    /// How many live records there are, and how many connections of a fleet.
+    /// The number of live records, and of the fleet's connections.
     ///
     /// # Errors
     ///
-    /// When the server does not answer.
+    /// If the server does not answer.
     pub async fn leftovers(&self) -> Result<(u64, u64)> {
         if let (Some(port), "firestore") = (self.port, self.name) {
             return Ok((firestore::live(port).await?, 0));
@@ -221,7 +221,7 @@ impl Store {
                 let names = server.cli(&["KEYS", "syncguard:*"])?;
                 let locks = names.lines().filter(|name| !name.starts_with("syncguard:fence:"));
                 let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
-                // One of them asks.
+                // One of these connections is the query itself.
                 Ok((locks.count() as u64, clients.lines().count().saturating_sub(1) as u64))
             }
             Server::Postgres(server) => postgres_leftovers(server),

@@ -1,4 +1,4 @@
-//! What one member of a fleet does.
+//! The work of one member of a fleet.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use syncguard::{
 use crate::register::Registers;
 use syncguard_history::Random;
 
-/// What is done, and with how much chance.
+/// The work and its random decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How many keys, each with a register of its own, the fleet shares.
+    /// The number of keys that the fleet shares, each with a register of its own.
     pub keys: u64,
-    /// How long locks live.
+    /// The TTL of locks.
     pub ttl: Duration,
-    /// Decides on everything that is left to chance.
+    /// The seed of all random decisions.
     pub seed: u64,
 }
 
@@ -32,15 +32,15 @@ pub fn key(number: u64) -> String {
     format!("counter-{number}")
 }
 
-/// The longest that a lock of a fleet is asked to live, if its locks usually live for `ttl`.
+/// The longest TTL of a fleet's lock, if its usual TTL is `ttl`.
 #[must_use]
 pub fn longest_ttl(ttl: Duration) -> Duration {
     6 * ttl
 }
 
-/// Works until the token fires, and then finishes what it has begun.
+/// Works until the token fires, then finishes the current operation.
 ///
-/// Errors are on the backend's record; here they only mean that a turn is over.
+/// Errors are on the backend's record; here an error only ends a turn.
 pub async fn work<B>(backend: &B, registers: &Registers, plan: &Plan, stop: &CancellationToken)
 where
     B: LockBackend<Fence = Fence>,
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// One key, once.
+/// One turn with one key.
 struct Turn<'a, B> {
     backend: &'a B,
     registers: &'a Registers,
@@ -71,7 +71,7 @@ struct Turn<'a, B> {
 }
 
 impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
-    /// As most programs do it.
+    /// The usual way: a lock around the work.
     async fn brief(&mut self) -> Result<()> {
         let (registers, key) = (self.registers, self.key);
         let pause = self.random.millis(1, 10);
@@ -86,7 +86,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         .await?
     }
 
-    /// Operation by operation, with an extend in between, and once too often in the end.
+    /// Operation by operation, with an extend in between, and a second release at the end.
     async fn by_hand(&mut self) -> Result<()> {
         let request = AcquireRequest::new(self.key, self.ttl)?;
         let lock_id = request.lock_id;
@@ -95,7 +95,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         };
         increment(self.registers, self.key, lock.fence, self.random.millis(1, 10)).await?;
         if self.random.percent(50) {
-            // Longer or shorter than what is left.
+            // Longer or shorter than the remaining time.
             let ttl = self.ttl * (1 + u32::from(self.random.percent(50))) / 2;
             let _ = self.backend.extend(ExtendRequest::new(lock_id, ttl)?).await?;
         }
@@ -108,7 +108,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         Ok(())
     }
 
-    /// Longer than the TTL, kept alive.
+    /// Longer than the TTL, with auto-extend.
     async fn long(&mut self) -> Result<()> {
         let config = LockConfig::new(self.key)
             .with_ttl(self.ttl)
@@ -124,7 +124,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         Ok(())
     }
 
-    /// Longer than the TTL and the tolerance, without a look at either: what fences are for.
+    /// Longer than the TTL and the tolerance, without a look at either. Only the fence protects the data then.
     async fn overslept(&mut self) -> Result<()> {
         let request = AcquireRequest::new(self.key, self.ttl)?;
         let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
@@ -137,8 +137,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         Ok(())
     }
 
-    /// Not for long, and then for long after all, also where the first word was not answered: what an
-    /// extend that comes late could undo.
+    /// A short extend and then a long one, also if the first had no answer: a late extend could undo the second.
     async fn undecided(&mut self) -> Result<()> {
         let config = LockConfig::new(self.key)
             .with_ttl(self.ttl)
@@ -156,7 +155,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
         Ok(())
     }
 
-    /// Only looks.
+    /// Only reads.
     async fn curious(&mut self) -> Result<()> {
         self.backend.is_locked(IsLockedRequest::new(self.key)?).await?;
         self.backend.lookup(LookupRequest::by_key(self.key)?).await?;
@@ -164,7 +163,7 @@ impl<B: LockBackend<Fence = Fence>> Turn<'_, B> {
     }
 }
 
-/// Reads, takes its time, and writes one more.
+/// Reads the value, pauses, and writes the value plus one.
 async fn increment(
     registers: &Registers,
     register: &str,

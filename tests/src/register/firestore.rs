@@ -1,5 +1,5 @@
-//! A document for each register. Firestore has no conditional update by content, so a write states
-//! the version that was read, and starts over when that has changed.
+//! A document for each register. Firestore has no conditional update by content, so a write states the version that
+//! was read, and starts over if that has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,12 +33,12 @@ pub(super) struct Firestore {
 
 /// Firestore's own client on an emulator. It adds its calls to the count.
 ///
-/// It calls with this token, which the emulator takes for the administrator's if it is "owner".
-/// Without one, its credentials are asked for and never come.
+/// It uses this token, which the emulator takes for the administrator's if it is "owner". Without a token, the client
+/// asks for credentials and never gets any.
 ///
 /// # Errors
 ///
-/// For an address or a token that is none.
+/// For a bad address or token.
 pub fn emulator_client(
     host_port: &str,
     database: &str,
@@ -49,7 +49,7 @@ pub fn emulator_client(
     let mut token =
         token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose()?;
     if let Some(token) = &mut token {
-        // As the library that makes the real ones marks them.
+        // Marked as the library marks real tokens.
         token.set_sensitive(true);
     }
     let caller = Caller { tag: EntityTag::new(), token, calls };
@@ -147,12 +147,12 @@ impl Firestore {
     }
 }
 
-/// Somebody else was faster, or the server says that it may have been so.
+/// Another writer was faster, or the server says that this is possible.
 fn is_conflict(code: Code) -> bool {
     matches!(code, Code::FailedPrecondition | Code::AlreadyExists | Code::NotFound | Code::Aborted)
 }
 
-/// Whoever calls. It is asked once per call.
+/// The source of the token, which is asked once for each call.
 #[derive(Debug)]
 struct Caller {
     tag: EntityTag,

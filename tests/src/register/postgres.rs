@@ -11,7 +11,7 @@ use super::State;
 #[derive(Clone)]
 pub(super) struct Postgres(Arc<Client>);
 
-/// What makes PostgreSQL's registers.
+/// Creates PostgreSQL's registers.
 pub const POSTGRES_SCHEMA: &str = "CREATE TABLE registers (name text PRIMARY KEY,
     value bigint NOT NULL DEFAULT 0, writes bigint NOT NULL DEFAULT 0, fence bigint NOT NULL)";
 

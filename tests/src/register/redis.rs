@@ -12,7 +12,7 @@ use super::State;
 #[derive(Clone)]
 pub(super) struct Redis(Client);
 
-/// Leaves the fence, or answers -1.
+/// Leaves the fence, or returns -1.
 const FENCED: &str = "
     if tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) > tonumber(ARGV[1]) then return -1 end
     redis.call('HSET', KEYS[1], 'fence', ARGV[1])";
@@ -53,7 +53,7 @@ impl Redis {
     }
 
     pub(super) async fn close(self) {
-        // It may be closed already.
+        // The connection may be closed already.
         let _ = self.0.quit().await;
     }
 

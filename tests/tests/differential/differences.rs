@@ -1,4 +1,4 @@
-//! Where the stores may differ: these are all the cases.
+//! All allowed differences between the stores.
 
 use syncguard::{ErrorCode, LockId};
 use syncguard_tests::differential::{Answer, Names, Step};
@@ -6,7 +6,7 @@ use syncguard_tests::differential::{Answer, Names, Step};
 use crate::script::LONG;
 use crate::stores::Stores;
 
-/// In Redis two kinds of keys would be records of others.
+/// In Redis two kinds of keys would be records of other keys.
 #[tokio::test]
 async fn reserved_keys_are_refused_by_redis_alone() {
     let stores = Stores::fresh().await;
@@ -25,8 +25,8 @@ async fn reserved_keys_are_refused_by_redis_alone() {
     }
 }
 
-/// A lock id must be fresh. All can tell where the lock was taken through the same backend; Firestore
-/// only then, as nothing in it keeps two documents from having one id.
+/// A lock id must be fresh. All stores notice a used id if the lock was taken through the same backend; Firestore
+/// only then, because nothing in it keeps two documents from having one id.
 #[tokio::test]
 async fn a_lock_id_of_another_key_is_refused() {
     let stores = Stores::fresh().await;
@@ -38,7 +38,7 @@ async fn a_lock_id_of_another_key_is_refused() {
     assert_eq!(second.to_vec(), vec![refused; 5]);
     let locked = stores.all_take(Step::IsLocked { key: 0 }, &names).await;
     assert_eq!(locked.to_vec(), vec![Answer::Is(true); 5]);
-    // They have refused without a trace.
+    // The stores have refused without a trace.
     let released = stores.all_take(Step::Release { id: 0 }, &names).await;
     assert_eq!(released.to_vec(), vec![Answer::Released; 5]);
 }

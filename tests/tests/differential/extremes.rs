@@ -1,4 +1,4 @@
-//! The largest values that options take: whoever never wants to time out says so with one.
+//! The largest values of options, which users set to disable a timeout.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Keys that some store could stumble over.
+//! Keys that a store could confuse.
 
 use syncguard::{Key, LockBackend};
 use syncguard_tests::differential::{Answer, Names, Step, take};
@@ -80,7 +80,7 @@ fn odd_keys() -> Vec<String> {
     keys
 }
 
-/// All of them are held at the same time, so that two which a store mistakes for each other show.
+/// All keys are held at the same time, so that two keys which a store confuses show.
 #[tokio::test]
 async fn odd_keys_are_keys_like_any_other() {
     let keys = odd_keys();

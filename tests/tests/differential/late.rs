@@ -1,5 +1,5 @@
-//! Requests that arrive after their deadline, at the twins and at the real servers: nothing changes. Firestore
-//! has no deadlines: its preconditions refuse what comes late, and the random sequences hold them to it.
+//! Requests that arrive after their deadline, at the twins and at the real servers, change nothing. Firestore has no
+//! deadlines: its preconditions refuse late requests, and the random sequences check them.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ enum Write {
     Release,
 }
 
-/// What is there in the end.
+/// The final state.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
-    /// Whether it is the lock of before, and expires when it did.
+    /// Returns true if it is the earlier lock with its earlier expiry.
     lock: Option<(bool, bool)>,
-    /// Of whoever is next.
+    /// The lock of the next caller.
     next_fence: u64,
 }
 
-/// The way to a store.
+/// The connection to a store.
 enum Way<'a> {
     Real(&'a Behind),
     Twin(&'a Alone),
@@ -39,7 +39,7 @@ impl Way<'_> {
     async fn hold_next(&self) {
         match self {
             Self::Real(behind) => {
-                // Else something that only prepares the write would be held.
+                // Otherwise a request that only prepares the write would be held.
                 behind.warm_up().await;
                 behind.proxy.hold(Hold::Next);
             }
@@ -47,7 +47,7 @@ impl Way<'_> {
         }
     }
 
-    /// Delivers to the server what was held, when its sender has gone.
+    /// Delivers the held request to the server after its sender has gone.
     async fn deliver(&self) {
         match self {
             Self::Real(behind) => {
@@ -56,7 +56,7 @@ impl Way<'_> {
             }
             Self::Twin(twin) => assert!(twin.deliver()),
         }
-        // The server has it; it needs a moment.
+        // The server has the request and needs a moment.
         sleep(Duration::from_millis(200)).await;
     }
 }
@@ -72,7 +72,7 @@ async fn release(backend: &DynBackend, id: LockId) {
     assert!(answer.expect("an answer").is_released());
 }
 
-/// A write that is delivered long after its deadline. `direct`: another way to the same store.
+/// A write that is delivered long after its deadline. `direct` is another connection to the same store.
 async fn late(way: Way<'_>, backend: &DynBackend, direct: &DynBackend, write: Write) -> Seen {
     let key = format!("{write:?}");
     let before = match write {
@@ -94,7 +94,7 @@ async fn late(way: Way<'_>, backend: &DynBackend, direct: &DynBackend, write: Wr
     let error = given_up.expect_err("no answer");
     let name = backend.capabilities().backend;
     assert!(error.is_outcome_unknown(), "{name}, {write:?}: {error}");
-    // The clean-up of an acquire has found nothing, and ended; then the acquire comes.
+    // The clean-up of an acquire has found nothing and ended; then the acquire arrives.
     sleep(Duration::from_millis(700)).await;
     way.deliver().await;
     let found = direct.lookup(LookupRequest::by_key(key.as_str()).expect("a key")).await;

@@ -1,4 +1,4 @@
-//! What is built on the operations, and what is refused before any store hears of it.
+//! Functions that build on the operations, and arguments that are refused before any request.
 
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ async fn bad_arguments_reach_no_store() {
         for id in ["", "short", "22 characters, but bad", &"x".repeat(23)] {
             assert_eq!(code(LockId::new(id)), Some(ErrorCode::InvalidArgument));
         }
-        // The longest of all is fine.
+        // The longest TTL is accepted.
         let config = LockConfig::new("key").with_ttl(century);
         assert!(try_acquire(backend, config).await.unwrap().is_acquired());
     })

@@ -1,5 +1,5 @@
-//! All backends, one behaviour: the same is done to the four stores, through `DynBackend`, and the
-//! same is answered, up to times and lock ids.
+//! All backends behave alike: the same steps on the stores, through `DynBackend`, get the same answers, except for
+//! times and lock ids.
 
 mod differences;
 mod extremes;

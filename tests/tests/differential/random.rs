@@ -13,7 +13,7 @@ use crate::stores::Stores;
 
 const KEYS: [&str; 4] = ["a", "b/c", "caf\u{e9}", "fence:a"];
 
-/// As many for each key.
+/// The same number for each key.
 const IDS: usize = 3 * KEYS.len();
 
 fn mix(ttls: Vec<u64>) -> Mix {
@@ -42,7 +42,7 @@ fn random_sequences_have_the_same_answers() {
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
     let mut runner = runner(ProptestConfig::default());
-    // Long enough that nothing runs out between two steps; what does is left out.
+    // Long enough that no lock expires between two steps; sequences with an early expiry are left out.
     let mix = mix(vec![2500]);
     let mut alike = 0;
     for _ in 0..80 {

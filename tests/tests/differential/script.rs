@@ -16,14 +16,14 @@ pub(crate) struct Script {
 
 enum Expected {
     Exactly(Answer),
-    /// It has run out: "expired" where the store remembers it, else "not found".
+    /// The lock has expired: "expired" if the store remembers it, otherwise "not found".
     RunOut,
 }
 
 /// Long enough to stay, in milliseconds.
 pub(crate) const LONG: u64 = 600_000;
 
-/// So short that only the tolerance keeps it.
+/// So short that only the tolerance keeps the lock live.
 pub(crate) const SHORT: u64 = 1;
 
 impl Script {
@@ -60,20 +60,20 @@ impl Script {
         self.then(Step::IsLocked { key }, Answer::Is(locked))
     }
 
-    /// Key and lock id lead to the same lock, which lives for so many half minutes in all.
+    /// Checks that key and lock id lead to the same lock, with this whole life in half minutes.
     pub(crate) fn finds(self, key: usize, id: usize, fence: u64, half_minutes: u64) -> Self {
         let name = syncguard::Key::new(&self.names.keys[key]).expect("a key").expose().to_owned();
         let found = Answer::Found(Some(Found { key: name, id: Some(id), fence, half_minutes }));
         self.then(Step::ByKey { key }, found.clone()).then(Step::ById { id }, found)
     }
 
-    /// There is no lock, neither under the key nor under the id.
+    /// Checks that there is no lock under the key or the id.
     pub(crate) fn finds_nothing(self, key: usize, id: usize) -> Self {
         let nothing = Answer::Found(None);
         self.then(Step::ByKey { key }, nothing.clone()).then(Step::ById { id }, nothing)
     }
 
-    /// The id means nothing: not for a release, not for an extend, not for a lookup.
+    /// Checks that the id is unknown for a release, an extend and a lookup.
     pub(crate) fn knows_nothing_of(self, id: usize) -> Self {
         let not_found = Answer::NotHeld(NotHeld::NotFound);
         self.then(Step::Extend { id, ttl: LONG }, not_found.clone())
@@ -81,22 +81,22 @@ impl Script {
             .then(Step::ById { id }, Answer::Found(None))
     }
 
-    /// What the id held has run out.
+    /// Checks that the lock of the id has expired.
     pub(crate) fn has_run_out(mut self, id: usize) -> Self {
         self.steps.push((Step::Extend { id, ttl: LONG }, Expected::RunOut));
         self.steps.push((Step::Release { id }, Expected::RunOut));
         self.then(Step::ById { id }, Answer::Found(None))
     }
 
-    /// All that is short runs out, tolerance included.
+    /// Waits until all short locks have expired, including the tolerance.
     pub(crate) fn passes(self) -> Self {
         let millis = u64::try_from(TIME_TOLERANCE.as_millis()).expect("a second") + SHORT + 50;
         self.then(Step::Pass { millis }, Answer::Passed)
     }
 
-    /// Plays it to all four.
+    /// Runs the script on all stores.
     pub(crate) async fn play(self) {
-        // On a machine that is too busy a short lock may run out too early, and it proves nothing.
+        // On a busy machine a short lock may expire too early, and the run proves nothing.
         for _ in 0..100 {
             if self.attempt(&Stores::fresh().await).await {
                 return;
@@ -105,7 +105,7 @@ impl Script {
         panic!("this machine is too busy for locks of a second");
     }
 
-    /// Whether it was played in time.
+    /// Returns true if the script ran in time.
     async fn attempt(&self, stores: &Stores) -> bool {
         let short = |step: &Step| {
             matches!(step, Step::Acquire { ttl: SHORT, .. } | Step::Extend { ttl: SHORT, .. })

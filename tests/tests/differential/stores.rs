@@ -45,7 +45,7 @@ pub(crate) const NAMES: [&str; 5] = ["memory", "redis", "postgres", "firestore",
 /// Empty stores of all five kinds.
 pub(crate) struct Stores {
     pub(crate) backends: [DynBackend; 5],
-    /// What the names of Redis' records start with.
+    /// The prefix of Redis' record names.
     pub(crate) prefix: String,
     _folder: TempDir,
 }
@@ -67,14 +67,14 @@ impl Stores {
         ];
         for (backend, name) in backends.iter().zip(NAMES) {
             assert_eq!(backend.capabilities().backend, name);
-            // Opens the connection, before time matters.
+            // Opens the connection before time matters.
             let request = IsLockedRequest::new("any").expect("a key");
             assert!(!backend.is_locked(request).await.expect("an answer"), "{name}");
         }
         Self { backends, prefix, _folder: folder }
     }
 
-    /// What each of the five answers, asked at the same time.
+    /// The answers of the five stores to concurrent requests.
     pub(crate) async fn all_take(&self, step: Step, names: &Names) -> [Answer; 5] {
         let [memory, redis, postgres, firestore, sqlite] = &self.backends;
         tokio::join!(
@@ -88,7 +88,7 @@ impl Stores {
     }
 }
 
-/// The address of one of [`NAMES`], with room for more parameters.
+/// The address of one of [`NAMES`], ready for more parameters.
 pub(crate) fn url(index: usize) -> String {
     let servers = servers();
     match index {
@@ -123,15 +123,15 @@ async fn firestore(servers: &Servers, number: usize) -> DynBackend {
     DynBackend::new(backend.expect("a Firestore backend"))
 }
 
-/// A store with two ways to it.
+/// A store with two connections.
 pub(crate) struct Behind {
     pub(crate) proxy: FaultProxy,
-    /// By way of the proxy, over one connection.
+    /// Through the proxy, over one connection.
     pub(crate) backend: DynBackend,
     pub(crate) direct: DynBackend,
 }
 
-/// For how long an answer is waited for on the way that can be held up.
+/// The time limit for an answer on the connection that can be held up.
 const BOUND: Duration = Duration::from_millis(800);
 
 impl Behind {
@@ -159,8 +159,7 @@ impl Behind {
         Self { proxy, backend, direct }
     }
 
-    /// Until the connection is there and knows all that it will send, also after it was cut, and nothing else
-    /// is on its way.
+    /// Waits until the connection exists and is fully prepared, also after a cut, and has no other requests.
     pub(crate) async fn warm_up(&self) {
         let names = Names::new(&["warm"], 1);
         let steps = [

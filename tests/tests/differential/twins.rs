@@ -1,4 +1,4 @@
-//! The twins of the simulation beside the real servers: random sequences, the same answers.
+//! The twins of the simulation give the same answers as the real servers to random sequences.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
@@ -56,7 +56,7 @@ async fn sequences_with_expiry_have_the_same_answers() {
     panic!("this machine is too busy: no sequence could be compared");
 }
 
-/// What an extend is told that expects another expiry than the lock has.
+/// The answer to an extend with a wrong expected expiry.
 #[tokio::test]
 async fn expectations_are_judged_alike() {
     for pair in pairs().await {

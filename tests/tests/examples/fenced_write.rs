@@ -45,8 +45,8 @@ async fn firestore_rejects_it() -> Result<()> {
     Ok(())
 }
 
-/// The emulator's first answers take seconds on a busy machine. A lock of the example's TTL is over by then,
-/// and is given back.
+/// The emulator's first answers take seconds on a busy machine. A lock with the example's TTL is over by then, and is
+/// given back.
 async fn warm_up(emulator: &FirestoreEmulator) -> Result<()> {
     let options = FirestoreOptions::new()
         .with_emulator(emulator.host_port())
@@ -71,7 +71,7 @@ async fn postgres_rejects_it() -> Result<()> {
     )
 }
 
-/// What a program says of the two transfers, and what is in the accounts after it.
+/// The output of a program about the two transfers, and the accounts after them.
 fn postgres_rejects(program: &str, committed: &str, refused: &str) -> Result<()> {
     let (postgres, stage) = (PostgresServer::start()?, Stage::new()?);
     stage.start(program, &[&postgres.url()])?.wait(LONG)?;

@@ -1,4 +1,4 @@
-//! `leader.rs` on Redis: one leads at a time, whatever becomes of the others.
+//! `leader.rs` on Redis: one process leads at a time, whatever happens to the others.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn another_leads_after_a_crash_a_stop_and_a_stall() -> Result<()> {
     take(&mut fleet, stopped.pid)?.stop(Signal::TERM)?;
 
     let stalled = next_leader(&stage, stopped.fence).await?;
-    // By its TTL alone, it would have taken six seconds.
+    // By its TTL alone, this would have taken six seconds.
     ensure!(asked.elapsed() < Duration::from_secs(4), "it did not give the lead back");
     let mut sleeper = take(&mut fleet, stalled.pid)?;
     sleeper.pause()?;
@@ -34,7 +34,7 @@ async fn another_leads_after_a_crash_a_stop_and_a_stall() -> Result<()> {
     sleeper.resume()?;
     stage.said(&sleeper, "leads no more").await?;
 
-    // Whoever leads and whoever waits: all of them stop when they are asked to.
+    // The leader and the candidates all stop on request.
     fleet.push(sleeper);
     let pids: Vec<u32> = fleet.iter().map(ServerProcess::pid).collect();
     for process in fleet {
@@ -83,7 +83,7 @@ fn check(lines: &[String]) -> Result<()> {
         }
     }
     ensure!(terms >= 4, "{terms} terms");
-    // The one that was stopped may have been between its check and its line: no lock can prevent that.
+    // The stopped process may have been between its check and its line; no lock can prevent that.
     ensure!(late <= 1, "{late} times, somebody worked while another led:\n{}", lines.join("\n"));
     Ok(())
 }

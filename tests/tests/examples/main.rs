@@ -1,4 +1,4 @@
-//! The examples, as processes on real servers: what each promises is looked at from outside.
+//! The examples, as processes on real servers: their promises are checked from outside.
 
 mod fenced_write;
 mod leader;

@@ -1,4 +1,4 @@
-//! `migration_gate.rs` on PostgreSQL: one instance migrates, and nobody starts before it is done.
+//! `migration_gate.rs` on PostgreSQL: one instance migrates, and no instance starts before the end of the migration.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const GATE: &str = env!("CARGO_BIN_EXE_example-migration-gate");
 async fn one_migrates_and_everybody_starts_after_it() -> Result<()> {
     let (postgres, stage) = (PostgresServer::start()?, Stage::new()?);
     let url = postgres.url();
-    // The gate is shut until all are there.
+    // The gate is closed until all instances wait.
     let backend = PostgresBackend::connect(&url).await?;
     backend.setup_schema().await?;
     let shut = LockConfig::new("migrations").with_ttl(Duration::from_secs(600));
@@ -32,7 +32,7 @@ async fn one_migrates_and_everybody_starts_after_it() -> Result<()> {
     for instance in fleet {
         instance.wait(LONG)?;
     }
-    stage.start(GATE, &[&url])?.wait(LONG)?; // a later one finds nothing to do
+    stage.start(GATE, &[&url])?.wait(LONG)?; // a later instance finds nothing to do
 
     let lines = stage.lines()?;
     let position = |end: &str| lines.iter().position(|line| line.ends_with(end));
@@ -51,7 +51,7 @@ async fn one_migrates_and_everybody_starts_after_it() -> Result<()> {
 async fn another_goes_on_when_the_one_that_migrates_dies() -> Result<()> {
     let (postgres, stage) = (PostgresServer::start()?, Stage::new()?);
     let url = postgres.url();
-    // An earlier release left version 1, and somebody uses its table: the second migration waits.
+    // An earlier release left version 1, and a client uses its table, so the second migration waits.
     postgres.psql(
         "CREATE TABLE members (id bigint PRIMARY KEY, name text NOT NULL);
          CREATE TABLE schema_versions (version bigint PRIMARY KEY);

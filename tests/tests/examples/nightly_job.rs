@@ -1,4 +1,4 @@
-//! `nightly_job.rs` on PostgreSQL: each night once, also if a machine dies half-way.
+//! `nightly_job.rs` on PostgreSQL: the job runs once each night, also if a machine dies half-way.
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_postgres::tokio_postgres::{self, Client, NoTls};
@@ -38,7 +38,7 @@ async fn a_night_is_done_once_and_a_crash_is_made_up_for() -> Result<()> {
         .await?;
     one_waits(&postgres, "INSERT INTO invoices").await?;
     take(&mut fleet, working)?.kill()?;
-    // Its lock runs out; that it still has a transaction open keeps the others away until that ends.
+    // Its lock expires, but its open transaction keeps the others away until it ends.
     postgres.psql("UPDATE syncguard_locks SET expires_at_ms = expires_at_ms - 120000")?;
     ours.rollback().await?;
     for machine in fleet {
@@ -48,7 +48,7 @@ async fn a_night_is_done_once_and_a_crash_is_made_up_for() -> Result<()> {
     let sql = "SELECT count(DISTINCT customer), count(*), count(DISTINCT fence) FROM invoices
         WHERE night = '2026-11-02'";
     ensure!(postgres.psql(sql)? == "50|50|2", "{}", postgres.psql(sql)?);
-    // What the first had committed stayed, and the second went on under a higher fence.
+    // The first process's commits stayed, and the second went on under a higher fence.
     let sql = "SELECT count(*) FROM invoices i JOIN nightly_runs r USING (night)
         WHERE night = '2026-11-02' AND i.fence < r.fence";
     ensure!(postgres.psql(sql)? == "20", "{}", postgres.psql(sql)?);
@@ -61,7 +61,7 @@ pub(crate) async fn connect(url: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// Waits until a session with this in its statement waits for another's lock.
+/// Waits until a session with this text in its statement waits for another session's lock.
 pub(crate) async fn one_waits(postgres: &PostgresServer, statement: &str) -> Result<()> {
     let client = connect(&postgres.url()).await?;
     let sql = "SELECT count(*) FROM pg_stat_activity

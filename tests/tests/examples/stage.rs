@@ -1,4 +1,4 @@
-//! Programs that write to one log, so that the order of its lines is the order of what happened.
+//! Programs that write to one log, so that the order of its lines is the order of events.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use syncguard_test_services::process::ServerProcess;
 use tempfile::TempDir;
 
-/// Far longer than anything takes.
+/// Far longer than any step takes.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
 
 /// Some processes and their log.
@@ -22,7 +22,7 @@ impl Stage {
         Ok(Self { folder: tempfile::tempdir()? })
     }
 
-    /// Starts a program. It does not outlive this process.
+    /// Starts a program that does not outlive this process.
     pub(crate) fn start(&self, program: &str, arguments: &[&str]) -> Result<ServerProcess> {
         let mut command = Command::new(program);
         command.args(arguments);
@@ -43,19 +43,19 @@ impl Stage {
         Ok(complete.lines().map(str::to_owned).collect())
     }
 
-    /// How many lines there are with this end.
+    /// The number of lines with this end.
     pub(crate) fn count(&self, end: &str) -> Result<usize> {
         Ok(self.lines()?.iter().filter(|line| line.ends_with(end)).count())
     }
 
-    /// Waits until a process has said something.
+    /// Waits for output of a process.
     pub(crate) async fn said(&self, process: &ServerProcess, words: &str) -> Result<()> {
         let start = format!("{} {words}", process.pid());
         self.until(words, |lines| lines.iter().any(|line| line.starts_with(&start)).then_some(()))
             .await
     }
 
-    /// Waits until the lines have something in them.
+    /// Waits until the lines contain a text.
     pub(crate) async fn until<T>(
         &self,
         what: &str,
@@ -75,7 +75,7 @@ impl Stage {
     }
 }
 
-/// Takes a process out of its fleet.
+/// Removes a process from its fleet.
 pub(crate) fn take(fleet: &mut Vec<ServerProcess>, pid: u32) -> Result<ServerProcess> {
     let index = fleet.iter().position(|process| process.pid() == pid);
     Ok(fleet.swap_remove(index.context("no process of this fleet")?))

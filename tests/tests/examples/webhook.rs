@@ -1,4 +1,4 @@
-//! `webhook.rs`, with its locks on Redis and its data in PostgreSQL: each event once, although it is
+//! `webhook.rs`, with its locks on Redis and its data in PostgreSQL: each event is processed once, although it is
 //! delivered to two processes many times at once.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ async fn each_event_is_processed_once() -> Result<()> {
 
     let mut senders = JoinSet::new();
     for delivery in 0..EVENTS * DELIVERIES {
-        // Neighbours deliver the same event, to different processes.
+        // Neighbours in the list deliver the same event to different processes.
         let (address, event) = (addresses[delivery % 2].clone(), delivery / DELIVERIES);
         senders
             .spawn(async move { deliver_until_accepted(&address, &format!("evt_{event}")).await });
@@ -66,7 +66,7 @@ async fn each_event_is_processed_once() -> Result<()> {
     Ok(())
 }
 
-/// As a sender does.
+/// Delivers an event like a sender.
 async fn deliver_until_accepted(address: &str, event: &str) -> Result<String> {
     for _ in 0..100 {
         match deliver(address, event).await? {

@@ -9,8 +9,8 @@ use syncguard_firestore::{Fence, FirestoreBackend, Key};
 use crate::line::ProxiedLine;
 use crate::support::{Raw, alone, backend_with, fresh, options, options_at, shared, text};
 
-/// How many cases at once: enough that those which wait for an expiry wait side by side, and so few
-/// that the emulator answers in time on a busy machine.
+/// The number of concurrent cases: enough that cases which wait for an expiry wait side by side, and so few that the
+/// emulator answers in time on a busy machine.
 const AT_ONCE: usize = 10;
 
 /// A test of each group of cases. Most cases wait for an expiry: those of a group do so side by side.
@@ -92,7 +92,7 @@ impl Harness for Firestore {
     type Backend = FirestoreBackend;
 
     async fn connect(&self) -> FirestoreBackend {
-        // Half of the handles clear expired locks away: nobody may notice.
+        // Half of the handles remove expired locks, which no case may notice.
         let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let options =
             options().with_cleanup_in_is_locked(cleanup).with_remembered_locks(self.remembered);
@@ -110,7 +110,7 @@ impl Harness for Firestore {
         let (line, port) = ProxiedLine::start(shared().port());
         let options = options_at(port).with_remembered_locks(self.remembered);
         let options = options.with_request_timeout(LIMIT).with_operation_timeout(2 * LIMIT);
-        // Without a memory each operation reads first, and what is late is its commit.
+        // Without a memory each operation reads first, and its commit is the late request.
         let line = line.after(u64::from(self.remembered == 0));
         let backend = backend_with(&self.url, options).await;
         Some(Late::new(backend, 2 * LIMIT + SLACK, line))

@@ -1,4 +1,4 @@
-//! What comes out of the backend for every status that Firestore may answer with.
+//! The backend's errors for every status of Firestore.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const QUERY: &str = "RunQuery";
 const COMMIT: &str = "Commit";
 const ALWAYS: u32 = 1000;
 
-/// Every status code, and what it means when nothing but a read was asked for.
+/// Every status code, and its meaning for a read.
 const CODES: [(Code, ErrorCode); 16] = [
     (Code::Cancelled, ServiceUnavailable),
     (Code::Unknown, ServiceUnavailable),
@@ -119,7 +119,7 @@ async fn a_commit_that_fails_is_told_by_its_code() -> Result<()> {
             tells_nothing(&error, id);
         }
         assert!(direct.release(ReleaseRequest::new(id)).await?.is_released(), "{code:?}");
-        // What an acquire of unknown outcome does in the background is not to meet the next code.
+        // The background work of an acquire with an unknown outcome must not meet the next code.
         eventually("settled", async || backend.client_state().clean_up().waiting() == 0).await;
     }
     Ok(())
@@ -133,7 +133,7 @@ async fn a_conflict_is_tried_again_and_a_fault_is_not() -> Result<()> {
         let again = if CONFLICTS.contains(&code) {
             3
         } else {
-            // A connection that broke, or a call that was cut off, six times.
+            // A broken connection, or a call that was cut off, six times.
             6 * u32::from(matches!(code, Code::Unavailable | Code::Cancelled))
         };
         gateway.set(COMMIT, code, ALWAYS);
@@ -147,7 +147,7 @@ async fn a_conflict_is_tried_again_and_a_fault_is_not() -> Result<()> {
             let answer = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
             assert!(answer.is_released(), "{code:?}");
         }
-        // An acquire of unknown outcome sends a commit more, in the background.
+        // An acquire with an unknown outcome sends one more commit in the background.
         eventually("settled", async || backend.client_state().clean_up().waiting() == 0).await;
     }
     Ok(())
@@ -158,7 +158,7 @@ async fn a_commit_whose_answer_is_lost_is_found_out_about() -> Result<()> {
     let (gateway, url) = (Gateway::start(), fresh());
     let (backend, direct) = (through(&gateway, &url).await, backend(&url).await);
 
-    // The connection broke: acquire asks again, and finds its own lock.
+    // The connection broke: acquire retries, and finds its own lock.
     gateway.lose_answer(COMMIT, Code::Unavailable);
     let lock = take(&backend, "k", 60_000).await;
     let seen = direct.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?;
@@ -169,13 +169,13 @@ async fn a_commit_whose_answer_is_lost_is_found_out_about() -> Result<()> {
     let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(90))?;
     assert!(backend.extend(extend).await?.is_extended());
 
-    // Whether it was our release or somebody else's that removed it, nobody knows.
+    // Our release and a release by another client look alike.
     gateway.lose_answer(COMMIT, Code::Unavailable);
     let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
     assert!(error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
     assert!(!direct.is_locked(IsLockedRequest::new("k")?).await?);
 
-    // No time to ask again: the lock is released in the background.
+    // There is no time for a retry: the lock is released in the background.
     gateway.lose_answer(COMMIT, Code::DeadlineExceeded);
     let error = backend.acquire(request("k", 60_000)).await.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");

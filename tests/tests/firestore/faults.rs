@@ -1,4 +1,4 @@
-//! Servers that stop, die or fall silent, answers that are lost, callers that leave.
+//! Servers that stop, die or fall silent, lost answers, and callers that leave.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,14 @@ use crate::support::{
 /// The request timeout of the tests that wait for it.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Within which a lock that nobody holds has to be gone: long before its TTL is over.
+/// The limit for the end of a lock without an owner: far below its TTL.
 const ORPHANED: Duration = Duration::from_secs(20);
 
 fn impatient(options: FirestoreOptions) -> FirestoreOptions {
     options.with_request_timeout(SOON).with_operation_timeout(2 * SOON)
 }
 
-/// Every operation on a server that cannot answer: what they fail with, and that they do in time.
+/// Runs every operation on a server that cannot answer, and checks their errors and times.
 async fn all_fail(backend: &FirestoreBackend, id: LockId) -> Result<Vec<LockError>> {
     let started = Instant::now();
     let (acquire, extend, is_locked, by_key, by_id, release) = tokio::join!(
@@ -39,7 +39,7 @@ async fn all_fail(backend: &FirestoreBackend, id: LockId) -> Result<Vec<LockErro
         Box::pin(backend.lookup(LookupRequest::by_lock_id(id))),
         Box::pin(backend.release(ReleaseRequest::new(id))),
     );
-    // Twice the request timeout is the operation timeout; the rest is for a busy machine.
+    // The operation timeout is twice the request timeout; the rest is for a busy machine.
     assert!(started.elapsed() < 2 * SOON + Duration::from_secs(10), "{:?}", started.elapsed());
     let errors = [acquire.err(), extend.err(), is_locked.err(), by_key.err(), by_id.err()];
     let errors: Vec<_> = errors.into_iter().chain([release.err()]).flatten().collect();
@@ -62,7 +62,7 @@ async fn a_server_that_stops_dies_and_comes_back() -> Result<()> {
         assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
     }
     emulator.resume()?;
-    // What was on its way may still arrive: the key has at most one holder, and is soon free.
+    // Requests on the network may still arrive: the key has at most one holder, and is soon free.
     let freed = Instant::now();
     while patient.is_locked(IsLockedRequest::new("other")?).await? {
         assert!(freed.elapsed() < ORPHANED, "an orphan");
@@ -79,7 +79,7 @@ async fn a_server_that_stops_dies_and_comes_back() -> Result<()> {
     emulator.restart()?;
     let back = Instant::now();
     let healed = loop {
-        // Its first answers take longer than we wait. What was granted late is given back.
+        // The first answers take longer than the limit. A late grant is given back.
         let result = backend.acquire(request("k", 60_000)).await;
         assert!(back.elapsed() < Duration::from_secs(60), "{result:?}");
         if let Some(lock) = result.ok().and_then(AcquireResult::acquired) {
@@ -117,7 +117,7 @@ async fn a_silent_network_is_bounded_and_forgotten() -> Result<()> {
     Ok(())
 }
 
-/// A metadata server that is not there, say.
+/// For example, a missing metadata server.
 #[tokio::test]
 async fn credentials_that_never_come_are_bounded() -> Result<()> {
     let url = fresh();
@@ -130,13 +130,13 @@ async fn credentials_that_never_come_are_bounded() -> Result<()> {
     Ok(())
 }
 
-/// Connects an impatient backend, and lets it know where a lock is.
+/// Connects a backend with short limits, which then knows where a lock is.
 async fn remembers(backend: &FirestoreBackend, key: &str, id: LockId) {
     let again = async || backend.acquire(request(key, 60_000).with_lock_id(id)).await;
     eventually("connected", async || again().await.is_ok_and(|lock| lock.is_acquired())).await;
 }
 
-/// The reply to the read, to the commit, and what lies between, cut after any number of bytes.
+/// The replies to the read and the commit and everything between are cut after any number of bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_is_asked_for_again() -> Result<()> {
     let proxy = FaultProxy::start(shared().port())?;
@@ -146,7 +146,7 @@ async fn a_lost_answer_is_asked_for_again() -> Result<()> {
     for bytes in (0..400).step_by(9) {
         let options = options_at(proxy.port()).with_remembered_locks(bytes % 2 * 10);
         let through = backend_with(&url, options).await;
-        // The connection is there, with its greetings.
+        // The connection is open, with its greetings.
         through.is_locked(IsLockedRequest::new("warm")?).await?;
         let before = proxy.counters();
         proxy.set_reply_cut(ReplyCut::Once(bytes));
@@ -197,7 +197,7 @@ async fn whoever_leaves_at_any_moment_leaves_nothing() -> Result<()> {
         let options = options().with_remembered_locks(remembered);
         let (ours, other) = (backend_with(&url, options).await, backend(&url).await);
         for polls in 0..24 {
-            // Dropped at once, and a little after something has arrived that nobody has looked at.
+            // Dropped at once, and a little after an answer has arrived that was not read.
             for late in [false, true] {
                 let key = format!("k{remembered}-{polls}-{late}");
                 let acquire = request(&key, 60_000);

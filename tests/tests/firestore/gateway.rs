@@ -1,4 +1,4 @@
-//! A gRPC server before the emulator that answers some calls itself.
+//! A gRPC server in front of the emulator that answers some calls itself.
 
 #![allow(clippy::print_stderr, reason = "for whoever reads a failed test")]
 
@@ -18,26 +18,26 @@ use tokio::sync::Notify;
 
 use crate::support::shared;
 
-/// What happens to calls of a method.
+/// The rule for calls of a method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) method: &'static str,
     pub(crate) code: Code,
-    /// How many calls it happens to.
+    /// The number of calls that it applies to.
     pub(crate) times: u32,
-    /// Whether the emulator carries the call out all the same.
+    /// True if the emulator carries out the call all the same.
     pub(crate) carried_out: bool,
 }
 
-/// A method, what tells that a call of it is there, and what lets it go on.
+/// A method, the signal that a call has arrived, and the signal that lets the call go on.
 type Hold = (&'static str, Arc<Notify>, Arc<Notify>);
 
-/// Passes calls on to the shared emulator, unless there is a rule.
+/// Passes calls on to the shared emulator, unless a rule applies.
 #[derive(Clone)]
 pub(crate) struct Gateway {
     emulator: Channel,
     rule: Arc<Mutex<Option<Rule>>>,
-    /// For the next call of a method.
+    /// Sets a rule for the next call of a method.
     hold: Arc<Mutex<Option<Hold>>>,
     pub(crate) port: u16,
 }
@@ -54,7 +54,7 @@ impl Gateway {
         gateway
     }
 
-    /// From now on, until it has happened so often.
+    /// Sets a rule for this number of calls.
     pub(crate) fn set(&self, method: &'static str, code: Code, times: u32) {
         *self.rule.lock().unwrap() = Some(Rule { method, code, times, carried_out: false });
     }
@@ -64,14 +64,15 @@ impl Gateway {
         *self.rule.lock().unwrap() = Some(Rule { method, code, times: 1, carried_out: true });
     }
 
-    /// The next call of this method waits. Gives what tells that it does, and what lets it go on.
+    /// Makes the next call of this method wait. Returns the signal that it has arrived, and the signal that lets it
+    /// go on.
     pub(crate) fn hold(&self, method: &'static str) -> (Arc<Notify>, Arc<Notify>) {
         let (there, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         *self.hold.lock().unwrap() = Some((method, Arc::clone(&there), Arc::clone(&go_on)));
         (there, go_on)
     }
 
-    /// How often the rule would still have held; it does not hold any more.
+    /// Removes the rule, and returns the number of calls that were left.
     pub(crate) fn clear(&self) -> u32 {
         self.rule.lock().unwrap().take().map_or(0, |rule| rule.times)
     }
@@ -99,7 +100,7 @@ impl Service<Request<Body>> for Gateway {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let rule = self.applies(request.uri().path());
-        // As the service's messages do, it names the document.
+        // Names the document, like the service's messages.
         let refusal = |rule: Rule| {
             Status::new(rule.code, "document …/locks/secret-key, token secret-token").into_http()
         };
@@ -122,7 +123,7 @@ impl Service<Request<Body>> for Gateway {
                 Err(error) => Err(error),
             };
             let answer = answer.unwrap_or_else(|error| {
-                // The library tells nothing of a server's words: whoever reads a failed test needs them.
+                // The library never shows a server's text, but a reader of a failed test needs it.
                 eprintln!("the gateway to the emulator, {path}: {error:?}");
                 Status::internal("no emulator").into_http()
             });

@@ -1,4 +1,4 @@
-//! What a key hint saves for a lock that another process has taken.
+//! The effect of a key hint for a lock that another process has taken.
 
 use std::time::Duration;
 
@@ -14,8 +14,7 @@ use crate::support::{Raw, backend, backend_with, fresh, options, options_at, tak
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A read of one document stands in for the query. Only a wrong hint, and a lock that is gone, cost one call
-/// more.
+/// A read of one document replaces the query. Only a wrong hint, and a lock that is gone, cost one more call.
 #[tokio::test]
 async fn a_hint_turns_the_query_into_a_read() -> Result<()> {
     let url = fresh();
@@ -42,7 +41,7 @@ async fn a_hint_turns_the_query_into_a_read() -> Result<()> {
         raw.calls();
         assert!(other.extend(extend.clone()).await?.is_extended());
         assert_eq!(raw.calls(), 2 + more, "extend, {hint:?}");
-        // From here on it is known where the lock is.
+        // From here on the backend knows the place of the lock.
         assert!(other.extend(extend).await?.is_extended());
         assert_eq!(raw.calls(), 1, "the next extend, {hint:?}");
         assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
@@ -50,7 +49,7 @@ async fn a_hint_turns_the_query_into_a_read() -> Result<()> {
     Ok(())
 }
 
-/// Where queries fail, a lock with a right hint is served all the same, and one without is not.
+/// If queries fail, a lock with a right hint still works, and a lock without a hint does not.
 #[tokio::test]
 async fn no_query_is_sent_for_a_lock_that_the_hint_finds() -> Result<()> {
     let url = fresh();
@@ -69,7 +68,7 @@ async fn no_query_is_sent_for_a_lock_that_the_hint_finds() -> Result<()> {
     Ok(())
 }
 
-/// What stands under the hint may be of anybody, and may be no lock at all.
+/// The document under the hint may belong to any caller, and may be no lock at all.
 #[tokio::test]
 async fn what_is_under_a_wrong_hint_is_left_alone() -> Result<()> {
     let url = fresh();

@@ -1,4 +1,4 @@
-//! Records that the TypeScript library wrote, and ours beside them.
+//! Records of the TypeScript library, and ours.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use syncguard_firestore::{
 
 use crate::support::{Raw, backend_with, fresh, options, request, text};
 
-/// The part of `fixtures/records.json` for Firestore: what SyncGuard 2.5 wrote through Node's SDK.
+/// The part of `fixtures/records.json` for Firestore: records that SyncGuard 2.5 wrote through Node's SDK.
 fn vectors() -> Vec<Json> {
     let all: Json =
         serde_json::from_str(include_str!("../../fixtures/records.json")).expect("JSON");
@@ -51,7 +51,7 @@ async fn write(raw: &Raw, collection: &str, document: &Json, doubles: bool) {
     }
 }
 
-/// A backend whose clock stands at the time of the record.
+/// A backend whose clock shows the time of the record.
 async fn backend_at(url: &str, millis: u64) -> FirestoreBackend {
     let then = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
     let options: FirestoreOptions = options().with_clock(move || then);
@@ -79,7 +79,7 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
             );
             let ours = backend_at(&url, number("acquiredAtMs")? + 1000).await;
 
-            // Under the key the user gave, which was normalised on the way.
+            // Under the user's key, which was normalised when it was stored.
             let user_key = vector["key"].as_str().context("a key")?;
             for lookup in [LookupRequest::by_key(user_key)?, LookupRequest::by_lock_id(id)] {
                 let found = ours.lookup(lookup).await?.context("a live lock")?;
@@ -106,7 +106,7 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
     Ok(())
 }
 
-/// All that they wrote, at once.
+/// All records together.
 #[tokio::test]
 async fn theirs_are_listed() -> Result<()> {
     for doubles in [false, true] {
@@ -130,7 +130,7 @@ async fn theirs_are_listed() -> Result<()> {
         let page = ours.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
         assert!(page.corrupt.is_empty() && page.next.is_none());
         let listed: Vec<_> = page.entries.into_iter().map(LockInfo::expose).collect();
-        // In the order of the bytes, as the map has them.
+        // In byte order, like the map.
         assert!(listed.iter().map(|lock| lock.key.expose()).eq(locks.keys()));
         for (lock, data) in listed.iter().zip(locks.values()) {
             assert_eq!(lock.lock_id, LockId::new(data["lockId"].as_str().context("id")?)?);
@@ -173,7 +173,7 @@ async fn ours_are_what_theirs_are() -> Result<()> {
             format!("{collection}/{}", document["id"].as_str().expect("an id"))
         };
         let mut stored = raw.get(&path("locks", document)).await.context("our lock")?;
-        // What TypeScript does not know.
+        // Fields that TypeScript does not have.
         assert_eq!(stored.remove("holder"), Some(text("ours")));
         assert_eq!(stored.remove("note"), Some(text("a note")));
         assert_eq!(stored, fields_of(document, false));
@@ -198,7 +198,7 @@ async fn keys_it_cannot_take_are_ours_alone() -> Result<()> {
             continue;
         };
         if vector["acquired"] == "locked" {
-            continue; // The same key, normalised, was held at the time.
+            continue; // The same key, normalised, was held then.
         }
         seen += 1;
         let url = fresh();

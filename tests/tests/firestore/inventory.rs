@@ -1,4 +1,4 @@
-//! Looking over all locks of a database.
+//! The inventory of a database.
 
 use anyhow::Result;
 use syncguard_firestore::inventory::ListRequest;
@@ -7,7 +7,7 @@ use syncguard_tests::inventory::{inventory, shows_each_once, take_all};
 
 use crate::support::{Raw, backend, fresh, take};
 
-/// The emulator takes some milliseconds for each lock: so these are not a hundred thousand.
+/// The emulator takes some milliseconds for each lock, so there are not a hundred thousand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_locks_are_listed_while_others_come_and_go() -> Result<()> {
     const COUNT: usize = 3000;

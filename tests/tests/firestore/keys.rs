@@ -1,4 +1,4 @@
-//! Keys that Firestore would not take as the names of documents.
+//! Keys that Firestore does not accept as names of documents.
 
 use anyhow::Result;
 use syncguard_firestore::authoring::{StorageLimits, make_hashed_storage_key};
@@ -74,7 +74,7 @@ async fn every_key_works_like_any_other() -> Result<()> {
     }
     assert!(raw.ids("locks").await.is_empty());
 
-    // A key that looks like another one's hash, or like the whole of its document's name, is itself.
+    // A key that looks like the hash of another key, or like a whole document name, is a key of its own.
     let hash = make_hashed_storage_key("", &Key::new("a/b")?, StorageLimits::new(1500, 0))?;
     let hash = hash.expose();
     let hashed = format!("{hash:~<513}");

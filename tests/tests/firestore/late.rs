@@ -1,7 +1,7 @@
-//! Requests that are carried out after their sender has given them up, and what is done about them.
+//! Requests that are carried out after their sender has given them up, and their clean-up.
 //!
-//! A channel of tonic is one connection, which all clones of a backend share. Once its client's side is
-//! cut, the next call opens another one, while the proxy keeps what was sent over the first.
+//! A channel of tonic is one connection, which all clones of a backend share. After its client's side is cut, the
+//! next call opens another connection, while the proxy keeps the bytes of the first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const HOUR_MS: u64 = 3_600_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A backend whose commits can be held back, and another one beside it.
+/// A backend whose commits can be held back, and another backend beside it.
 struct Way {
     proxy: Arc<FaultProxy>,
     ours: FirestoreBackend,
@@ -38,13 +38,13 @@ struct Way {
     calls: Raw,
     other: FirestoreBackend,
     raw: Raw,
-    /// How many looks at the clock until `ours` is held back; 0 is never.
+    /// The number of looks at the clock until `ours` is held back; 0 is never.
     looks: Arc<AtomicUsize>,
-    /// A lock of `ours` whose release is sent behind what is held back.
+    /// A lock of `ours` whose release is sent behind the held request.
     marker: LockId,
 }
 
-/// The operations look at the clock so often before they send their commit.
+/// The number of looks at the clock before an operation sends its commit.
 const BEFORE_ACQUIRE: usize = 3;
 const BEFORE_EXTEND: usize = 3;
 const BEFORE_RELEASE: usize = 2;
@@ -78,8 +78,8 @@ impl Way {
         Ok(Self { proxy, ours, calls, other, raw: Raw::new(&url), looks, marker })
     }
 
-    /// Sends an operation whose commit is held back, until its sender has given it up. No connection can
-    /// be had until `accept`.
+    /// Sends an operation whose commit is held back, until its sender has given it up. No connection is possible
+    /// until `accept`.
     async fn give_up<T>(
         &self,
         looks: usize,
@@ -90,7 +90,7 @@ impl Way {
             self.is_held().await;
             let marker = self.ours.release(ReleaseRequest::new(self.marker));
             let sever = async {
-                // The marker's way into the same bytes.
+                // The marker goes through the same bytes.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 self.proxy.refuse();
                 self.proxy.sever_clients();
@@ -111,11 +111,11 @@ impl Way {
         eventually("held", async || self.proxy.held() == 1).await;
     }
 
-    /// Lets the store carry out what was held back, which it has done on return.
+    /// Lets the store carry out the held requests; they are done on return.
     async fn deliver(&self) {
         assert_eq!(self.proxy.deliver(), 1);
         eventually("delivered", async || self.raw.get("locks/marker").await.is_none()).await;
-        // The store works on the two side by side.
+        // The store works on the two requests side by side.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
@@ -124,7 +124,7 @@ impl Way {
         assert_eq!(self.ours.client_state().clean_up().left_to_ttl(), 0);
     }
 
-    /// After the clean-up has moved the counter once, an acquire that comes takes neither lock nor fence.
+    /// After the clean-up has moved the counter once, a late acquire takes neither lock nor fence.
     async fn delivers_an_acquire_in_vain(&self) {
         self.is_settled().await;
         assert_eq!(self.fence().await.as_deref(), Some("000000000000001"));
@@ -162,7 +162,7 @@ async fn a_late_acquire_is_given_back_by_the_clean_up() -> Result<()> {
     way.proxy.accept()?;
     way.is_settled().await;
     assert!(way.raw.get("locks/k").await.is_none(), "an orphan");
-    // The late one has moved the counter itself.
+    // The late acquire has moved the counter itself.
     assert_eq!(take(&way.other, "k", 1).await.fence.get(), 2);
     Ok(())
 }
@@ -178,8 +178,8 @@ async fn a_late_acquire_that_others_came_before_costs_no_fence() -> Result<()> {
     Ok(())
 }
 
-/// Whoever leaves before the commit is sent has nothing to settle, and whoever is granted a lock later
-/// gives it back in one call.
+/// A caller that leaves before the commit is sent needs no clean-up, and a caller that is granted a lock later
+/// releases it in one call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_left_too_early_moves_no_counter_later() -> Result<()> {
     let way = Way::new().await?;
@@ -216,7 +216,7 @@ async fn what_a_runtime_took_with_it_moves_no_counter_later() -> Result<()> {
     assert!(waiting.await.is_err());
     eventually("left", async || way.ours.client_state().clean_up().waiting() == 1).await;
     assert_eq!(way.proxy.deliver(), 1);
-    // In a runtime that lives, something is to be given back as well.
+    // In a live runtime, another lock waits for its release as well.
     drop(try_acquire(&way.ours, "other").await?.acquired().context("a free key")?);
     way.is_settled().await;
     assert_eq!(way.fence().await, None);
@@ -240,7 +240,7 @@ async fn a_late_extend_changes_nothing_after_a_later_one() -> Result<()> {
     Ok(())
 }
 
-/// A write that changes nothing leaves the version as it is.
+/// A write without a change leaves the version as it is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_extend_changes_nothing_after_one_to_the_same_time() -> Result<()> {
     let clock = || SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
@@ -267,7 +267,7 @@ async fn a_late_release_frees_nobody_elses_lock() -> Result<()> {
         way.give_up(BEFORE_RELEASE, way.ours.release(ReleaseRequest::new(lock.lock_id))).await?;
         if taken {
             assert!(release(&way.other, lock.lock_id).await?.is_released());
-            // Even under the same id it is another one.
+            // Even under the same id this is another lock.
             assert!(way.other.acquire(again()).await?.is_acquired());
         }
         way.deliver().await;
@@ -276,7 +276,7 @@ async fn a_late_release_frees_nobody_elses_lock() -> Result<()> {
     Ok(())
 }
 
-/// What made two holders of one lock.
+/// The case that once made two holders of one lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_renewal_does_not_shorten_what_its_guard_relies_on() -> Result<()> {
     let way = Way::new().await?;
@@ -287,7 +287,7 @@ async fn a_late_renewal_does_not_shorten_what_its_guard_relies_on() -> Result<()
     way.proxy.hold(Hold::Open);
     way.is_held().await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    // The renewal goes out again over another connection, and the longer one after it.
+    // The renewal is resent over another connection, and the longer extend follows it.
     way.proxy.sever_clients();
     assert!(guard.extend(HOUR).await?.is_extended());
     assert!(guard.valid_for() > HOUR / 2);
@@ -320,7 +320,7 @@ async fn an_extend_of_an_earlier_expiry_comes_too_late() -> Result<()> {
         };
         assert_eq!(calls.calls(), right);
 
-        // Not the one that it has: told which that is, and the next one can do.
+        // The expected expiry was wrong; the answer has the right one, and the next extend can state it.
         let version = raw.update_time("locks/k").await;
         let mismatch = ExtendResult::Mismatch { expires_at: second };
         assert_eq!(ours.extend(expecting(first)?).await?, mismatch);
@@ -329,7 +329,7 @@ async fn an_extend_of_an_earlier_expiry_comes_too_late() -> Result<()> {
         assert!(ours.extend(expecting(second)?).await?.is_extended());
         assert_eq!(calls.calls(), right);
 
-        // Extended elsewhere, which what is remembered does not say.
+        // The lock was extended elsewhere, which the memory does not know.
         let known = other.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?.expires_at;
         assert!(extend(&other, lock.lock_id).await?);
         let stored = other.lookup(LookupRequest::by_key("k")?).await?.context("a lock")?.expires_at;
@@ -337,7 +337,7 @@ async fn an_extend_of_an_earlier_expiry_comes_too_late() -> Result<()> {
         calls.calls();
         assert_eq!(ours.extend(expecting(known)?).await?, mismatch);
         assert_eq!(calls.calls(), in_vain);
-        // Whoever knows it there may extend it here.
+        // A caller that knows the other expiry may extend the lock here.
         assert!(ours.extend(expecting(stored)?).await?.is_extended());
         assert_eq!(calls.calls(), right);
         assert!(release(&ours, lock.lock_id).await?.is_released());
@@ -358,7 +358,7 @@ async fn an_extend_that_is_sent_again_finds_itself_too_late() -> Result<()> {
     assert_eq!(answer, ExtendResult::Mismatch { expires_at: way.expiry().await? });
     assert!(way.expiry().await?.as_millis() > lock.expires_at.as_millis() + HOUR_MS / 2);
     cut();
-    // Without an expiry of its own it is extended twice, and says the last one.
+    // Without an expected expiry the lock is extended twice, and the answer is the last expiry.
     let answer = way.ours.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?;
     assert_eq!(answer, ExtendResult::Extended { expires_at: way.expiry().await? });
     cut();
@@ -366,7 +366,7 @@ async fn an_extend_that_is_sent_again_finds_itself_too_late() -> Result<()> {
     assert!(error.is_outcome_unknown(), "{error:?}");
     assert!(way.raw.get("locks/k").await.is_none());
 
-    // A guard asks again.
+    // A guard retries.
     let mut guard = acquire(&way.ours, LockConfig::new("k").with_ttl(MINUTE)).await?;
     cut();
     assert!(guard.extend(HOUR).await?.is_extended());
@@ -388,7 +388,7 @@ async fn a_lock_that_is_granted_too_late_starts_no_work() -> Result<()> {
     assert!(!started);
     let error = try_acquire(&way.ours, config("other")).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NetworkTimeout, "{error:?}");
-    // One that has expired would still be stored.
+    // An expired lock would still be stored.
     eventually("given back", async || way.raw.ids("locks").await == ["marker"]).await;
     assert!(way.fence().await.is_some(), "nothing was granted");
     Ok(())
@@ -403,7 +403,7 @@ async fn late_answers_are_not_contention() -> Result<()> {
         .with_max_retries(u32::MAX);
     let mut callers = JoinSet::new();
     for number in 0..40 {
-        // Some have heard that the lock is held before nothing more is heard.
+        // Some callers have learned that the lock is held before the store went silent.
         let key = if number % 2 == 0 { "held".to_owned() } else { format!("free{number}") };
         let (ours, config) = (way.ours.clone(), LockConfig::new(key).with_acquisition(patience));
         if number % 2 == 0 {
@@ -429,7 +429,7 @@ async fn late_answers_are_not_contention() -> Result<()> {
     Ok(())
 }
 
-/// The store is stopped for longer than anybody waits, and goes on with what it was sent.
+/// The store is stopped for longer than any caller waits, and then carries out the requests that it got.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
     const AWAY: Duration = Duration::from_millis(1200);
@@ -459,7 +459,7 @@ async fn a_store_that_answers_late_keeps_no_lock() -> Result<()> {
         workers.spawn(async move {
             let cycle = async || match try_acquire(&ours, config.clone()).await?.acquired() {
                 Some(guard) => guard.release().await.map(drop),
-                // The one before, which is still being given back.
+                // The earlier lock, whose release is still in progress.
                 None => Ok(()),
             };
             loop {

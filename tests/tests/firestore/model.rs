@@ -1,4 +1,4 @@
-//! The same sequences on the emulator and on the embedded backend: the same answers.
+//! The same sequences give the same answers on the emulator and on the memory backend.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
@@ -14,8 +14,7 @@ use crate::support::{backend_with, fresh, options};
 const KEYS: [&str; 4] = ["a", "b/c", "é", "__a__"];
 const IDS: usize = 3 * KEYS.len();
 
-/// A lock id belongs to one key: here nothing keeps a caller from using it for two, as nothing does
-/// in TypeScript.
+/// A lock id belongs to one key. As in TypeScript, nothing here keeps a caller from using it for two.
 fn mix(ttl: u64) -> Mix {
     let (keys, ids) = (KEYS.len(), IDS);
     Mix { keys, ids, ids_have_keys: true, ttls: vec![ttl], passes: Vec::new() }
@@ -23,7 +22,7 @@ fn mix(ttl: u64) -> Mix {
 
 /// Takes the steps on both, each on a store of its own.
 async fn same(steps: Vec<Step>) -> Result<Comparison, String> {
-    // Half of the time nothing is remembered, and everything looked up.
+    // Half of the runs use no memory and look everything up.
     let url = fresh();
     let remembered = if url.ends_with(['0', '2', '4', '6', '8']) { 0 } else { 6 };
     let options = options().with_remembered_locks(remembered);
@@ -41,7 +40,7 @@ fn random_sequences_have_the_same_answers() {
 
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
-    // Long enough that nothing runs out between two steps.
+    // Long enough that no lock expires between two steps.
     let alike = count_alike(&mut TestRunner::deterministic(), &mix(3000), 40, same).await;
     assert!(alike >= 8, "{alike} of 40 could be compared");
 }

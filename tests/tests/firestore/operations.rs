@@ -1,4 +1,4 @@
-//! What an operation sends, and what it does with what it finds.
+//! The requests of an operation, and its treatment of the documents that it finds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -89,7 +89,7 @@ async fn expired_duplicates_are_deleted() -> Result<()> {
     assert!(release(&backend, lock.lock_id).await?.is_released());
     eventually("tidy", async || raw.ids("locks").await.is_empty()).await;
 
-    // All of them expired: none is anybody's.
+    // All of them have expired, so none has an owner.
     raw.set("locks/a", copy_of(lock.lock_id, LONG_AGO)).await;
     raw.set("locks/b", copy_of(lock.lock_id, LONG_AGO)).await;
     let answer = release(&backend, lock.lock_id).await?;
@@ -116,7 +116,7 @@ async fn two_live_duplicates_are_left_alone() -> Result<()> {
     }
     assert_eq!(raw.ids("locks").await, ["copy", "k"]);
 
-    // Whoever took the lock himself and remembers where means that one: no other is touched.
+    // A backend that took the lock and remembers its place uses that document: it touches no other.
     let rememberer = backend_with(&url, options()).await;
     let mine = take(&rememberer, "mine", 60_000).await;
     raw.set("locks/theirs", copy_of(mine.lock_id, FAR)).await;
@@ -163,7 +163,7 @@ async fn a_corrupt_or_lost_counter_never_lets_a_fence_repeat() -> Result<()> {
     assert!(error.message().starts_with("corrupt fence counter"), "{error}");
     assert!(raw.ids("locks").await.is_empty(), "nothing was written");
 
-    // A TTL policy has eaten the counter; the expired lock still knows.
+    // A TTL policy has deleted the counter; the expired lock still has the fence.
     raw.set("locks/eaten", copy_of(LockId::generate()?, LONG_AGO)).await;
     assert_eq!(take(&backend, "eaten", 1).await.fence.get(), 8);
     Ok(())
@@ -193,7 +193,7 @@ async fn a_wrong_clock_is_noticed() -> Result<()> {
         (0, DriftLevel::Fine),
     ] {
         ahead.store(millis, Ordering::SeqCst);
-        // An answer that took long may agree with what was known before.
+        // A slow answer may agree with the earlier knowledge.
         eventually("noticed", async || {
             for backend in [&loose, &strict] {
                 backend.is_locked(IsLockedRequest::new("k").unwrap()).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_wrong_clock_is_noticed() -> Result<()> {
                 assert_eq!(error.code(), ErrorCode::ServiceUnavailable);
             }
         }
-        // What is held can be given back whatever the clock.
+        // A held lock can be released with any clock.
         assert!(release(&strict, lock.lock_id).await?.is_released());
         let free = strict.acquire(request(&key, 60_000)).await;
         assert_eq!(free.is_err(), level == DriftLevel::Block);

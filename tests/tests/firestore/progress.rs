@@ -1,4 +1,4 @@
-//! Many at once: everybody gets on.
+//! Many concurrent clients all make progress.
 
 #![allow(clippy::print_stdout, reason = "rates for a human eye")]
 
@@ -18,11 +18,11 @@ use crate::support::{alone, backend, backend_with, fresh, options, request};
 
 const WORKERS: usize = 16;
 
-/// How long they work at least, and how long at most.
+/// The shortest and the longest time of the work.
 const TIME: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Cycles of acquire and release until everybody had so many turns.
+/// Cycles of acquire and release until every client had this many turns.
 async fn cycle(
     backend: &FirestoreBackend,
     turns_each: u32,
@@ -62,7 +62,7 @@ async fn cycle(
     Ok(Progress { per_second, longest })
 }
 
-/// Cycles a second of one task on a key of its own, which is what this machine can do.
+/// The cycles a second of one task on a key of its own, as a measure of this machine.
 async fn alone_per_second(backend: &FirestoreBackend) -> Result<f64> {
     const CYCLES: u32 = 30;
     let mut started = Instant::now();
@@ -80,7 +80,7 @@ async fn alone_per_second(backend: &FirestoreBackend) -> Result<f64> {
 
 struct Progress {
     per_second: f64,
-    /// The longest time that passed without anybody's turn.
+    /// The longest time without a turn.
     longest: Duration,
 }
 
@@ -90,7 +90,8 @@ async fn sixteen_on_keys_of_their_own() -> Result<()> {
     let backend = backend(&fresh()).await;
     let alone = alone_per_second(&backend).await?;
     let progress = cycle(&backend, 10, |worker| format!("k{worker}")).await?;
-    // It is some 800, and 150 for one alone. In transactions it was 6, which wait for each other for two seconds.
+    // Measured: some 800, and 150 for a single task. In transactions it was 6, because they wait for each other for
+    // two seconds.
     assert!(progress.per_second > alone / 4.0, "{} of {alone}", progress.per_second);
     assert!(progress.longest < LIMIT, "{:?}", progress.longest);
     Ok(())
@@ -99,12 +100,12 @@ async fn sixteen_on_keys_of_their_own() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixteen_on_one_key() -> Result<()> {
     let _alone = alone().await;
-    // Whoever is beaten hears that the lock is taken: nobody sees an error, tried again or not.
+    // A client that loses learns that the lock is taken: no client sees an error, with or without retries.
     for retries in [FirestoreOptions::DEFAULT_CONFLICT_RETRIES, 0] {
         let backend = backend_with(&fresh(), options().with_conflict_retries(retries)).await;
         let alone = alone_per_second(&backend).await?;
         let progress = cycle(&backend, 1, |_| "hot".to_owned()).await?;
-        // It is some 130. In transactions it was 0.3.
+        // Measured: some 130. In transactions it was 0.3.
         assert!(progress.per_second > alone / 40.0, "{} of {alone}", progress.per_second);
         assert!(progress.longest < LIMIT, "{:?}", progress.longest);
     }

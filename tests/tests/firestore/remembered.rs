@@ -1,4 +1,4 @@
-//! What a backend remembers of its own locks: it saves calls, and changes no answer.
+//! A backend's memory of its own locks saves calls, and changes no answer.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
     let raw = Raw::new(&url);
     let (ours, other) = (raw.backend(&url, &FirestoreOptions::new()), backend(&url).await);
 
-    // Extended elsewhere: both of ours work, and the first of them finds out.
+    // The lock was extended elsewhere: both of our operations work, and the first one notices.
     let lock = take(&ours, "k", 60_000).await;
     assert!(extend(&other, lock.lock_id).await?);
     raw.calls();
@@ -26,14 +26,14 @@ async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
     assert!(extend(&ours, lock.lock_id).await?);
     assert_eq!(raw.calls(), 1);
 
-    // Released elsewhere, and taken by somebody: ours touches nothing.
+    // The lock was released elsewhere and taken by another caller: our operation changes nothing.
     assert!(release(&other, lock.lock_id).await?.is_released());
     let next = take(&other, "k", 60_000).await;
     assert!(!extend(&ours, lock.lock_id).await?);
     assert_eq!(release(&ours, lock.lock_id).await?, ReleaseResult::NotHeld(NotHeld::NotFound));
     assert!(release(&other, next.lock_id).await?.is_released());
 
-    // Nobody's update time comes twice, so what is remembered names one state of one document.
+    // No update time comes twice, so the memory identifies one state of one document.
     let lock = take(&ours, "k", 60_000).await;
     assert!(release(&other, lock.lock_id).await?.is_released());
     let again = request("k", 60_000).with_lock_id(lock.lock_id);
@@ -44,7 +44,7 @@ async fn what_is_remembered_wrongly_is_looked_up() -> Result<()> {
     Ok(())
 }
 
-/// What is remembered counts for as long as the lock is live by the clock, to the millisecond.
+/// The memory counts as long as the lock is live by the clock, to the millisecond.
 #[tokio::test]
 async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
     const EXPIRED: ReleaseResult = ReleaseResult::NotHeld(NotHeld::Expired);
@@ -63,7 +63,7 @@ async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
     assert!(release(&ours, lock.lock_id).await?.is_released());
     assert_eq!(raw.calls(), 2);
 
-    // Not a millisecond longer: a query finds it expired, and nothing is written.
+    // A millisecond later, a query finds it expired, and nothing is written.
     let lock = take(&ours, "k", 5000).await;
     hand.advance(6000);
     let stored = raw.get("locks/k").await;
@@ -73,13 +73,13 @@ async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
     assert_eq!(raw.calls(), 2);
     assert_eq!(raw.get("locks/k").await, stored);
 
-    // Over as far as we know, and extended elsewhere: it is ours all the same.
+    // The lock is over by our knowledge, but was extended elsewhere: it is still ours.
     let lock = take(&ours, "k", 5000).await;
     assert!(extend(&other, lock.lock_id).await?);
     hand.advance(6000);
     assert!(release(&ours, lock.lock_id).await?.is_released());
 
-    // Live as far as we know, and shortened elsewhere: it is over.
+    // The lock is live by our knowledge, but was shortened elsewhere: it is over.
     let lock = take(&ours, "k", 60_000).await;
     let shorter = ExtendRequest::new(lock.lock_id, Duration::from_millis(1))?;
     assert!(other.extend(shorter).await?.is_extended());
@@ -87,7 +87,7 @@ async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
     assert!(!extend(&ours, lock.lock_id).await?);
     assert_eq!(release(&ours, lock.lock_id).await?, EXPIRED);
 
-    // Expired and taken by somebody else: the successor stays.
+    // Expired and taken by another caller: the successor's lock stays.
     let lock = take(&ours, "k", 5000).await;
     hand.advance(6000);
     let next = take(&other, "k", 60_000).await;
@@ -97,7 +97,7 @@ async fn what_is_remembered_is_over_when_the_lock_is() -> Result<()> {
     Ok(())
 }
 
-/// The memory rests on it: a version that came back could be of another lock.
+/// The memory relies on this: a version that came back could be of another lock.
 #[tokio::test]
 async fn update_times_of_a_document_only_grow() -> Result<()> {
     let url = fresh();
@@ -122,7 +122,7 @@ async fn of_releases_side_by_side_one_succeeds() -> Result<()> {
     let (ours, other) = (backend(&url).await, backend(&url).await);
     for turn in 0..30 {
         let lock = take(&ours, "k", 60_000).await;
-        // Two that may use what is remembered, and one that has to look.
+        // Two operations that may use the memory, and one that has to read.
         let (first, extended, second, third) = tokio::join!(
             release(&ours, lock.lock_id),
             extend(&ours, lock.lock_id),
@@ -140,7 +140,7 @@ async fn of_releases_side_by_side_one_succeeds() -> Result<()> {
     Ok(())
 }
 
-/// A lock id names one lock. A backend that knows its lock under another key tells.
+/// A lock id names one lock. A backend that knows the lock under another key reports an error.
 #[tokio::test]
 async fn a_lock_id_is_not_taken_for_a_second_key() -> Result<()> {
     let url = fresh();
@@ -156,11 +156,11 @@ async fn a_lock_id_is_not_taken_for_a_second_key() -> Result<()> {
         (raw.ids("locks").await, raw.ids("fence_counters").await.len()),
         (vec!["a".to_owned()], 1)
     );
-    // The same request for its own key is answered as ever.
+    // The same request for its own key gets the usual answer.
     let same = ours.acquire(request("a", 60_000).with_lock_id(lock.lock_id)).await?;
     assert_eq!(same.acquired().map(|same| same.fence), Some(lock.fence));
 
-    // Contention comes first, and what is remembered wrongly refuses nothing.
+    // Contention comes first, and a wrong memory refuses nothing.
     let held = take(&other, "b", 60_000).await;
     assert!(ours.acquire(second()).await?.is_locked());
     assert!(release(&other, held.lock_id).await?.is_released());

@@ -21,7 +21,7 @@ use syncguard_firestore::{FirestoreBackend, FirestoreOptions, LockBackend as _};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_tests::register::emulator_client;
 
-/// An emulator that many tests share. It keeps what it was given, so projects must not clash.
+/// An emulator that many tests share. It keeps its data, so projects must not clash.
 pub(crate) fn shared() -> &'static FirestoreEmulator {
     static EMULATOR: OnceLock<FirestoreEmulator> = OnceLock::new();
     EMULATOR.get_or_init(|| {
@@ -37,7 +37,7 @@ pub(crate) fn shared() -> &'static FirestoreEmulator {
     })
 }
 
-/// Java's first answers take seconds on a busy machine. No test is about those.
+/// Java's first answers take seconds on a busy machine, and no test is about those.
 pub(crate) async fn warm_up(port: u16) {
     let minute = Duration::from_secs(60);
     let patient = options_at(port).with_operation_timeout(minute).with_request_timeout(minute);
@@ -55,7 +55,7 @@ pub(crate) async fn warm_up(port: u16) {
     }
 }
 
-/// What has to be the case soon, and on a busy machine a little later.
+/// The limit for a condition that holds soon, or a little later on a busy machine.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !is_so().await {
@@ -64,7 +64,7 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool)
     }
 }
 
-/// A clock that moves when it is told to, and the hand that moves it.
+/// A clock that is moved by hand, and its handle.
 pub(crate) fn hand_clock() -> (impl Fn() -> SystemTime + Clone + Send + Sync, HandOfClock) {
     let millis = Arc::new(AtomicU64::new(1_800_000_000_000));
     let hand = HandOfClock(Arc::clone(&millis));
@@ -80,7 +80,7 @@ impl HandOfClock {
     }
 }
 
-/// For tests that count how much is done in a time: one of them at once.
+/// For tests that count work in a time: only one of them runs at once.
 pub(crate) async fn alone() -> impl Drop {
     static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     BUSY.lock().await
@@ -117,7 +117,7 @@ pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
     AcquireRequest::new(key, Duration::from_millis(ttl_ms)).expect("a request")
 }
 
-/// A lock that must be free.
+/// Takes a lock that must be free.
 pub(crate) async fn take(backend: &FirestoreBackend, key: &str, ttl_ms: u64) -> Acquired {
     let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
     result.acquired().expect("a free lock")
@@ -127,7 +127,7 @@ pub(crate) async fn is_free(backend: &FirestoreBackend, key: &str) -> bool {
     matches!(backend.acquire(request(key, 1)).await, Ok(AcquireResult::Acquired(_)))
 }
 
-/// Firestore past the library.
+/// A client of Firestore without the library.
 #[derive(Clone)]
 pub(crate) struct Raw {
     pub(crate) client: FirestoreClient<GoogleAuthMiddleware>,
@@ -145,13 +145,13 @@ impl Raw {
         Self::build(url, port, Some("owner"))
     }
 
-    /// With another token than the administrator's.
+    /// A client with a token other than the administrator's.
     #[allow(dead_code, reason = "the canary uses it, which shares this file")]
     pub(crate) fn with_token(url: &str, token: &str) -> Self {
         Self::build(url, shared().port(), Some(token))
     }
 
-    /// A client whose credentials are asked for and never come.
+    /// A client that asks for credentials and never gets any.
     pub(crate) fn without_credentials(url: &str) -> Self {
         Self::build(url, shared().port(), None)
     }
@@ -165,19 +165,19 @@ impl Raw {
         Self { client: client.expect("a client"), database, calls }
     }
 
-    /// A backend over this client: its calls count here.
+    /// A backend over this client, whose calls count here.
     pub(crate) fn backend(&self, url: &str, options: &FirestoreOptions) -> FirestoreBackend {
         let project = url.strip_prefix("firestore://").expect("a URL");
         let options = options.clone().with_project(project);
         FirestoreBackend::from_client(self.client.clone(), options).expect("a backend")
     }
 
-    /// The number of calls since it was asked last.
+    /// The number of calls since the last query.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.swap(0, Ordering::SeqCst)
     }
 
-    /// The number of calls, which goes on counting.
+    /// The number of calls, without a reset.
     #[allow(dead_code, reason = "the canary shares this file")]
     pub(crate) fn calls_so_far(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
@@ -187,7 +187,7 @@ impl Raw {
         format!("{}/documents/{path}", self.database)
     }
 
-    /// Writes a document, whatever was there.
+    /// Writes a document without a precondition.
     pub(crate) async fn set<const N: usize>(&self, path: &str, fields: [(&str, ValueType); N]) {
         let write = Write {
             operation: Some(Operation::Update(document(self.name(path), fields))),
@@ -196,7 +196,7 @@ impl Raw {
         self.commit(vec![write], Vec::new()).await.expect("a commit");
     }
 
-    /// Deletes a document, whatever it was.
+    /// Deletes a document without a precondition.
     pub(crate) async fn delete(&self, path: &str) {
         let operation = Some(Operation::Delete(self.name(path)));
         self.commit(vec![Write { operation, ..Write::default() }], Vec::new())

@@ -1,4 +1,4 @@
-//! What happens between an operation's read and its commit.
+//! Events between an operation's read and its commit.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use syncguard_firestore::{ErrorCode, FirestoreOptions, LockBackend as _, NotHeld
 use crate::gateway::Gateway;
 use crate::support::{Raw, backend, backend_with, fresh, options, options_at, request, take};
 
-/// To it everything has expired that lives for less than two minutes.
+/// By its clock, all locks with less than two minutes left have expired.
 fn ahead(options: FirestoreOptions) -> FirestoreOptions {
     options.with_clock(|| SystemTime::now() + Duration::from_secs(120))
 }
@@ -33,8 +33,8 @@ async fn an_extend_in_flight_beats_a_contender() -> Result<()> {
     Ok(())
 }
 
-/// Without a precondition on the counter, the contender would repeat a fence. If nothing may be tried
-/// again, it is contention that somebody else had the lock meanwhile, and no error.
+/// Without a precondition on the counter, the contender would repeat a fence. Without retries, the other caller's
+/// lock meanwhile is contention, and no error.
 #[tokio::test]
 async fn a_lock_taken_and_released_meanwhile_is_noticed() -> Result<()> {
     for retries in [24, 0] {
@@ -63,7 +63,7 @@ async fn a_lock_taken_and_released_meanwhile_is_noticed() -> Result<()> {
     Ok(())
 }
 
-/// A contender that is always beaten gives up soon, though the key is free whenever it looks.
+/// A contender that always loses gives up soon, although the key is free whenever it looks.
 #[tokio::test]
 async fn who_is_always_beaten_hears_of_contention() -> Result<()> {
     let (gateway, url) = (Gateway::start(), fresh());
@@ -94,7 +94,7 @@ async fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// An expired lock that was cleared away meanwhile was nobody's: no contention.
+/// An expired lock that was removed meanwhile had no owner, so this is not contention.
 #[tokio::test]
 async fn a_lock_cleared_away_meanwhile_is_taken() -> Result<()> {
     for retries in [24, 0] {

@@ -1,5 +1,4 @@
-//! A client that locks as the TypeScript library does: `firestore/operations/*.ts`, in read-write
-//! transactions.
+//! A client that locks like the TypeScript library: `firestore/operations/*.ts`, in read-write transactions.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -25,7 +24,7 @@ use syncguard_firestore::gcloud_sdk::tonic::{Code, Status};
 
 use crate::support::{Raw, document, fields, text};
 
-/// See the module.
+/// The client of this module.
 pub(crate) struct Transactional(pub(crate) Raw);
 
 type Stored = Option<HashMap<String, ValueType>>;
@@ -121,7 +120,7 @@ impl Transactional {
         .await
     }
 
-    /// Whether the lock was there and live.
+    /// Returns true if the lock existed and was live.
     pub(crate) async fn release(&self, id: LockId) -> Result<bool, Status> {
         self.run(async |transaction| {
             let filter = FieldFilter {

@@ -1,4 +1,4 @@
-//! A client that does it in transactions, as the TypeScript library, beside ours.
+//! A client with transactions, like the TypeScript library, beside ours.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::support::{Raw, backend_with, fresh, options, request};
 use crate::transactional::Transactional;
 
-/// Who is inside, and all fences that were granted, key by key.
+/// The current holder and all granted fences of each key.
 #[derive(Default)]
 struct Referee {
     inside: HashMap<String, &'static str>,
@@ -45,11 +45,11 @@ impl Referee {
 const OURS: &str = "ours";
 const THEIRS: &str = "theirs";
 
-/// How long they race at least, and how long at most.
+/// The shortest and the longest time of the race.
 const TIME: Duration = Duration::from_secs(4);
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How often each of the two has to have had its turn.
+/// The least number of turns of each client.
 const TURNS: u32 = 6;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +90,7 @@ async fn never_two_holders_never_a_repeated_fence() -> Result<()> {
     for key in ["x", "y"] {
         let (theirs, referee) = (Transactional(Raw::new(&url)), Arc::clone(&referee));
         let runtime = tokio::runtime::Handle::current();
-        // On a thread, because its future is not known to be `Send`.
+        // On a thread, because the future is not known to be `Send`.
         tasks.spawn_blocking(move || {
             runtime.block_on(async move {
                 let mut failed = 0;

@@ -1,6 +1,6 @@
-//! Signals: whoever waits hears of releases over a `Listen` stream.
+//! Signals: waiters learn of releases over a `Listen` stream.
 //!
-//! Polls come after minutes here, so that a signal alone explains what comes sooner.
+//! Polls come after minutes here, so only a signal explains an earlier answer.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn patient(key: &str) -> LockConfig {
     LockConfig::new(key).with_ttl(MINUTES).with_acquisition(options)
 }
 
-/// Waits for a lock in the background, and listens already.
+/// Waits for a lock in the background, and already watches it.
 async fn waiter(
     backend: &FirestoreBackend,
     key: &str,
@@ -51,7 +51,7 @@ async fn a_release_by_another_process_is_heard_whoever_makes_it() -> Result<()> 
         if round % 2 == 0 {
             assert!(there.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
         } else {
-            // As the TypeScript library does it.
+            // Like the TypeScript library.
             Raw::new(&url).delete("locks/k").await;
         }
         let guard = waiting.await?;
@@ -141,7 +141,7 @@ async fn a_severed_stream_comes_back_by_itself() -> Result<()> {
         proxy.sever();
         tokio::time::timeout(Duration::from_secs(20), heard.changed()).await?;
         assert!(heard.is_over(), "whoever waits hears that nothing is heard");
-        // The polls of the waiter bring the stream back.
+        // The waiter's polls open the stream again.
         eventually("listening again", async || here.signals() == SignalStatus::Working).await;
         let _ = there.release(ReleaseRequest::new(lock.lock_id)).await?;
         assert!(waiting.await??.release().await?.is_released());

@@ -20,7 +20,7 @@ fn never_two_lead_and_a_new_one_does_soon() {
     on_each_store(run);
 }
 
-/// A candidate behind a way of its own.
+/// A candidate behind a proxy of its own.
 struct Candidate {
     worker: Worker,
     way: FaultProxy,
@@ -38,7 +38,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
         it.start()?;
     }
     let first = it.next(0)?;
-    // The longest that is allowed after a leader is gone without a word.
+    // The longest time without a leader after a crash of the leader.
     let gone = TTL + TIME_TOLERANCE + Duration::from_secs(1);
 
     let dead = it.take(&first)?;
@@ -67,10 +67,10 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
     lonely.way.sever();
     it.all.push(lonely);
 
-    // Who hears of it first is a race of two.
+    // The two candidates race for the signal.
     let (mut before, mut longest) = (fourth, Duration::ZERO);
     for _ in 0..3 {
-        // Whoever resigned before is a candidate again by then, and listens.
+        // A process that resigned before is a candidate again by then, and watches the key.
         std::thread::sleep(Duration::from_millis(1_300));
         let at = Instant::now();
         let leader = it.find(&before)?;
@@ -104,7 +104,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
     ))
 }
 
-/// From each release that was answered to the next grant, in milliseconds.
+/// From each answered release to the next grant, in milliseconds.
 fn handed_over(history: &History) -> Vec<u64> {
     let grants = granted(history);
     let releases = history.operations.iter().filter(|operation| {
@@ -126,7 +126,7 @@ impl Candidates<'_> {
         Ok(())
     }
 
-    /// The next one that leads, under a higher fence.
+    /// The next leader, with a higher fence.
     fn next(&self, after: u64) -> Result<Granted> {
         self.stage.until("new leader", |history| {
             granted(history).into_iter().find(|it| it.key == KEY && it.fence > after)

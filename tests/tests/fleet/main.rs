@@ -1,5 +1,5 @@
-//! Fleets under locks, while processes are killed and stopped and the way to the store breaks; and
-//! the ten invariants over what they recorded.
+//! Fleets that lock, while processes are killed and stopped and the network breaks; their records are checked against
+//! the ten invariants.
 
 #![allow(clippy::print_stdout, reason = "figures and seeds for a human eye")]
 

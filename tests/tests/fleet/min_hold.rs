@@ -1,4 +1,4 @@
-//! A job on three machines whose clocks differ: it runs once a period.
+//! A job on three machines with different clocks runs once in each period.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use crate::recipes::{Stage, granted, on_each_store};
 use syncguard_tests::fleet::stores::Store;
 
-/// As the workers have it.
+/// The same period as the workers'.
 const PERIOD_MS: u64 = 2_000;
 const PERIODS: usize = 5;
 
@@ -27,7 +27,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
     }
     let enough = |history: &_| (granted(history).len() > PERIODS).then_some(());
     stage.until("runs", enough)?;
-    // The slowest of them has had its chance in the last period, too.
+    // The slowest machine has had its chance in the last period, too.
     std::thread::sleep(Duration::from_millis(600));
     let grants = granted(&stage.history()?);
     stage.stop(workers)?;

@@ -1,4 +1,4 @@
-//! Processes that use a recipe, and what they have recorded.
+//! Processes that use a recipe, and their records.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use syncguard_tests::fleet::warm_up;
 
 use syncguard_tests::fleet::stores::{Server, Store};
 
-/// What is due on a machine that has something else to do as well.
+/// The limit on a busy machine.
 pub(crate) const BUSY: Duration = Duration::from_secs(3);
 
 /// Runs a test on each store, side by side.
@@ -76,7 +76,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Lets them end, and looks whether they did.
+    /// Ends the processes, and checks that they ended.
     pub(crate) fn stop(&self, workers: Vec<Worker>) -> Result<()> {
         let expected = workers.len();
         let stops: Vec<_> = workers
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
         History::read(self.folder)
     }
 
-    /// Holds the record against the invariants.
+    /// Checks the record against the invariants.
     pub(crate) fn check(&self) -> Result<()> {
         let limits = Limits {
             outage: BUSY * 4,
@@ -111,11 +111,11 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Waits for something in the record.
+    /// Waits for an event in the record.
     pub(crate) fn until<T>(&self, what: &str, find: impl Fn(&History) -> Option<T>) -> Result<T> {
         let started = Instant::now();
         loop {
-            // Files are written meanwhile: one that has no whole line yet is no error.
+            // Files are being written: a file without a whole line is no error.
             if let Ok(history) = self.history()
                 && let Some(found) = find(&history)
             {
@@ -131,7 +131,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A lock that was granted: to whom, when, and under which fence.
+/// A granted lock: its holder, its time and its fence.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
     pub(crate) process: String,

@@ -29,12 +29,12 @@ fn arguments(permits: u32) -> [String; 3] {
 fn run(store: &Store, folder: &Path) -> Result<String> {
     let (mut stage, url) = (Stage::new(folder)?, store.direct());
     let mut workers = Vec::new();
-    // As during a roll-out: two of them know of fewer.
+    // As during a roll-out: two processes use a smaller number.
     for permits in [PERMITS, PERMITS - 1, PERMITS, PERMITS - 1] {
         workers.push(stage.start("semaphore", &url, &arguments(permits))?);
     }
     for round in 1..=4 {
-        // All is in use.
+        // All permits are in use.
         let before = stage.until("history", |history| Some(granted(history).len()))?;
         stage.until("grants", |history| (granted(history).len() > before + 20).then_some(()))?;
         let mut worker = workers.remove(0);
@@ -50,7 +50,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
         }
     }
     stage.stop(workers)?;
-    // One that has all of them, and gives nothing back.
+    // A process that holds all permits, and gives nothing back.
     let holder = stage.start("hold", &url, &arguments(PERMITS))?;
     stage.until("a holder of all", |history| {
         let its = granted(history).into_iter().filter(|it| it.process == holder.name);
@@ -73,7 +73,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
         }
         Ok(took)
     })?;
-    // Locks that could be relied on at the kill are free a tolerance later at the earliest.
+    // Locks that were valid at the kill are free a tolerance later at the earliest.
     ensure!(took > TIME_TOLERANCE, "they were free {took:?} after the kill: not held");
     ensure!(took < TTL + TIME_TOLERANCE + BUSY, "all permits were there {took:?} after the kill");
     let (live, borrowed) = runtime.block_on(store.leftovers())?;
@@ -89,7 +89,7 @@ fn run(store: &Store, folder: &Path) -> Result<String> {
     ))
 }
 
-/// The planted flaw: a process that counts one slot more than is allowed is found by its record.
+/// A planted flaw: the record shows a process that uses one slot too many.
 #[test]
 fn a_process_that_counts_wrong_is_found() -> Result<()> {
     let (store, folder) = (Store::new(Server::redis()?), tempfile::tempdir()?);
@@ -103,7 +103,7 @@ fn a_process_that_counts_wrong_is_found() -> Result<()> {
     })?;
     stage.stop(workers)?;
     let mut history = stage.history()?;
-    // What the processes say of themselves is what they believe; this is what is right.
+    // The processes report the number that they use; this is the right number.
     for (_, note) in &mut history.notes {
         if let Entry::Semaphore { permits, .. } = note {
             *permits = u64::from(PERMITS);

@@ -1,5 +1,4 @@
-//! The embedded backend behind a way that loses replies and holds requests up, and with a flaw if one
-//! is wanted.
+//! The memory backend behind a network that loses replies and delays requests, with a flaw on request.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,40 +18,40 @@ use syncguard_history::Random;
 use syncguard_history::{Entry, Fault, Recorder};
 use tokio::time::Instant;
 
-/// What a backend can do wrong.
+/// The flaws of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Now and then it grants a lock that somebody else holds.
+    /// Sometimes it grants a lock that another caller holds.
     SecondHolder,
     /// It grants a lock as soon as the last one has expired.
     NoTolerance,
-    /// Now and then it grants a fence for the second time.
+    /// Sometimes it grants a fence for the second time.
     RepeatedFence,
-    /// It releases as often as one likes.
+    /// It releases a lock any number of times.
     EndlessRelease,
-    /// It revives what has expired or was released.
+    /// It revives locks that have expired or were released.
     Undead,
-    /// Now and then it says that it has released a lock, and has not.
+    /// Sometimes it confirms a release that it has not carried out.
     Orphans,
-    /// It takes its time before it serves again.
+    /// It is slow to serve again.
     SlowRecovery,
     /// Each release leaves a task behind.
     LeakedTasks,
     /// A lock lives for a minute longer than it should.
     LongLife,
-    /// It carries out what arrives after its deadline.
+    /// It carries out requests after their deadline.
     LateRequests,
-    /// It extends whatever expiry was expected.
+    /// It extends a lock with any expected expiry.
     BlindExtends,
 }
 
-/// How long after it was sent a request is carried out at the most.
+/// The latest time after its sending at which a request is carried out.
 pub(crate) const BOUND: Duration = Duration::from_millis(300);
 
-/// How many requests of a hundred are held up.
+/// How many of a hundred requests are delayed.
 const LATE: u64 = 3;
 
-/// How long a request is held up at the most.
+/// The longest delay of a request.
 pub(crate) const LATEST: Duration = Duration::from_secs(8);
 
 #[derive(Clone)]
@@ -61,7 +60,7 @@ pub(crate) struct Shaky {
     flaw: Option<Flaw>,
     recorder: Recorder,
     state: Arc<Mutex<State>>,
-    /// Where time counts from, as in the embedded backend.
+    /// The start of the time, as in the memory backend.
     epoch: (Instant, SystemTime),
 }
 
@@ -84,7 +83,7 @@ impl Shaky {
         }
     }
 
-    /// For so long nothing is served, or for longer, if that is the flaw.
+    /// The length of an outage; longer with that flaw.
     pub(crate) fn take_down(&self, lasts: Duration) {
         let longer = if self.flaw == Some(Flaw::SlowRecovery) {
             Duration::from_secs(3)
@@ -94,7 +93,7 @@ impl Shaky {
         self.state().down_until = Some(Instant::now() + lasts + longer);
     }
 
-    /// The store itself, to which the way is never broken.
+    /// The store itself, without a network.
     pub(crate) fn store(&self) -> &MemoryBackend {
         &self.inner
     }
@@ -119,8 +118,8 @@ impl Shaky {
         self.now()?.plus(ttl)
     }
 
-    /// A request and its answer. Now and then it is held up: its sender is told of a failure and goes
-    /// on, and the request arrives later, maybe after its deadline.
+    /// A request and its answer. Sometimes the request is delayed: its sender is told of a failure and goes on, and
+    /// the request arrives later, maybe after its deadline.
     async fn send<T: Send + 'static>(
         self,
         deadline: Timestamp,
@@ -149,7 +148,7 @@ impl Shaky {
         self.in_a(Ttl::new(BOUND)?)
     }
 
-    /// The way to the store.
+    /// The network to the store.
     async fn there(&self) -> Result<(), LockError> {
         let (pause, down) = {
             let mut state = self.state();
@@ -162,7 +161,7 @@ impl Shaky {
         }
     }
 
-    /// The way back, on which a reply may be lost.
+    /// The network back, which may lose a reply.
     async fn back<T>(&self, result: Result<T, LockError>) -> Result<T, LockError> {
         let pause = self.state().random.below(3000);
         tokio::time::sleep(Duration::from_micros(pause)).await;
@@ -264,7 +263,7 @@ impl LockBackend for Shaky {
         let (shaky, cancellation) = (self.clone(), request.cancellation.clone());
         cancel::finish(cancellation.as_ref(), async move {
             let (deadline, store) = (shaky.deadline()?, shaky.clone());
-            // That flaw shows only where the first of two extends is the one that is late.
+            // That flaw shows only if the first of two extends is late.
             let chance = if shaky.is(Flaw::BlindExtends) { 40 } else { LATE };
             shaky.send(deadline, chance, async move { store.prolong(request).await }).await
         })

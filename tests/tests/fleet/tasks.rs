@@ -1,5 +1,5 @@
-//! The embedded backend is for one process, so its fleet are tasks: on a paused clock, with the same
-//! work, the same record and the same invariants. And with flaws, each of which must be found.
+//! The memory backend is for one process, so its fleet is tasks: on a paused clock, with the same work, the same
+//! record and the same invariants. Each planted flaw must be found.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const MEMBERS: u32 = 8;
 const KEYS: u64 = 4;
 const TTL: Duration = Duration::from_millis(600);
 
-/// An acquire is carried out within its bound, and nobody may take longer to see to its lock.
+/// An acquire is carried out within its bound, and its clean-up must be as fast.
 fn limits() -> Limits {
     Limits { in_flight: BOUND + Duration::from_millis(200), ..Limits::new() }
 }
@@ -56,7 +56,7 @@ fn every_flaw_is_found_by_the_invariant_it_breaks() {
     ] {
         finds(invariant, &format!("{flaw:?}"), seed, |seed| run(seed, Some(flaw), true, 20));
     }
-    // The one that is not the backend's.
+    // The flaw that is not in the backend.
     let what = "a register without fences";
     finds(Invariant::NoLostUpdate, what, seed, |seed| run(seed, None, false, 20));
 }
@@ -66,9 +66,9 @@ fn what_is_wrong_with_late_requests_is_found_by_the_invariant_it_breaks() {
     let seed = Random::seed();
     println!("SYNCGUARD_SEED={seed}");
     for (flaw, invariant) in [
-        // A lock that nobody knows of any more.
+        // A lock without an owner.
         (Flaw::LateRequests, Invariant::BackInTime),
-        // An end of the lock that its holder takes for outdated.
+        // An expiry that its holder takes for outdated.
         (Flaw::BlindExtends, Invariant::HoldersTakeTurns),
         (Flaw::BlindExtends, Invariant::LocksTakeTurns),
     ] {
@@ -76,7 +76,7 @@ fn what_is_wrong_with_late_requests_is_found_by_the_invariant_it_breaks() {
     }
 }
 
-/// One run may go by without the moment that a flaw needs; so many never do.
+/// One run may miss the moment that a flaw needs; this many never do.
 const RUNS: usize = 20;
 
 fn finds(invariant: Invariant, what: &str, seed: u64, run: impl Fn(u64) -> History) {
@@ -93,7 +93,7 @@ fn finds(invariant: Invariant, what: &str, seed: u64, run: impl Fn(u64) -> Histo
     panic!("{what}: {invariant:?} was not found in {RUNS} runs from seed {seed} on");
 }
 
-/// A run of so many seconds, which pass in no time.
+/// A run of this many seconds, which take no real time.
 fn run(seed: u64, flaw: Option<Flaw>, fenced: bool, seconds: u64) -> History {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -143,7 +143,7 @@ impl Fleet {
         tokio::spawn(async move { work(&backend, &registers, &plan, &stop).await })
     }
 
-    /// Ends somebody in the middle of something, or the service for a while.
+    /// Ends a task in the middle of its work, or the service for a while.
     async fn strike(&mut self, members: &mut [JoinHandle<()>]) {
         tokio::time::sleep(self.random.millis(150, 500)).await;
         if self.random.percent(50) {
@@ -162,7 +162,7 @@ impl Fleet {
 }
 
 async fn settle(shaky: &Shaky, registers: &Registers, recorder: &Recorder) {
-    // What was begun in the background ends with the locks it is about; what was held up, when it comes.
+    // Background work ends with its locks, and delayed messages when they arrive.
     let locks = longest_ttl(TTL) + TIME_TOLERANCE;
     tokio::time::sleep(LATEST.max(locks) + Duration::from_secs(4)).await;
     let tasks = Handle::current().metrics().num_alive_tasks() as u64;

@@ -1,4 +1,4 @@
-//! The user's own transaction under a lock.
+//! `check_fence` in the user's own transaction.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Fixture {
         let tables = Tables::fresh();
         let backend = tables.backend(4).await;
         let admin = connect(&shared().url()).await;
-        // The work: a log of who wrote, in the order of commits.
+        // The work: a log of the writers, in the order of commits.
         let work = format!("CREATE TABLE work_{} (fence bigint)", tables.locks);
         admin.batch_execute(&work).await?;
         Ok(Self { tables, backend, user: connect(&shared().url()).await, admin })
@@ -59,7 +59,7 @@ async fn work_commits_under_a_lock_that_is_held() -> Result<()> {
     assert_eq!(it.work().await?, [1]);
     ensure!(guard.release().await?.is_released());
 
-    // Twice in one transaction, and through a transaction of the pool, are fine too.
+    // Two checks in one transaction, and a check through a transaction of the pool, are fine too.
     let lock = take(&it.backend, "key").await;
     let mut pooled = it.backend.pool().get().await?;
     let transaction = pooled.transaction().await?;
@@ -86,7 +86,7 @@ async fn a_lock_that_is_not_held_is_refused() -> Result<()> {
         (released.lock_id, released.fence, NotHeld::NotFound),
         (expired.lock_id, expired.fence, NotHeld::Expired),
         (replaced.lock_id, replaced.fence, NotHeld::NotFound),
-        // The right lock and another fence: whoever asks mixes two acquisitions up.
+        // The right lock and another fence: the caller mixes up two acquisitions.
         (heir.lock_id, replaced.fence, NotHeld::NotFound),
     ];
     for (lock_id, fence, expected) in cases {
@@ -99,8 +99,8 @@ async fn a_lock_that_is_not_held_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// The holder loses its lock while its transaction is open: by release, and by expiry. Until the
-/// commit nobody else can have it, so the work of the two never overlaps.
+/// The holder loses its lock while its transaction is open: by release, and by expiry. Until the commit no other
+/// caller can get the lock, so the work of the two never overlaps.
 #[tokio::test]
 async fn nobody_takes_over_before_the_commit() -> Result<()> {
     let mut it = Fixture::new().await?;
@@ -109,12 +109,12 @@ async fn nobody_takes_over_before_the_commit() -> Result<()> {
     let transaction = it.user.transaction().await?;
     it.backend.check_fence(&transaction, first.lock_id, first.fence).await?;
 
-    // Extends pass, also those of auto-extend.
+    // Extends succeed, also those of auto-extend.
     let extend = ExtendRequest::new(first.lock_id, MINUTE)?;
     let extended = tokio::time::timeout(MINUTE, it.backend.extend(extend)).await??;
     ensure!(extended.is_extended());
 
-    // Time passes it by: an expired lock is free for everybody, were it not for the transaction.
+    // The lock expires: without the transaction, it would be free for every caller.
     it.tables.age(&it.admin, "key", 120_000).await;
     for _ in 0..3 {
         let attempt = tokio::time::timeout(MINUTE, async { is_refused(&it.backend, "key").await });
@@ -158,7 +158,7 @@ async fn a_release_waits_for_the_commit() -> Result<()> {
     Ok(())
 }
 
-/// It waits no longer than was configured, and then the lock is as it was.
+/// The caller waits no longer than its limit, and then the lock is unchanged.
 #[tokio::test]
 async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     let mut it = Fixture::new().await?;
@@ -176,7 +176,7 @@ async fn a_release_gives_up_on_an_endless_transaction() -> Result<()> {
     Ok(())
 }
 
-/// A release that waited until the lock had expired comes too late, as any other.
+/// A release that waited until the lock had expired comes too late, like any other.
 #[tokio::test]
 async fn a_release_that_waited_too_long_is_too_late() -> Result<()> {
     let mut it = Fixture::new().await?;
@@ -198,7 +198,7 @@ async fn a_release_that_waited_too_long_is_too_late() -> Result<()> {
     Ok(())
 }
 
-/// A takeover that is being committed when the check comes.
+/// A takeover is being committed when the check comes.
 #[tokio::test]
 async fn a_check_waits_for_a_takeover_under_way() -> Result<()> {
     let mut it = Fixture::new().await?;
@@ -241,7 +241,7 @@ async fn stricter_transactions_fail_instead_of_seeing_the_past() -> Result<()> {
         it.backend.check_fence(&transaction, heir.lock_id, heir.fence).await?;
         transaction.commit().await?;
 
-        // What was extended since its first statement looks expired to it, which is safe.
+        // A lock that was extended after the transaction's first statement looks expired to it, which is safe.
         it.tables.age(&it.admin, "key", 120_000).await;
         let transaction = it.user.build_transaction().isolation_level(level).start().await?;
         transaction.execute("SELECT 1", &[]).await?;

@@ -1,4 +1,4 @@
-//! What is left of many locks.
+//! The space that many locks leave behind.
 
 #![allow(clippy::cast_precision_loss, clippy::print_stdout, reason = "a ratio for a human eye")]
 
@@ -15,16 +15,15 @@ use crate::support::{MINUTE, Tables, connect, take};
 
 const KEYS: usize = 1000;
 
-/// How many locks come and go before autovacuum has to have looked. It may look at any moment
-/// of these, so that no more than twice as many are ever left behind: what a second of a busy
-/// server leaves.
+/// The number of locks before autovacuum has to have run. It may run at any moment of these, so no more than twice as
+/// many rows are ever left behind, which a busy server leaves in a second.
 const BETWEEN: usize = 1750;
 
 /// The tables stay small while locks come and go.
 ///
-/// One task does them all: of a table that several sessions extend at once, PostgreSQL makes up to 20
-/// empty pages for each that waits, which says nothing of what is left behind. And it waits for
-/// autovacuum, so that it makes no difference how fast the machine is, or what else runs on it.
+/// One task takes all locks: if several sessions extend a table at once, PostgreSQL makes up to 20 empty pages for
+/// each waiting session, which says nothing about the rows that are left behind. The task waits for autovacuum, so
+/// the speed of the machine and its other work make no difference.
 #[tokio::test]
 async fn tables_stay_small_under_churn() -> Result<()> {
     let cycles: usize = either(6_000, 20_000);
@@ -72,13 +71,13 @@ async fn release(backend: &PostgresBackend, lock_id: LockId) -> Result<()> {
     Ok(())
 }
 
-/// How often autovacuum has cleared the locks.
+/// The number of times autovacuum has cleaned the locks.
 async fn visits(admin: &Client, tables: &Tables) -> Result<i64> {
     let sql = "SELECT autovacuum_count FROM pg_stat_user_tables WHERE relid = $1::text::regclass";
     Ok(admin.query_one(sql, &[&tables.locks]).await?.get(0))
 }
 
-/// Waits until it has done so again. It is due, as more than 1000 locks are gone.
+/// Waits until autovacuum has run again. It is due, because more than 1000 locks are gone.
 async fn next_visit(
     admin: &Client,
     tables: &Tables,
@@ -87,7 +86,7 @@ async fn next_visit(
 ) -> Result<i64> {
     let next = async {
         loop {
-            // A session tells of what it has done once a second, and only when it does something.
+            // A session reports its work once a second, and only when it does something.
             backend.is_locked(IsLockedRequest::new("nobody's")?).await?;
             let now = visits(admin, tables).await?;
             if now > before {

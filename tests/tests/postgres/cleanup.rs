@@ -1,4 +1,4 @@
-//! What `is_locked` clears away, and what it does not.
+//! The rows that `is_locked` removes, and the rows that it keeps.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn rows(admin: &Client, tables: &Tables) -> i64 {
 async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
-    // It waits for nobody, or it would wait for half a minute.
+    // It does not wait; otherwise it would wait for half a minute.
     let options = tables.options().with_cleanup_in_is_locked(true).with_statement_timeout(MINUTE);
     let backend =
         PostgresBackend::from_pool(pool(&shared().url(), 2), options).expect("options in range");
@@ -27,7 +27,7 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     let mut admin = connect(&shared().url()).await;
     let _ = take(&backend, "key").await;
 
-    // Live; expired, and for 1.8 seconds to come too little to be cleared away.
+    // Live; expired, but too recently for removal for another 1.8 seconds.
     for (age, live) in [(0, true), (50_000, true), (11_200, false)] {
         tables.age(&admin, "key", age).await;
         assert_eq!(backend.is_locked(IsLockedRequest::new("key")?).await?, live);
@@ -40,7 +40,7 @@ async fn only_locks_that_are_long_over_are_cleared_away() -> Result<()> {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(rows(&admin, &tables).await, 1, "nobody asked for it");
 
-    // Somebody has hold of it: left alone, and nobody waits.
+    // A transaction holds the row: it is kept, and the call does not wait.
     let pin = admin.transaction().await?;
     pin.execute(&format!("SELECT FROM {} FOR KEY SHARE", tables.locks), &[]).await?;
     assert!(!backend.is_locked(IsLockedRequest::new("key")?).await?);

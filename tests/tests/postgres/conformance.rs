@@ -12,7 +12,7 @@ use crate::support::{pool, shared, shared_pooler, url_of};
 
 conformance_tests!(bare, Postgres::direct());
 
-// The same cases, several at once, which is harder on the pools and soon over.
+// The same cases, several at once, which is harder on the pools and faster.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_connection() {
@@ -25,7 +25,7 @@ async fn unprepared_through_pgbouncer() {
 }
 
 async fn passes(harness: impl Harness) {
-    // Not more: a case that waits for an expiry needs its answers in time.
+    // Not more, because a case that waits for an expiry needs its answers in time.
     const AT_ONCE: usize = 3;
     let report = Suite::new().at_once(AT_ONCE).run(harness).await;
     assert!(report.is_success(), "{report}");
@@ -58,7 +58,7 @@ impl Harness for Postgres {
     type Backend = PostgresBackend;
 
     async fn connect(&self) -> PostgresBackend {
-        // Half of the handles clear expired locks away: nobody may notice.
+        // Half of the handles remove expired locks, which no case may notice.
         let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let options = self.options().with_cleanup_in_is_locked(cleanup);
         PostgresBackend::from_pool(pool(&url_of(self.port), self.size), options)

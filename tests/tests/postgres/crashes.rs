@@ -17,8 +17,8 @@ use crate::support::{
     MINUTE, Tables, connect, is_quiet, is_refused, pool, request, settles, shared, take, waiters,
 };
 
-/// Killed with everything that was not on disk, although the sessions asked for no durability: what
-/// was confirmed is still there, and no fence comes twice.
+/// The server is killed with all data that was not on disk, although the sessions asked for no durability: confirmed
+/// locks are still there, and no fence comes twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_forgets_nothing_that_was_confirmed() -> Result<()> {
     const KEYS: usize = 20;
@@ -36,7 +36,7 @@ async fn a_crash_forgets_nothing_that_was_confirmed() -> Result<()> {
         for worker in 0..KEYS {
             let (backend, confirmed) = (backend.clone(), Arc::clone(&confirmed));
             workers.spawn(async move {
-                // Until the server dies, and then the last thing that was confirmed is known.
+                // Works until the server dies, and then the last confirmed lock is known.
                 let key = format!("key {worker}");
                 loop {
                     let Ok(result) = backend.acquire(request(&key, MINUTE)).await else { break };
@@ -81,7 +81,7 @@ async fn a_crash_forgets_nothing_that_was_confirmed() -> Result<()> {
             let counter = tables.counter(&admin, &key).await;
             ensure!(counter >= i64::try_from(fence)?, "{key}: {counter} after {fence}");
             if let Some(lock_id) = held {
-                // It was in our hands when the server died; at most its release had been sent.
+                // We held the lock when the server died; at most its release had been sent.
                 if !backend.release(ReleaseRequest::new(lock_id)).await?.is_released() {
                     ensure!(!is_refused(&backend, &key).await, "whose?");
                 }
@@ -92,7 +92,7 @@ async fn a_crash_forgets_nothing_that_was_confirmed() -> Result<()> {
     Ok(())
 }
 
-/// A confirmed lock, with nothing after it, and then the crash.
+/// A confirmed lock without later writes, and then the crash.
 #[tokio::test]
 async fn a_lock_outlives_the_crash() -> Result<()> {
     let mut server = PostgresServer::builder()
@@ -116,8 +116,8 @@ async fn a_lock_outlives_the_crash() -> Result<()> {
     Ok(())
 }
 
-/// A server that stops answering: an error in time, the connection is not used again, and what was
-/// taken meanwhile is given back.
+/// A server that stops answering: the error comes in time, the connection is not used again, and locks that were
+/// taken meanwhile are given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_server_is_given_up_in_time() -> Result<()> {
     let mut server = PostgresServer::start()?;
@@ -140,7 +140,7 @@ async fn a_silent_server_is_given_up_in_time() -> Result<()> {
     let admin = connect(&server.url()).await;
     ensure!(backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?.is_extended());
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
-    // The acquire that nobody heard of may have been carried out when the server woke up.
+    // The acquire without an answer may have been carried out when the server woke up.
     settles(&admin, &tables).await?;
     is_quiet(&admin, &tables).await
 }
@@ -155,14 +155,14 @@ async fn a_restart_is_noticed_and_survived() -> Result<()> {
     let error = backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await.unwrap_err();
     ensure!(error.code() == ErrorCode::ServiceUnavailable && error.is_retryable(), "{error}");
     server.restart()?;
-    // No error for the first who comes: dead connections are not handed out.
+    // The first caller gets no error, because dead connections are not handed out.
     ensure!(backend.extend(ExtendRequest::new(lock.lock_id, MINUTE)?).await?.is_extended());
     ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     Ok(())
 }
 
-/// A process that holds one lock and waits for another is killed: the one runs out, and so does the
-/// other, should the server still grant it; no session stays behind.
+/// A process that holds one lock and waits for another is killed: the first lock expires, and so does the second if
+/// the server still grants it; no session stays behind.
 #[tokio::test]
 async fn a_killed_process_leaves_what_runs_out() -> Result<()> {
     const CHILD: &str = "SYNCGUARD_TEST_CHILD";

@@ -9,8 +9,8 @@ use syncguard_tests::polling::{poll_times, poll_times_and_linger};
 
 use crate::support::{MINUTE, Tables, connect, is_quiet, request, settles, shared, take};
 
-/// Futures are dropped after every number of polls they can take, at once and when the answer may be
-/// on its way, over a pool of one connection: the next user of that connection finds it clean.
+/// Futures are dropped after each possible number of polls, at once and when the answer may be on the network, over a
+/// pool of one connection: the next user of that connection finds it clean.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_future_leaves_a_clean_connection() -> Result<()> {
     const OPERATIONS: usize = 5;
@@ -37,7 +37,7 @@ async fn a_dropped_future_leaves_a_clean_connection() -> Result<()> {
                 };
                 ensure!(polls > 0 || !ended);
                 all_ended &= ended;
-                // The very next statement on the connection, from outside of the library.
+                // The next statement on the connection, from outside of the library.
                 let client = backend.pool().get().await?;
                 let sql = "SELECT pg_current_xact_id_if_assigned()::text,
                     now() < statement_timestamp() - interval '1 s'";

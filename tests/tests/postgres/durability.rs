@@ -1,4 +1,4 @@
-//! Databases that can forget.
+//! Databases that can lose data.
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::contract::{LookupRequest, ReleaseRequest};
@@ -18,7 +18,7 @@ async fn strictly(url: &str, options: PostgresOptions) -> Result<PostgresBackend
 async fn an_ordinary_server_is_good_enough() -> Result<()> {
     let server = PostgresServer::start()?;
     let tables = Tables::fresh();
-    // Before and after the tables are made.
+    // Before and after the tables are created.
     let backend = strictly(&server.url(), tables.options()).await?;
     backend.setup_schema().await?;
     let backend = strictly(&server.url(), tables.options()).await?;
@@ -44,7 +44,7 @@ async fn unlogged_tables_are_reported_and_refused() -> Result<()> {
         let error = strictly(&server.url(), tables.options()).await.unwrap_err();
         ensure!(error.to_string().contains("unlogged"), "{error}");
 
-        // Over a pool of the user's it is the first acquire that finds out.
+        // With a pool of the user, the first acquire finds out.
         let options = tables.options().with_strict_durability(true);
         let strict =
             PostgresBackend::from_pool(pool(&server.url(), 1), options).expect("options in range");
@@ -72,7 +72,7 @@ async fn careless_settings_are_reported() -> Result<()> {
     Ok(())
 }
 
-/// What is read from a standby is answered; nothing is locked there.
+/// Reads on a standby are answered; no lock can be taken there.
 #[tokio::test]
 async fn a_standby_is_reported_and_takes_no_locks() -> Result<()> {
     let mut server = PostgresServer::start()?;
@@ -94,8 +94,7 @@ async fn a_standby_is_reported_and_takes_no_locks() -> Result<()> {
     Ok(())
 }
 
-/// The settings of a statement are gone when it has ended, and a session that asks for more than we
-/// do gets it.
+/// The settings of a statement end with it, and a session with stricter settings keeps them.
 #[tokio::test]
 async fn settings_do_not_outlive_the_statement() -> Result<()> {
     let tables = Tables::fresh();

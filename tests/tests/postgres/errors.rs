@@ -1,4 +1,4 @@
-//! What goes wrong on a real server, and what we call it.
+//! Errors of a real server, and their codes.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::support::{
 
 const KEY: &str = "a-very-private-key";
 
-/// Checks the code, and that nothing private is in any text.
+/// Checks the code, and that no text has private data.
 #[track_caller]
 fn expect(error: &LockError, code: ErrorCode, unknown: bool) {
     let text = format!("{error} {error:?} {}", chain(error));
@@ -84,7 +84,7 @@ async fn nobody_listens() -> Result<()> {
     Ok(())
 }
 
-/// A server that accepts connections and says nothing.
+/// A server that accepts connections and sends nothing.
 #[tokio::test]
 async fn nobody_answers() -> Result<()> {
     let proxy = FaultProxy::start(shared().port())?;
@@ -107,7 +107,7 @@ async fn no_tables_and_no_permission() -> Result<()> {
     expect(&error, ErrorCode::InvalidArgument, false);
     assert!(error.message().contains("setup_schema"), "{error}");
     drop(tables.backend(1).await);
-    // The same backend works as soon as the tables are there.
+    // The same backend works once the tables exist.
     let _ = take(&backend, KEY).await;
 
     let admin = connect(&shared().url()).await;
@@ -132,7 +132,7 @@ async fn too_many_connections() -> Result<()> {
     Ok(())
 }
 
-/// Another session holds the key's turn for too long.
+/// Another session holds the key's advisory lock for too long.
 #[tokio::test]
 async fn lock_and_statement_timeouts() -> Result<()> {
     let tables = Tables::fresh();
@@ -142,7 +142,7 @@ async fn lock_and_statement_timeouts() -> Result<()> {
     turn.execute("SELECT pg_advisory_xact_lock(hashtext($1))", &[&KEY]).await?;
     let admin = connect(&shared().url()).await;
 
-    // Ours, which ends the statement while there is still time to say so.
+    // Our limit, which ends the statement while there is still time to report it.
     let options = tables.options().with_statement_timeout(Duration::from_secs(3));
     let backend =
         PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
@@ -151,7 +151,7 @@ async fn lock_and_statement_timeouts() -> Result<()> {
     ensure!(started.elapsed() >= Duration::from_millis(1500), "{:?}", started.elapsed());
     ensure!(backend.pool().status().size == 1, "the connection is still good");
 
-    // The role's own.
+    // The role's own limit.
     let url = with_settings("-c lock_timeout=50ms");
     let options = tables.options().with_statement_timeout(MINUTE);
     let backend = PostgresBackend::from_pool(pool(&url, 1), options).expect("options in range");
@@ -163,7 +163,7 @@ async fn lock_and_statement_timeouts() -> Result<()> {
         PostgresBackend::from_pool(pool(&url, 1), tables.options()).expect("options in range");
     expect(&acquire_error(&backend).await, ErrorCode::NetworkTimeout, false);
 
-    // An operator's.
+    // A cancellation by an operator.
     let backend = PostgresBackend::from_pool(pool(&shared().url(), 1), tables.options())
         .expect("options in range");
     let waiting = tokio::spawn(async move { acquire_error(&backend).await });
@@ -186,7 +186,7 @@ async fn a_read_only_session() -> Result<()> {
     let url = with_settings("-c default_transaction_read_only=on");
     let backend =
         PostgresBackend::from_pool(pool(&url, 1), tables.options()).expect("options in range");
-    // To look is allowed.
+    // Reads are allowed.
     ensure!(backend.lookup(LookupRequest::by_key(KEY)?).await?.is_some());
     expect(&acquire_error(&backend).await, ErrorCode::ServiceUnavailable, false);
     let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
@@ -197,7 +197,7 @@ async fn a_read_only_session() -> Result<()> {
     Ok(())
 }
 
-/// Whatever isolation the role has been given, races end with one winner and without errors.
+/// With any isolation level of the role, races end with one winner and without errors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_isolation_is_no_error() -> Result<()> {
     for level in ["repeatable read", "serializable"] {
@@ -229,7 +229,7 @@ async fn strict_isolation_is_no_error() -> Result<()> {
     Ok(())
 }
 
-/// A real deadlock, in which we are the victim: sent again, the statement succeeds.
+/// A real deadlock, whose victim is our statement: it succeeds when it is resent.
 #[tokio::test]
 async fn a_deadlock_is_tried_again() -> Result<()> {
     let tables = Tables::fresh();
@@ -241,8 +241,8 @@ async fn a_deadlock_is_tried_again() -> Result<()> {
     let _ = take(&backend, KEY).await;
     tables.age(&admin, KEY, 120_000).await;
 
-    // A third session has the turn, we wait for it, and the other, which has the row, queues up
-    // behind us. When our turn comes we want the row: we close the circle, and we alone look for it.
+    // A third session has the advisory lock, we wait for it, and the other session, which has the row, queues behind
+    // us. When we get the lock we want the row: our request closes the circle, and we alone detect it.
     let turn = "SELECT pg_advisory_xact_lock(hashtext($1))";
     let mut third = connect(&shared().url()).await;
     let first = third.transaction().await?;
@@ -267,7 +267,7 @@ async fn a_deadlock_is_tried_again() -> Result<()> {
     Ok(())
 }
 
-/// SQLSTATEs that are hard to come by are raised by a trigger, with the row's values in the detail.
+/// A trigger raises rare SQLSTATEs, with the row's values in the detail.
 #[tokio::test]
 async fn sqlstates_from_the_server() -> Result<()> {
     let cases = [
@@ -295,7 +295,7 @@ async fn sqlstates_from_the_server() -> Result<()> {
         expect(&error, code, false);
         assert!(format!("{error:?}").contains(sqlstate), "{error:?}");
     }
-    // Another session was faster, each time: that is contention.
+    // Another session was faster each time, which is contention.
     raise(&admin, &tables, "40001").await?;
     ensure!(backend.acquire(request(KEY, MINUTE)).await?.is_locked());
     let drop = format!("DROP TRIGGER fails ON {}", tables.locks);
@@ -318,8 +318,8 @@ async fn raise(admin: &Client, tables: &Tables, sqlstate: &str) -> Result<()> {
     Ok(admin.batch_execute(&sql).await?)
 }
 
-/// A trigger can put a row's values into anything it says, under any SQLSTATE: none of it goes into our
-/// errors, nor into the log by way of the driver.
+/// A trigger can put a row's values into any text, under any SQLSTATE: none of it gets into our errors, or through
+/// the driver into the log.
 #[tokio::test]
 async fn what_a_trigger_says_goes_no_further() -> Result<()> {
     const HELD: &str = "another-private-key";
@@ -356,7 +356,7 @@ async fn what_a_trigger_says_goes_no_further() -> Result<()> {
             for private in [HELD, lock_id.expose(), held.lock_id.expose()] {
                 assert!(!text.contains(private), "{text}");
             }
-            // What is left is of use.
+            // The remaining text is useful.
             assert!(text.contains(&format!("SQLSTATE {sqlstate}")), "{text}");
         }
         admin.batch_execute(&no_triggers).await?;
@@ -369,7 +369,7 @@ async fn what_a_trigger_says_goes_no_further() -> Result<()> {
     Ok(())
 }
 
-/// Has every write to the lock table fail, and tell whoever listens why.
+/// Makes every write to the lock table fail, and notify all listeners of the reason.
 async fn tell_all(admin: &Client, tables: &Tables, sqlstate: &str) -> Result<()> {
     let Tables { locks, .. } = tables;
     let sql = format!(
@@ -390,7 +390,7 @@ async fn tell_all(admin: &Client, tables: &Tables, sqlstate: &str) -> Result<()>
     Ok(admin.batch_execute(&sql).await?)
 }
 
-/// What tokio-postgres logged of messages from the server: those of the tests above have these words.
+/// The log lines of tokio-postgres about messages from the server: those of the tests above have these words.
 fn said_by_the_driver() -> Vec<String> {
     DRIVER_SAID.lock().unwrap().clone()
 }

@@ -16,14 +16,14 @@ use crate::support::{
     MINUTE, Tables, connect, is_quiet, pool, request, settles, shared, take, url_of, waiters,
 };
 
-/// The answer to an operation is cut after every number of bytes it can have.
+/// The answer to an operation is cut after each possible number of bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_is_cut_at_every_byte() -> Result<()> {
     let tables = Tables::fresh();
     let direct = tables.backend(1).await;
     let admin = connect(&shared().url()).await;
     let proxy = FaultProxy::start(shared().port())?;
-    // One connection, which knows all statements: the next reply is the one that is meant.
+    // One connection, which has all statements prepared, so the next reply is the intended one.
     let backend = PostgresBackend::from_pool(pool(&url_of(proxy.port()), 1), tables.options())
         .expect("options in range");
     for operation in ["acquire", "extend", "release", "lookup"] {
@@ -39,7 +39,7 @@ async fn a_reply_is_cut_at_every_byte() -> Result<()> {
             proxy.set_reply_cut(ReplyCut::Once(length));
             let released = match operation {
                 "acquire" => {
-                    // Sent again, it finds out that it has the lock.
+                    // The resent acquire finds its own lock.
                     let lock = backend.acquire(request(&key, MINUTE).with_lock_id(held)).await?;
                     let lock = lock.acquired().with_context(|| format!("cut at {length}"))?;
                     ensure!(lock.fence.get() == 1, "{length}: a second fence");
@@ -48,7 +48,7 @@ async fn a_reply_is_cut_at_every_byte() -> Result<()> {
                 "extend" => {
                     match backend.extend(ExtendRequest::new(held, MINUTE)?).await {
                         Ok(extend) => ensure!(extend.is_extended(), "cut at {length}"),
-                        // It is sent once.
+                        // The operation is sent once.
                         Err(error) => {
                             ensure!(error.is_outcome_unknown(), "cut at {length}: {error:?}");
                             unknown += 1;
@@ -58,7 +58,7 @@ async fn a_reply_is_cut_at_every_byte() -> Result<()> {
                 }
                 "release" => match backend.release(ReleaseRequest::new(held)).await {
                     Ok(released) => released.is_released(),
-                    // It is gone, and whether we were in time cannot be known.
+                    // The lock is gone, and it is unknown whether we released it.
                     Err(error) if error.is_outcome_unknown() => {
                         unknown += 1;
                         true
@@ -73,25 +73,24 @@ async fn a_reply_is_cut_at_every_byte() -> Result<()> {
             proxy.set_reply_cut(ReplyCut::Never);
             let cut = proxy.counters().cuts > before;
             if !released {
-                // Also on a connection that breaks after the whole of a reply. By somebody else: an
-                // acquire that was sent twice is looked after for a while once it is released, and
-                // those replies are not the ones to cut.
+                // Also on a connection that breaks after the whole reply. Another client does this: an acquire that
+                // was sent twice gets a clean-up after its release, and those replies must not be cut.
                 let releases = if operation == "acquire" { &direct } else { &backend };
                 let release = releases.release(ReleaseRequest::new(held)).await?;
                 ensure!(release.is_released(), "{operation} cut at {length}: {release:?}");
             }
             settles(&admin, &tables).await?;
             if !cut {
-                // The reply was shorter: all its bytes have been gone through.
+                // The reply was shorter, so all its lengths have been tested.
                 break;
             }
             length += 1;
         }
         println!("{operation}: cut at {length} places");
         ensure!((30..1000).contains(&length), "{operation}: a reply of {length} bytes");
-        // Known only if the reply came whole.
+        // Known only if the whole reply came.
         let is_sent_once = ["extend", "release"].contains(&operation);
-        // On a busy machine the driver may have read enough before it hears of the cut.
+        // On a busy machine the driver may have read enough before it notices the cut.
         let known = length - unknown;
         ensure!(!is_sent_once || (1..8).contains(&known), "{unknown} of {length} unknown");
     }
@@ -107,15 +106,15 @@ async fn warm(backend: &PostgresBackend) -> Result<()> {
     Ok(())
 }
 
-/// Connections die in the pool without a word, as behind a firewall that forgets them: nobody is
-/// told of it, however many they are.
+/// Connections die in the pool silently, as behind a firewall that forgets them. However many they are, no caller
+/// sees an error.
 #[tokio::test]
 async fn connections_that_died_in_the_pool_are_survived() -> Result<()> {
     const CONNECTIONS: usize = 5;
     let tables = Tables::fresh();
     drop(tables.backend(1).await);
     for operation in ["acquire", "contended acquire", "extend", "release", "is_locked", "lookup"] {
-        // Died before they had seen a statement, and after they had seen all.
+        // Connections that died before their first statement, and after all statements.
         for known in [false, true] {
             let proxy = FaultProxy::start(shared().port())?;
             let pool = pool(&url_of(proxy.port()), CONNECTIONS);
@@ -131,7 +130,7 @@ async fn connections_that_died_in_the_pool_are_survived() -> Result<()> {
             }
             drop(idle);
             for _ in 0..if known { CONNECTIONS } else { 0 } {
-                // In turns, all connections get all statements.
+                // By turns, all connections get all statements.
                 let lock = take(&backend, &free).await;
                 for _ in 1..CONNECTIONS {
                     ensure!(backend.is_locked(IsLockedRequest::new(&free)?).await?);
@@ -153,14 +152,14 @@ async fn connections_that_died_in_the_pool_are_survived() -> Result<()> {
                 }
                 "contended acquire" => match backend.acquire(request(&key, MINUTE)).await {
                     Ok(result) => ensure!(result.is_locked(), "{}", context()),
-                    // For all we know the first sending may still be carried out when the key is free.
+                    // The first sending may still be carried out when the key is free.
                     Err(error) => ensure!(known && error.is_outcome_unknown(), "{error:?}"),
                 },
                 "extend" => {
                     let mut lost = 0;
                     let extended = loop {
                         match backend.extend(ExtendRequest::new(held, MINUTE)?).await {
-                            // It is sent once, over each of the connections.
+                            // The statement is sent once over each connection.
                             Err(error) if error.is_outcome_unknown() => lost += 1,
                             extended => break extended.with_context(context)?,
                         }
@@ -187,8 +186,8 @@ async fn connections_that_died_in_the_pool_are_survived() -> Result<()> {
     Ok(())
 }
 
-/// Sessions are ended at random while everybody works: one holder at a time, no fence twice, no
-/// lock left, and errors that say what they are.
+/// Sessions are ended at random during work: one holder at a time, no fence twice, no lock left, and errors with the
+/// right codes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_are_terminated_all_the_time() -> Result<()> {
     const WORKERS: usize = 8;
@@ -257,8 +256,8 @@ async fn sessions_are_terminated_all_the_time() -> Result<()> {
     is_quiet(&admin, &tables).await
 }
 
-/// Terminated in the middle of a statement that waits: sent again on another connection, it ends
-/// as if nothing had been. An extend is not sent again.
+/// A session is terminated during a statement that waits: the statement is resent on another connection and succeeds.
+/// An extend is not resent.
 #[tokio::test]
 async fn a_session_is_terminated_in_mid_statement() -> Result<()> {
     let tables = Tables::fresh();
@@ -317,8 +316,8 @@ async fn a_session_is_terminated_in_mid_statement() -> Result<()> {
     settles(&admin, &tables).await
 }
 
-/// Cut off from the server for good while it is being asked: nothing hangs, and the lock is free
-/// when its time is over at the latest.
+/// The server is cut off for good during a request: nothing hangs, and the lock is free when its time is over at the
+/// latest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_severed_network_hangs_nobody() -> Result<()> {
     let tables = Tables::fresh();
@@ -342,7 +341,7 @@ async fn a_severed_network_hangs_nobody() -> Result<()> {
                 ensure!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
                 match answer {
                     Ok(AcquireResult::Acquired(lock)) => {
-                        // The release may fail too, and the lock then stays.
+                        // The release may fail too, and then the lock stays.
                         errors += i32::from(
                             backend.release(ReleaseRequest::new(lock.lock_id)).await.is_err(),
                         );
@@ -378,7 +377,7 @@ async fn a_severed_network_hangs_nobody() -> Result<()> {
     is_quiet(&admin, &tables).await
 }
 
-/// A lock id that is released again and again is released once, whatever happens to connections.
+/// A lock id that is released repeatedly is released once, whatever happens to connections.
 #[tokio::test]
 async fn an_unknown_id_stays_unknown() -> Result<()> {
     let backend = Tables::fresh().backend(1).await;

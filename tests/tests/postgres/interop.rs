@@ -1,4 +1,4 @@
-//! Records of the TypeScript library: theirs are read, extended and released; ours look the same.
+//! Records of the TypeScript library: we can read, extend and release them, and our records look the same.
 
 #![allow(clippy::many_single_char_names, reason = "six columns of a row")]
 
@@ -59,7 +59,7 @@ async fn their_records_are_ours() -> Result<()> {
     Ok(())
 }
 
-/// All that they wrote, at once.
+/// All records together.
 #[tokio::test]
 async fn their_records_are_listed() -> Result<()> {
     let fixture = Fixture::new().await?;
@@ -69,7 +69,7 @@ async fn their_records_are_listed() -> Result<()> {
         fixture.write(row, &[]).await?;
         keys.insert(text(row, "user_key").to_owned(), row.clone());
     }
-    // The counters of all of them, as they were at the end.
+    // The counters of all keys at the end.
     let last = samples().pop().context("a sample")?.counters;
     fixture.write_counters(&last).await?;
 
@@ -126,7 +126,7 @@ async fn our_records_look_like_theirs() -> Result<()> {
     let fixture = Fixture::new().await?;
     for sample in samples() {
         let Some(theirs) = &sample.row else {
-            // The library was refused: another spelling of a key that was held.
+            // The library was refused: the key in another spelling was held.
             let again = AcquireRequest::new(&sample.key, Duration::from_secs(60))?;
             assert!(fixture.backend.acquire(again).await?.is_locked());
             continue;
@@ -149,11 +149,11 @@ async fn our_records_look_like_theirs() -> Result<()> {
     Ok(())
 }
 
-/// What the library wrote in one acquisition.
+/// The library's records of one acquisition.
 struct Sample {
     key: String,
     row: Option<Json>,
-    /// All counters there were, in the order they came.
+    /// All counters, in their order.
     counters: Vec<Json>,
 }
 
@@ -161,7 +161,7 @@ fn samples() -> Vec<Sample> {
     let all: Json =
         serde_json::from_str(include_str!("../../fixtures/records.json")).expect("JSON");
     let all = all["postgres"].as_array().expect("samples");
-    // They have expired; as much later as this they were written an instant ago.
+    // The records have expired; shifted by this much, they were written an instant ago.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
     let written = number(&all[0]["lockRows"][0], "acquired_at_ms");
     let later = u64::try_from(now).expect("a time") - written;
@@ -189,7 +189,7 @@ fn number(row: &Json, column: &str) -> u64 {
     text(row, column).parse().expect("a number")
 }
 
-/// A backend, and its tables from outside.
+/// A backend, and its tables through another connection.
 struct Fixture {
     backend: PostgresBackend,
     tables: Tables,
@@ -241,7 +241,7 @@ impl Fixture {
         self.rows(&self.tables.fences, "ctid").await
     }
 
-    /// All rows, with numbers as text, as the samples have them.
+    /// All rows, with numbers as text, like the samples.
     async fn rows(&self, table: &str, order: &str) -> Result<Json> {
         let sql = format!(
             "SELECT coalesce(json_agg((SELECT json_object_agg(key, value)

@@ -1,4 +1,4 @@
-//! Looking over all locks of a database.
+//! The inventory of a database.
 
 use anyhow::Result;
 use syncguard_postgres::inventory::ListRequest;
@@ -9,7 +9,7 @@ use syncguard_tests::inventory::{inventory, shows_each_once};
 
 use crate::support::{Tables, connect, pool, shared, take};
 
-/// As many acquires would leave them.
+/// Rows as after many acquires.
 async fn fill(client: &Client, tables: &Tables, prefix: &str, count: usize) -> Result<()> {
     let (locks, fences) = (&tables.locks, &tables.fences);
     let sql = format!(
@@ -33,7 +33,7 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Resul
     shows_each_once(&backend, &others, "bulk:", COUNT).await
 }
 
-/// The same in a database whose order of texts is not that of their bytes, if the server has such a one.
+/// The same in a database whose text order is not the byte order, if the server has one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_of_another_collation_loses_no_lock() -> Result<()> {
     const COUNT: usize = 20_000;
@@ -50,7 +50,7 @@ async fn the_order_of_another_collation_loses_no_lock() -> Result<()> {
     let tables = Tables::fresh();
     let (backend, others) = (tables.backend_at(&url, 2).await, tables.backend_at(&url, 2).await);
     fill(&client, &tables, "bulk:", COUNT).await?;
-    // Around them, and between them by the bytes.
+    // Keys around and between the others in byte order.
     for key in ["BULK:000001", "bulk", "bulk;", "b\u{fc}lk:1", "bulk-000002"] {
         let _ = take(&backend, key).await;
     }
@@ -81,7 +81,7 @@ async fn plan(client: &Client, sql: &str, values: &str) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// Also with the plan for parameters that are not known, which is what a prepared statement gets.
+/// Also with the generic plan, which a prepared statement gets.
 #[tokio::test]
 async fn a_page_goes_along_the_primary_key() -> Result<()> {
     let tables = Tables::fresh();
@@ -114,7 +114,7 @@ async fn a_page_goes_along_the_primary_key() -> Result<()> {
         let scan = format!("using {table}_pkey");
         assert!(plan.contains(&scan), "{plan}");
         assert!(!plan.contains("Seq Scan") && !plan.contains("Sort"), "{plan}");
-        // Only one of the two ways is gone, and no row of it is thrown away but the one at the cursor.
+        // Only one of the two scans is used, and only the row at the cursor is discarded.
         assert!(plan.contains("never executed"), "{plan}");
         assert!(plan.contains("rows=100 "), "{plan}");
         let thrown = plan.lines().filter(|line| line.contains("Rows Removed by Filter"));
@@ -123,7 +123,7 @@ async fn a_page_goes_along_the_primary_key() -> Result<()> {
     Ok(())
 }
 
-/// The grants that locks need are enough for all of it, and reading alone for looking.
+/// The grants for locks are enough for all of it, and read access is enough for listing.
 #[tokio::test]
 async fn the_documented_grants_are_enough() -> Result<()> {
     let server = PostgresServer::builder().config("fsync = off").start()?;
@@ -157,7 +157,7 @@ async fn the_documented_grants_are_enough() -> Result<()> {
     Ok(())
 }
 
-/// A counter that cannot be one is told of, and stays.
+/// An invalid counter is reported, and stays.
 #[tokio::test]
 async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
     let tables = Tables::fresh();

@@ -22,7 +22,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Behind a proxy, with this many connections that know all statements.
+/// A backend behind a proxy, with this many connections that have all statements prepared.
 async fn behind(
     proxy: &FaultProxy,
     tables: &Tables,
@@ -46,7 +46,7 @@ async fn behind(
     Ok(backend)
 }
 
-/// Tables of their own, a backend behind a proxy, and a connection past it.
+/// Tables of the test's own, a backend behind a proxy, and a direct connection.
 struct Stage {
     tables: Tables,
     proxy: FaultProxy,
@@ -67,7 +67,7 @@ async fn until_held(proxy: &FaultProxy, count: usize) {
     }
 }
 
-/// How long the server keeps a lock from now on.
+/// How long the server still keeps a lock.
 async fn kept_for(admin: &Client, tables: &Tables, key: &str) -> Result<Duration> {
     let sql = format!(
         "SELECT (expires_at_ms - extract(epoch FROM clock_timestamp()) * 1000)::bigint
@@ -78,13 +78,13 @@ async fn kept_for(admin: &Client, tables: &Tables, key: &str) -> Result<Duration
     Ok(Duration::from_millis(u64::try_from(left)?))
 }
 
-/// How many locks there are whose keys are like this.
+/// The number of locks whose keys match.
 async fn orphans(admin: &Client, tables: &Tables, like: &str) -> Result<i64> {
     let sql = format!("SELECT count(*) FROM {} WHERE key LIKE $1", tables.locks);
     Ok(admin.query_one(&sql, &[&like]).await?.get(0))
 }
 
-/// Whether a key stays free of live locks for a while.
+/// Checks that a key stays free for a while.
 async fn stays_free(admin: &Client, tables: &Tables, key: &str, time: Duration) -> Result<()> {
     let ends = Instant::now() + time;
     while Instant::now() < ends {
@@ -119,7 +119,7 @@ async fn a_late_renewal_never_shortens_an_extend_of_the_holder() -> Result<()> {
     let mut guard = acquire(&backend, config.with_auto_extend(AutoExtend::new())).await?;
     proxy.hold(Hold::Next);
     until_held(&proxy, 1).await;
-    // The keeper gives the stuck renewal up; then the holder's own extend goes another way.
+    // The renewal task gives up the stuck renewal; then the holder's own extend uses another connection.
     ensure!(guard.extend(MINUTE).await?.is_extended());
     proxy.deliver();
     sleep(ms(300)).await;
@@ -149,7 +149,7 @@ async fn a_late_extend_by_hand_finds_another_expiry() -> Result<()> {
     Ok(())
 }
 
-/// Each of the writes, delivered when its sender has long given it up.
+/// Each write, delivered long after its sender has given it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_statements_write_nothing() -> Result<()> {
     const BOUND: Duration = ms(400);
@@ -208,8 +208,7 @@ async fn late_statements_write_nothing() -> Result<()> {
     Ok(())
 }
 
-/// An acquire that waits for its turn in the server until its sender has given it up, and of which the server hears
-/// nothing more.
+/// An acquire that waits in the server until its sender has given it up, without any further message to the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
     const BOUND: Duration = ms(400);
@@ -218,7 +217,7 @@ async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
     let mut admin = connect(&shared().url()).await;
     let watch = connect(&shared().url()).await;
     let proxy = FaultProxy::start(shared().port())?;
-    // The role's own lock timeout stands, however long it is.
+    // The role's own lock timeout stays, however long it is.
     let url = format!("{}?options=-c%20lock_timeout%3D60s", url_of(proxy.port()));
     let options = tables.options().with_statement_timeout(BOUND);
     let backend = PostgresBackend::from_pool(pool(&url, 1), options).expect("options in range");
@@ -232,7 +231,7 @@ async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
         async move { backend.acquire(request("turn", MINUTE * 60)).await }
     });
     waiters(&watch, &tables.locks, 1).await;
-    // No request to cancel it arrives.
+    // No cancellation arrives.
     proxy.refuse();
     ensure!(acquire.await?.is_err());
     sleep((BOUND * 2).saturating_sub(sent.elapsed())).await;
@@ -243,7 +242,7 @@ async fn an_acquire_whose_turn_comes_late_takes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Sent, cut off, sent again, granted, released; and then the first sending arrives.
+/// An acquire is sent, cut off, resent, granted and released; then the first request arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_first_sending_leaves_no_ghost_of_a_released_lock() -> Result<()> {
     let Stage { tables, proxy, backend, admin } = stage(1, ms(1_500)).await?;
@@ -260,7 +259,7 @@ async fn a_late_first_sending_leaves_no_ghost_of_a_released_lock() -> Result<()>
         sleep(wait).await;
         ensure!(proxy.deliver() == 1);
         if wait.is_zero() {
-            // In time for the server: the queue gives it back.
+            // Within the server's deadline: the clean-up releases the lock.
             sleep(ms(300)).await;
             settles(&admin, &tables).await?;
         }

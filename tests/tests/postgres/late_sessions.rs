@@ -1,4 +1,4 @@
-//! Statements that are given up, and the sessions they are in.
+//! Statements that are given up, and their sessions.
 
 mod cancelled;
 mod crowd;
@@ -16,13 +16,14 @@ use self::crowd::Crowd;
 use self::stage::{Fault, POOL, STATEMENT, Stage};
 use crate::support::{pool, request};
 
-/// As long in statement timeouts as a minute is by default, nearly.
+/// Nearly as many statement timeouts as a minute has by default.
 const FAULT: Duration = Duration::from_secs(8);
 
-/// How soon everybody is served again, where nobody else uses the machine.
+/// How soon all callers are served again on an idle machine.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Few sessions all the time, room for others, and service as soon as the fault is gone. What was seen.
+/// Checks that there are few sessions all the time, room for other clients, and service soon after the fault. Returns
+/// the observations.
 async fn pile_up(stage: &Stage, backend: &PostgresBackend, fault: Fault) -> Result<String> {
     let crowd = Crowd::gather(backend).await?;
     let usual = crowd.all_are_served().await?;
@@ -70,7 +71,7 @@ async fn a_late_table_piles_up_no_sessions_of_a_users_pool() -> Result<()> {
     Ok(())
 }
 
-/// Behind a transaction pooler, which passes cancellations on.
+/// Behind a transaction pooler, which forwards cancellations.
 async fn behind_pgbouncer(fault: Fault) -> Result<String> {
     let stage = Stage::set().await?;
     let pooler = PgBouncer::start(&stage.server, PoolMode::Transaction)?;
@@ -114,12 +115,11 @@ async fn a_late_table_is_waited_for_by_reads_as_by_writes() -> Result<()> {
     Ok(())
 }
 
-/// While all connections wait for the server, that is what callers are told, and not that others use
-/// them.
+/// While all connections wait for the server, the errors say so, and not that other callers use them.
 #[tokio::test]
 async fn a_late_server_is_named_when_the_pool_has_no_connection() -> Result<()> {
     let stage = Stage::set().await?;
-    // Behind a pooler, it says; so nothing is cancelled.
+    // The options say that there is a pooler, so nothing is cancelled.
     let options = stage.options().with_unprepared_statements(true);
     let options = options.with_pool_wait_timeout(STATEMENT / 4);
     let backend =
@@ -133,8 +133,8 @@ async fn a_late_server_is_named_when_the_pool_has_no_connection() -> Result<()> 
     Ok(())
 }
 
-/// Nothing can be cancelled, as the pool's sessions are encrypted, or so it says: those that do not
-/// answer are few all the same.
+/// Nothing can be cancelled because the pool's sessions are encrypted, or claim to be: sessions without an answer are
+/// few all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()> {
     let stage = Stage::set().await?;
@@ -151,7 +151,7 @@ async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()>
     Ok(())
 }
 
-/// The server stands still: it takes connections and requests, and answers nothing.
+/// The server is stopped: it accepts connections and requests, and answers nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_server_is_left_with_few_sessions() -> Result<()> {
     for ours in [true, false] {

@@ -15,11 +15,11 @@ use crate::support::{
 };
 use crate::typescript;
 
-/// One key and what is known of its holders.
+/// A key and the facts about its holders.
 #[derive(Default)]
 struct Watched {
     holders: AtomicUsize,
-    /// The highest fence of a holder so far: holders come one after the other, so it must grow.
+    /// The highest fence so far: holders come one after the other, so it must grow.
     highest: AtomicU64,
     entries: AtomicUsize,
 }
@@ -41,8 +41,8 @@ impl Watched {
 const KEYS: usize = 2;
 const TASKS: usize = 4;
 
-/// Thousands of acquisitions by both libraries, handed over by release, and by expiry (a crashed
-/// holder's lock is made older), with extends in between.
+/// Thousands of acquisitions by both libraries, handed over by release and by expiry (a crashed holder's lock is made
+/// older), with extends in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mixed_fleet_never_has_two_holders_nor_a_fence_twice() -> Result<()> {
     let rounds: usize = either(60, 300);
@@ -65,7 +65,7 @@ async fn a_mixed_fleet_never_has_two_holders_nor_a_fence_twice() -> Result<()> {
         ensure!(entries == 2 * TASKS * rounds / KEYS, "{entries} entries");
         let counter = tables.counter(&client, &format!("key {number}")).await;
         let highest = key.highest.load(Ordering::SeqCst);
-        // Nothing was counted that was not granted.
+        // All counted fences were granted.
         ensure!(u64::try_from(counter)? == highest, "counter {counter}, highest fence {highest}");
         ensure!(highest == entries as u64, "{highest} fences for {entries} entries");
     }
@@ -168,7 +168,7 @@ async fn an_acquire_that_waited_for_theirs_sees_what_they_wrote() -> Result<()> 
     Ok(())
 }
 
-/// The same, but they have released the key again by the time our turn comes.
+/// The same, but the TypeScript client has released the key again by our turn.
 #[tokio::test]
 async fn an_acquire_that_waited_takes_what_is_free_again() -> Result<()> {
     let (tables, key) = (Tables::fresh(), "key");
@@ -190,7 +190,7 @@ async fn an_acquire_that_waited_takes_what_is_free_again() -> Result<()> {
     Ok(())
 }
 
-/// The time counts from when the waiting is over: a lock that had to wait has its whole TTL.
+/// The time counts from the end of the wait: a lock that had to wait has its whole TTL.
 #[tokio::test]
 async fn a_lock_that_waited_is_born_whole() -> Result<()> {
     const WAIT: Duration = Duration::from_millis(500);
@@ -250,7 +250,7 @@ async fn an_extend_that_waited_too_long_revives_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The same where the row is held up, and not the key: a transaction of theirs that goes nowhere.
+/// The same if the row is blocked, and not the key: by an idle transaction of the TypeScript client.
 #[tokio::test]
 async fn an_extend_whose_row_was_held_up_for_too_long_revives_nothing() -> Result<()> {
     let tables = Tables::fresh();
@@ -274,8 +274,8 @@ async fn an_extend_whose_row_was_held_up_for_too_long_revives_nothing() -> Resul
     Ok(())
 }
 
-/// What would break without the advisory lock in our extend: they have read the expired row, we
-/// extend it, they overwrite it. The old expiry passes between our decision and our commit.
+/// The case that breaks without the advisory lock in our extend: the TypeScript client has read the expired row, we
+/// extend it, and it overwrites the row. The old expiry passes between our decision and our commit.
 #[tokio::test]
 async fn an_extend_never_slips_between_their_read_and_their_write() -> Result<()> {
     let (tables, key) = (Tables::fresh(), "key");
@@ -285,14 +285,14 @@ async fn an_extend_never_slips_between_their_read_and_their_write() -> Result<()
 
     let mut client = connect(&shared().url()).await;
     let transaction = client.transaction().await?;
-    // They hold the advisory lock, and will decide by what they read now.
+    // The TypeScript client holds the advisory lock, and will decide by the row that it reads now.
     ensure!(typescript::read(&transaction, &tables, key).await?.is_none(), "it is live");
     let extend = tokio::spawn({
         let (backend, lock_id) = (backend.clone(), lock.lock_id);
         async move { backend.extend(ExtendRequest::new(lock_id, MINUTE)?).await }
     });
     waiters(&admin, &tables.locks, 1).await;
-    // As if the row had been expired when they read it.
+    // As if the row had been expired when it was read.
     let now: i64 = transaction
         .query_one("SELECT floor(extract(epoch FROM now()) * 1000)::bigint", &[])
         .await?
@@ -305,14 +305,14 @@ async fn an_extend_never_slips_between_their_read_and_their_write() -> Result<()
     Ok(())
 }
 
-/// Our extend is being committed while their acquire arrives: it has to wait for us.
+/// Our extend is being committed when the TypeScript client's acquire arrives: the acquire has to wait for us.
 #[tokio::test]
 async fn their_acquire_waits_for_an_extend_under_way() -> Result<()> {
     let (tables, key) = (Tables::fresh(), "key");
     let backend = tables.backend(2).await;
     let admin = connect(&shared().url()).await;
     let lock = take(&backend, key).await;
-    // Somebody holds the row up, so that our extend has its turn at the key and cannot finish.
+    // Another transaction blocks the row, so our extend has the key's advisory lock and cannot finish.
     let mut holding = connect(&shared().url()).await;
     let pin = holding.transaction().await?;
     pin.execute(&format!("SELECT FROM {} FOR NO KEY UPDATE", tables.locks), &[]).await?;
@@ -334,7 +334,7 @@ async fn their_acquire_waits_for_an_extend_under_way() -> Result<()> {
     Ok(())
 }
 
-/// Their extend may be under way on a row that looks expired to our snapshot.
+/// The TypeScript client's extend may be in progress on a row that looks expired to our snapshot.
 #[tokio::test]
 async fn an_acquire_waits_for_their_extend_of_an_expired_row() -> Result<()> {
     let (tables, key) = (Tables::fresh(), "key");
@@ -361,7 +361,7 @@ async fn an_acquire_waits_for_their_extend_of_an_expired_row() -> Result<()> {
     Ok(())
 }
 
-/// A lock id of theirs means nothing to the others, and the other way round.
+/// A lock id of one library is unknown to the other.
 #[tokio::test]
 async fn ids_belong_to_their_locks() -> Result<()> {
     let tables = Tables::fresh();

@@ -1,4 +1,4 @@
-//! Random sequences, on the server and on the embedded backend: the answers must be the same.
+//! Random sequences give the same answers on the server and on the memory backend.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn the_server_answers_as_the_model_does() {
         keys: KEYS.len(),
         ids: IDS,
         ids_have_keys: false,
-        // Far enough apart that the time the steps take on the server does not matter.
+        // Far enough apart that the duration of the steps on the server does not matter.
         ttls: vec![60_000, 600_000, 6_000_000],
         passes: vec![30_000, 300_000, 3_000_000],
     };
@@ -91,7 +91,7 @@ fn the_server_answers_as_the_model_does() {
                 // The model forgets an expired lock after a while, the table keeps it.
                 let forgotten = (&expected, &seen)
                     == (&Answer::NotHeld(NotHeld::NotFound), &Answer::NotHeld(NotHeld::Expired));
-                // And so a lock id is taken for longer.
+                // So a lock id stays taken for longer.
                 let remembered = matches!(expected, Answer::Acquired(_))
                     && seen == Answer::Failed(ErrorCode::InvalidArgument);
                 if remembered {

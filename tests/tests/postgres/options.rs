@@ -1,4 +1,4 @@
-//! That settings do what they say.
+//! The settings have their documented effects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn absurd_settings_are_refused() {
         options().with_connect_timeout(instant),
         options().with_pool_size(0),
     ] {
-        // Nobody is there; it is refused before that matters.
+        // No server listens there; the options are refused before that matters.
         let connected =
             PostgresBackend::connect_with("postgres://127.0.0.1:1", wrong.clone()).await;
         assert_eq!(connected.unwrap_err().code(), ErrorCode::InvalidArgument);
@@ -36,8 +36,7 @@ async fn absurd_settings_are_refused() {
     }
 }
 
-/// A release that nobody waits for, and that cannot be done: the handler hears of it, after the
-/// dispose timeout at the latest.
+/// A failing release without a caller: the handler is called after the dispose timeout at the latest.
 #[tokio::test]
 async fn failed_releases_are_heard_of() -> Result<()> {
     let tables = Tables::fresh();
@@ -55,7 +54,7 @@ async fn failed_releases_are_heard_of() -> Result<()> {
         PostgresBackend::from_pool(pool(&shared().url(), 1), options).expect("options in range");
     let mut admin = connect(&shared().url()).await;
 
-    // It would wait for a minute.
+    // Without the limit, it would wait for a minute.
     let guard = acquire(&backend, LockConfig::new("slow")).await?;
     let pin = admin.transaction().await?;
     pin.execute(&format!("SELECT FROM {} FOR KEY SHARE", tables.locks), &[]).await?;

@@ -1,4 +1,4 @@
-//! What PgBouncer says in the place of a server that is away or busy.
+//! PgBouncer's answers for a server that is away or busy.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ async fn through(
     PostgresBackend::connect_with(&pooler.url(), options).await
 }
 
-/// PgBouncer itself answered: nobody has carried anything out.
+/// PgBouncer itself answered, so no statement was carried out.
 #[track_caller]
 fn expect(error: &LockError, code: ErrorCode, setting: &str) {
     assert_eq!(error.code(), code, "{error:?}");
@@ -37,7 +37,7 @@ fn expect(error: &LockError, code: ErrorCode, setting: &str) {
     }
 }
 
-/// Once a log-in to the server has failed, PgBouncer does not try again for a while, and says so.
+/// After a failed log-in to the server, PgBouncer does not try again for a while, and says so.
 #[tokio::test]
 async fn a_server_that_pgbouncer_cannot_log_in_to() -> Result<()> {
     let mut server = PostgresServer::start()?;
@@ -47,7 +47,7 @@ async fn a_server_that_pgbouncer_cannot_log_in_to() -> Result<()> {
     let held = take(&backend, "held").await;
     server.kill()?;
 
-    // Until PgBouncer has noticed, it lets everybody wait.
+    // Until PgBouncer has noticed, all clients wait.
     let killed = Instant::now();
     let lookup = || LookupRequest::by_key("held");
     while backend.lookup(lookup()?).await.unwrap_err().code() != ErrorCode::ServiceUnavailable {
@@ -63,7 +63,7 @@ async fn a_server_that_pgbouncer_cannot_log_in_to() -> Result<()> {
     let error = through(&pooler, MINUTE).await.unwrap_err();
     expect(&error, ErrorCode::ServiceUnavailable, "server_login_retry");
 
-    // As the guide says: with 1, locks are back within a second or so of the server.
+    // As the guide says: with 1, locks work again within about a second after the server.
     pooler.admin("SET server_login_retry = 1")?;
     server.restart()?;
     let restarted = Instant::now();
@@ -72,7 +72,7 @@ async fn a_server_that_pgbouncer_cannot_log_in_to() -> Result<()> {
         ensure!(restarted.elapsed() < Duration::from_secs(5), "{error:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Nothing that failed was carried out.
+    // No failed statement was carried out.
     ensure!(take(&backend, "k").await.fence.get() == 1);
     Ok(())
 }
@@ -91,8 +91,8 @@ async fn connecting_ends_when_the_server_behind_hangs() -> Result<()> {
     server.resume()
 }
 
-/// However many acquires fail while the server hangs behind PgBouncer, their clean-up says so a few times
-/// and not once a try, and it ends when the server goes on.
+/// However many acquires fail while the server hangs behind PgBouncer, their clean-up logs a few lines and not one
+/// for each try, and it ends when the server goes on.
 #[tokio::test]
 async fn late_acquires_behind_a_pooler_are_a_few_warnings() -> Result<()> {
     const CROWD: usize = 200;
@@ -184,15 +184,15 @@ async fn is_locked(backend: &PostgresBackend, key: &str) -> Result<bool> {
     Ok(backend.is_locked(IsLockedRequest::new(key)?).await?)
 }
 
-/// A client sends two requests at once and is gone when the first one is answered. The answer to the second one
-/// has these columns, and this lock id behind them.
+/// A client sends two requests at once and is gone when the first is answered. The answer to the second has these
+/// columns, and this lock id behind them.
 async fn leave_an_answer_behind(pooler: &PgBouncer, columns: &str, lock_id: LockId) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(&pooler.url(), NoTls).await?;
     let connection = tokio::spawn(connection);
     let answer = format!("SELECT {columns}, '{}' FROM pg_sleep(0.3)", lock_id.expose());
     let second = client.query_typed(&answer, &[]);
     tokio::pin!(second);
-    // Both are sent; the first is answered.
+    // Both requests are sent; the first is answered.
     tokio::select! {
         biased;
         first = client.query_typed("SELECT 1", &[]) => drop(first?),

@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! The messages on the wire.
 
 #![allow(clippy::unit_arg, reason = "each step is one expression")]
 
@@ -46,7 +46,7 @@ async fn count(tables: &Tables, port: u16, options: PostgresOptions) -> Result<(
 
 type Operation<'a> = std::pin::Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-/// Every operation in every way it can end.
+/// Every operation with each of its results.
 async fn each(
     backend: &PostgresBackend,
     key: &str,
@@ -104,7 +104,7 @@ async fn an_operation_takes_as_long_as_the_way() -> Result<()> {
         .expect("options in range");
     each(&backend, "key", async |_, operation| operation.await).await?;
     proxy.set_latency(WAY, WAY);
-    // A busy machine holds one or the other up, but not always the same.
+    // A busy machine delays some of them, but not always the same.
     let fast = RefCell::new(HashSet::new());
     for _ in 0..10 {
         let slow = Cell::new(None);

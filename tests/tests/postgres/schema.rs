@@ -1,4 +1,4 @@
-//! Making the tables.
+//! The creation of the tables.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{Tables, connect, pool, shared, take};
 
-/// As the specification of the TypeScript library has it.
+/// The schema in the specification of the TypeScript library.
 fn their_ddl(tables: &Tables) -> String {
     let Tables { locks, fences } = tables;
     format!(
@@ -35,7 +35,7 @@ async fn works(url: &str, options: &PostgresOptions, key: &str) -> Result<()> {
     Ok(())
 }
 
-/// Everything about the tables and their indexes that could differ.
+/// All properties of the tables and indexes that could differ.
 async fn shape(client: &Client, tables: &Tables) -> Result<String> {
     let sql = "SELECT string_agg(line, E'\n' ORDER BY line) FROM (
         SELECT format('%s %s %s %s', attrelid::regclass, attname, format_type(atttypid, atttypmod), attnotnull)
@@ -54,7 +54,7 @@ async fn fifty_connections_set_it_up_at_once() -> Result<()> {
             let tables = tables.clone();
             racers.spawn(async move {
                 let pool = pool(&shared().url(), 1);
-                // Everybody has a connection before anybody begins.
+                // All clients have a connection before the first begins.
                 drop(pool.get().await?);
                 if theirs && racer % 5 == 0 {
                     // The other library has no lock for this, and some of its attempts fail.
@@ -141,8 +141,8 @@ async fn a_role_that_may_only_use_the_tables_checks_them() -> Result<()> {
     works(&worker, &options, "key").await
 }
 
-/// As an older version made them, for a role that may not change them: holders are not kept, and nobody is said to
-/// poll.
+/// Tables of an older version, for a role that may not change them: holders are not stored, and no holder counts as
+/// polling.
 #[tokio::test]
 async fn tables_without_the_column_for_holders_work() -> Result<()> {
     let client = connect(&shared().url()).await;
@@ -158,7 +158,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
         }
         ensure!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
-    // A process that found the column missing goes on without.
+    // A process that found the column missing goes on without it.
     setup_schema(&pool(&url, 1), &tables.options()).await?;
     let lock = take(&of_pool, "key").await;
     let newer = PostgresBackend::connect_with(&url, tables.options()).await?;
@@ -166,7 +166,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     ensure!(newer.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     let _ = take(&newer, "key").await;
     ensure!(!refusal(&newer, "key").await?.holder_polls);
-    // It goes while that process runs.
+    // The column is removed while that process runs.
     client.batch_execute(&format!("ALTER TABLE {} DROP COLUMN holder", tables.locks)).await?;
     ensure!(!refusal(&newer, "key").await?.holder_polls);
     ensure!(take(&newer, "other").await.fence.get() == 1);
@@ -227,7 +227,7 @@ async fn the_text_makes_the_same_tables() -> Result<()> {
     let before = shape(&client, &tables).await?;
     setup_schema(&pool(&shared().url(), 1), &tables.options()).await?;
     assert_eq!(shape(&client, &tables).await?, before);
-    // Twice is once.
+    // A second run changes nothing.
     client.batch_execute(&schema_sql(&tables.options()).expect("options in range")).await?;
     assert_eq!(shape(&client, &tables).await?, before);
     Ok(())

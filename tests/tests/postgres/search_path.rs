@@ -1,4 +1,4 @@
-//! A role that may create in a schema of the search path, and puts its own functions in the way of PostgreSQL's.
+//! A role that may create objects in a schema of the search path, and shadows PostgreSQL's functions with its own.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,7 +67,7 @@ impl Stage {
     }
 }
 
-/// Each statement that the backend has, once at the least.
+/// Runs each statement of the backend at least once.
 async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     backend.setup_schema().await.context("setup_schema")?;
     let report = backend.durability_report().await.context("durability")?;
@@ -97,7 +97,7 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
         watch.changed().await;
     }
 
-    // An expired lock is taken over, and removed by who looks.
+    // An expired lock is taken over, and removed by a reader.
     let short = Duration::from_millis(1);
     for _ in 0..2 {
         ensure!(backend.acquire(request(key, short)).await?.acquired().is_some());
@@ -105,12 +105,12 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
     }
     ensure!(!backend.is_locked(IsLockedRequest::new(key)?).await?);
 
-    // Given up on the wire, and given back.
+    // An acquire that is given up on the wire, and its clean-up.
     let mut given_up = false;
     for _ in 0..100 {
         match poll_times(backend.acquire(request(key, MINUTE)), 1).await {
             None => given_up = true,
-            // On a busy machine the answer may be there at once.
+            // On a busy machine the answer may come at once.
             Some(result) => {
                 let lock = result?.acquired().context("a free key")?;
                 let _ = backend.release(ReleaseRequest::new(lock.lock_id)).await?;
@@ -139,7 +139,7 @@ async fn do_everything(backend: &PostgresBackend, key: &str) -> Result<()> {
 async fn no_function_of_another_role_is_called() -> Result<()> {
     let stage = Stage::new()?;
     let url = stage.url();
-    // The overloads are in the way: a statement as users write it fails.
+    // The overloads take effect: a statement in the usual form fails.
     let plain = connect(&url).await.query("SELECT hashtext('a')", &[]).await.unwrap_err();
     ensure!(plain.code().is_some_and(|code| code.code() == "42501"), "{plain}");
 
@@ -155,7 +155,7 @@ async fn no_function_of_another_role_is_called() -> Result<()> {
     let unprepared = PostgresBackend::connect_with(&url, unprepared).await?;
     do_everything(&unprepared, "unprepared").await.context("unprepared")?;
 
-    // And what users copy.
+    // Also the statements that users copy.
     let user = connect(&url).await;
     user.batch_execute(&schema_sql(&options().with_tables("home.copied", "home.copied_fences"))?)
         .await?;
@@ -166,7 +166,7 @@ async fn no_function_of_another_role_is_called() -> Result<()> {
     Ok(())
 }
 
-/// Where the tables are looked for by name alone, those who may create in an earlier schema can put theirs before them.
+/// If the tables are found by name alone, a role that may create objects in an earlier schema can shadow them.
 #[tokio::test]
 async fn a_schema_that_is_open_to_others_is_named() -> Result<()> {
     let server = PostgresServer::start()?;

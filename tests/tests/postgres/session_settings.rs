@@ -1,4 +1,4 @@
-//! What the sessions of a pool that `connect` made are set to.
+//! The settings of sessions in pools that `connect` made.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ async fn our_sessions_bound_their_waits_where_nobody_else_does() -> Result<()> {
         assert_eq!(settings(&ours(&tables, given).await?).await?, expected, "{given:?}");
     }
 
-    // What a role has counts as its own.
+    // A role's settings count as its own.
     let admin = connect(&shared().url()).await;
     let role = format!("role_of_{}", tables.locks);
     admin
@@ -51,18 +51,18 @@ async fn our_sessions_bound_their_waits_where_nobody_else_does() -> Result<()> {
     let backend = PostgresBackend::connect(&url).await?;
     assert_eq!(settings(&backend).await?, ["9s", "4500ms", "read committed"]);
 
-    // Behind a pooler, the sessions are others' too.
+    // Behind a pooler, other clients use the sessions too.
     let options = tables.options().with_unprepared_statements(true);
     let unprepared = PostgresBackend::connect_with(&shared().url(), options).await?;
     assert_eq!(settings(&unprepared).await?, ["0", "0", "read committed"]);
     Ok(())
 }
 
-/// Ordinary contention, under a role whose transactions are serializable, is rolled back nowhere.
+/// Ordinary contention under a role with serializable transactions causes no rollback.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_strict_role_is_no_stricter_in_a_crowd() -> Result<()> {
     const CROWD: usize = 16;
-    // Of its own, for its counters.
+    // A database of its own, for its counters.
     let server = PostgresServer::builder().config("fsync = off").start()?;
     server.psql("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'")?;
     let url = format!("{}?setup_schema=true&pool_size={CROWD}", server.url());
@@ -89,14 +89,14 @@ async fn a_strict_role_is_no_stricter_in_a_crowd() -> Result<()> {
     }
     ensure!(held >= CROWD, "held {held} times");
     backend.pool().close();
-    // Sessions report when they end.
+    // Sessions report their statistics when they end.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
     assert_eq!(server.psql(sql)?, "0");
     Ok(())
 }
 
-/// The server ends a statement before it is given up, and so says what became of it.
+/// The server ends a statement before its sender gives up, and so reports its outcome.
 #[tokio::test]
 async fn a_late_statement_is_ended_by_the_server_in_time() -> Result<()> {
     let tables = Tables::fresh();
@@ -116,13 +116,13 @@ async fn a_late_statement_is_ended_by_the_server_in_time() -> Result<()> {
     Ok(())
 }
 
-/// The making of tables takes as long as it takes.
+/// The creation of tables has no time limit.
 #[tokio::test]
 async fn setting_up_may_take_longer_than_a_statement() -> Result<()> {
     let mut other = connect(&shared().url()).await;
     let backend = ours(&Tables::fresh(), &[]).await?;
     let turn = other.transaction().await?;
-    // Who sets up goes one at a time.
+    // Only one client at a time creates tables.
     turn.execute(&format!("SELECT pg_advisory_xact_lock({})", 0x5379_6e63_4775_6172_i64), &[])
         .await?;
     let setup = tokio::spawn({

@@ -1,4 +1,4 @@
-//! One server for all tests that do not break it, and what they need beside the backend.
+//! A server for all tests that do not break it, and helpers beside the backend.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,7 @@ use syncguard_postgres::{
 };
 use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 
-/// The server that many tests share, which does not wait for the disk. Its tables with the default
-/// names exist.
+/// The server that many tests share. It does not wait for the disk, and has tables with the default names.
 pub(crate) fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(|| {
@@ -31,7 +30,7 @@ pub(crate) fn shared() -> &'static PostgresServer {
     })
 }
 
-/// In front of [`shared`].
+/// A pooler in front of [`shared`].
 pub(crate) fn shared_pooler() -> &'static PgBouncer {
     static POOLER: OnceLock<PgBouncer> = OnceLock::new();
     POOLER.get_or_init(|| PgBouncer::start(shared(), PoolMode::Transaction).expect("a PgBouncer"))
@@ -48,7 +47,7 @@ pub(crate) fn pool(url: &str, size: usize) -> Pool {
         .expect("a pool")
 }
 
-/// The URL of a port, as [`PostgresServer::url`].
+/// The URL for a port, like [`PostgresServer::url`].
 pub(crate) fn url_of(port: u16) -> String {
     format!("postgres://postgres:{}@127.0.0.1:{port}/postgres", PostgresServer::PASSWORD)
 }
@@ -69,7 +68,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Names that nothing else in this process has, nor contains: sessions are found by them.
+    /// Names that no other test in this process has or contains, because sessions are found by them.
     pub(crate) fn fresh() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +79,7 @@ impl Tables {
         PostgresOptions::new().with_tables(&self.locks, &self.fences)
     }
 
-    /// A backend on these tables of the shared server, which are made if they are missing.
+    /// A backend on these tables of the shared server, which are created if they are missing.
     pub(crate) async fn backend(&self, size: usize) -> PostgresBackend {
         self.backend_at(&shared().url(), size).await
     }
@@ -101,7 +100,7 @@ impl Tables {
         client.execute(&sql, &[&key, &millis]).await.expect("an update");
     }
 
-    /// Where the counter of a key stands.
+    /// The counter of a key.
     pub(crate) async fn counter(&self, client: &Client, key: &str) -> i64 {
         let sql =
             format!("SELECT fence FROM {} WHERE fence_key = 'fence:' || $1::text", self.fences);
@@ -114,7 +113,7 @@ pub(crate) fn request(key: &str, ttl: Duration) -> AcquireRequest {
     AcquireRequest::new(key, ttl).expect("a request")
 }
 
-/// A lock that must be free.
+/// Takes a lock that must be free.
 pub(crate) async fn take(backend: &PostgresBackend, key: &str) -> Acquired {
     let result = backend.acquire(request(key, MINUTE)).await.expect("an answer");
     result.acquired().expect("a free key")
@@ -127,7 +126,7 @@ pub(crate) async fn is_refused(backend: &PostgresBackend, key: &str) -> bool {
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// Waits until as many sessions wait for another one's lock in a statement about this table.
+/// Waits until this many sessions wait for another session's lock in a statement about this table.
 pub(crate) async fn waiters(client: &Client, table: &str, count: i64) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1::text || '%' AND pid <> pg_backend_pid()";
@@ -146,7 +145,7 @@ pub(crate) async fn session(client: &Client) -> i32 {
     client.query_one("SELECT pg_backend_pid()", &[]).await.expect("a number").get(0)
 }
 
-/// Waits until this session waits for another one's lock.
+/// Waits until this session waits for another session's lock.
 pub(crate) async fn waits(client: &Client, session: i32) {
     let sql = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = $1";
     for _ in 0..TRIES {
@@ -158,10 +157,10 @@ pub(crate) async fn waits(client: &Client, session: i32) {
     panic!("the session was to wait");
 }
 
-/// Of 5 ms or more: only a machine that stands still takes longer.
+/// At least 5 ms: only a stopped machine takes longer.
 const TRIES: usize = 4000;
 
-/// Waits until nothing is locked in these tables.
+/// Waits until these tables have no locks.
 pub(crate) async fn settles(admin: &Client, tables: &Tables) -> Result<()> {
     let sql = format!("SELECT count(*) FROM {}", tables.locks);
     for _ in 0..1000 {
@@ -173,7 +172,7 @@ pub(crate) async fn settles(admin: &Client, tables: &Tables) -> Result<()> {
     bail!("a lock was left behind");
 }
 
-/// No session of ours is in the middle of anything.
+/// Checks that no session of ours is in a transaction.
 pub(crate) async fn is_quiet(admin: &Client, tables: &Tables) -> Result<()> {
     let sql = "SELECT state || ': ' || query FROM pg_stat_activity
         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle'

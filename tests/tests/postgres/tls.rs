@@ -12,11 +12,11 @@ use syncguard_test_services::postgres::PostgresServer;
 
 use crate::support::take;
 
-/// A server with a certificate of its own for `localhost`, and that certificate: in DER, and as text.
+/// A server with its own certificate for `localhost`, and the certificate in DER and as text.
 pub(crate) fn server() -> Result<(PostgresServer, Vec<u8>, String)> {
     let server = PostgresServer::start()?;
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
-    // Written by the server itself, so that it owns the key.
+    // The server itself writes the key, so that it owns it.
     for (file, text) in
         [("server.crt", made.cert.pem()), ("server.key", made.signing_key.serialize_pem())]
     {
@@ -60,13 +60,13 @@ async fn certificates_are_verified() -> Result<()> {
     let plain = connect(&format!("{url}?sslmode=disable"), Some(&root)).await?;
     ensure!(!is_encrypted(&plain).await?);
 
-    // All of it in the URL.
+    // The same settings in the URL.
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("postgres-tls-root.pem");
     fs::write(&file, text)?;
     let verified = format!("{url}?sslmode=verify-full&sslrootcert={}", file.display());
     ensure!(is_encrypted(&PostgresBackend::connect(&verified).await?).await?);
 
-    // Nobody we know has signed it; it is for another name.
+    // A certificate of an unknown issuer; a certificate for another name.
     let strangers = connect(&url, None).await.unwrap_err();
     assert_eq!(strangers.code(), ErrorCode::AuthFailed, "{strangers}");
     let elsewhere = connect(&server.url(), Some(&root)).await.unwrap_err();

@@ -1,6 +1,5 @@
-//! The SQL that SyncGuard 2.5 for TypeScript sends, statement by statement, as its specification has
-//! it: the time is that of the transaction's start, the row is read without a lock, and written
-//! whatever it has become.
+//! The SQL of SyncGuard 2.5 for TypeScript, statement by statement, from its specification: the time is that of the
+//! transaction's start, and the row is read without a lock and overwritten in its current state.
 
 use anyhow::{Context as _, Result};
 use syncguard_postgres::LockId;

@@ -1,4 +1,4 @@
-//! Many who wait, and few connections.
+//! Many waiters, and few connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use crate::support::{MINUTE, Tables, connect, is_refused, pool, request, shared,
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_tasks_share_a_key_and_eight_connections() -> Result<()> {
     const TASKS: usize = 10_000;
-    // This is about queues, not about disks.
+    // The test is about queues, not about disks.
     let server = PostgresServer::builder().config("fsync = off").start()?;
     let tables = Tables::fresh();
     // A crowd of ten thousand may have to queue for a connection for longer than the default allows.
@@ -60,7 +60,7 @@ async fn ten_thousand_tasks_share_a_key_and_eight_connections() -> Result<()> {
     Ok(())
 }
 
-/// Whoever holds a lock gets a connection although hundreds of contenders never stop asking.
+/// A holder gets a connection although hundreds of contenders never stop.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_are_served_while_contenders_throng() -> Result<()> {
     const CONTENDERS: u32 = 600;
@@ -88,7 +88,7 @@ async fn holders_are_served_while_contenders_throng() -> Result<()> {
         ensure!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
         contenders.abort_all();
         took.sort();
-        // Its own round trip and at most somebody else's, not those of all who were there before.
+        // Its own round trip and at most one other, not those of all earlier callers.
         let queue = 2 * WAY * CONTENDERS / u32::try_from(connections)?;
         ensure!(took[10] < queue / 4, "{connections}: {took:?}");
     }
@@ -117,8 +117,7 @@ async fn waiting_holds_no_connection() -> Result<()> {
     Ok(())
 }
 
-/// An attempt on a held key waits for nobody: not for the key's turn, not for its row, not for its
-/// counter.
+/// An attempt on a held key does not wait: not for the key's advisory lock, its row or its counter.
 #[tokio::test]
 async fn contenders_wait_for_nothing() -> Result<()> {
     let tables = Tables::fresh();
@@ -138,7 +137,7 @@ async fn contenders_wait_for_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A pool that gives nothing is `RateLimited`, after the wait that was configured and no later.
+/// A pool without a free connection is `RateLimited`, after the configured wait and no later.
 #[tokio::test]
 async fn an_exhausted_pool_is_rate_limited() -> Result<()> {
     let tables = Tables::fresh();

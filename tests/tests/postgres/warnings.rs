@@ -11,7 +11,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub(crate) struct Warnings(Arc<AtomicUsize>);
 
 impl Warnings {
-    /// How many there were so far.
+    /// The number so far.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The quickstart, run as its users run it, on each store.
+//! The quickstart, run like its users do, on each store.
 
 use std::fs;
 use std::path::Path;
@@ -23,12 +23,12 @@ fn on_redis_by_argument() -> Result<()> {
     let server = RedisServer::builder().password("hunter2").start()?;
     let url = format!("{}?key_prefix=quick&command_timeout_ms=20000", server.url());
     shows_what_locks_are_for("redis", quickstart().arg(url).output()?)?;
-    // The options of the URL have reached the store.
+    // The options of the URL took effect.
     ensure!(server.cli(&["KEYS", "quick:fence:quick:*"])?.lines().count() == 4);
     Ok(())
 }
 
-/// The server's certificate is verified: by an authority that is named, and by no other.
+/// The server's certificate is verified with the named authority, and with no other.
 #[test]
 fn on_redis_over_tls() -> Result<()> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("quickstart-tls");
@@ -85,7 +85,7 @@ fn on_a_file() -> Result<()> {
     shows_what_locks_are_for("sqlite", quickstart().arg(url).output()?)
 }
 
-/// Three processes, one of them killed at work: the others get their turns, one after the other.
+/// Three processes, one of which is killed during its work: the others get their turns, one after the other.
 #[test]
 fn across_processes_without_a_server() -> Result<()> {
     let output = Command::new(env!("CARGO_BIN_EXE_example-processes")).output()?;
@@ -114,14 +114,14 @@ fn a_bad_url_is_explained_and_not_shown() -> Result<()> {
 
 fn quickstart() -> Command {
     let mut command = Command::new(QUICKSTART);
-    // What the machine that runs the tests may have set.
+    // Variables that the machine may have set.
     for variable in ["SYNCGUARD_URL", "FIRESTORE_EMULATOR_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR"] {
         command.env_remove(variable);
     }
     command
 }
 
-/// What is printed on any machine, however slow: with TTLs this short, a lock may expire early.
+/// The output on any machine, however slow: with such short TTLs, a lock may expire early.
 fn shows_what_locks_are_for(backend: &str, output: Output) -> Result<()> {
     let said = String::from_utf8(output.stdout)?;
     let errors = String::from_utf8_lossy(&output.stderr);

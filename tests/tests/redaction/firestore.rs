@@ -1,4 +1,4 @@
-//! Firestore, gcloud-sdk, tonic and what they are made of.
+//! Firestore, gcloud-sdk, tonic and their dependencies.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn the_firestore_backend_says_nothing() {
     let net = Net::global();
     let _alone = alone().await;
     let url = fresh();
-    // An emulator that has just been started takes seconds for its first answers.
+    // A new emulator takes seconds for its first answers.
     let patience = Duration::from_secs(20);
     let options = || options().with_request_timeout(patience).with_operation_timeout(patience);
     let mut handles = Vec::new();
@@ -32,7 +32,7 @@ async fn the_firestore_backend_says_nothing() {
     let stranger = Raw::with_token(&url, &secret());
     all_fail(&watched(net, stranger.backend(&url, &options()))).await;
 
-    // Nobody there.
+    // A port without a server.
     let timeout = Duration::from_millis(500);
     let impatient = options_at(1).with_operation_timeout(timeout).with_request_timeout(timeout);
     let backend = FirestoreBackend::connect_with(&url, impatient).await.expect("a backend");

@@ -1,9 +1,8 @@
-//! No key, lock id or password gets into a log, a span, an event or an error, on any backend,
-//! whoever wrote the line: the library, a driver, or what a driver is made of.
+//! No key, lock id or password gets into a log, a span, an event or an error, on any backend, whether the library, a
+//! driver or a dependency of a driver wrote the line.
 //!
-//! Everything that is logged at all is read at TRACE level, through `tracing` and through the `log`
-//! crate, while the conformance suite and the errors that it does not reach run on each backend, with
-//! telemetry around it. Nothing is left out of the reading: no driver, no target, no level.
+//! The tests read all log lines at TRACE level, through `tracing` and through the `log` crate, while the conformance
+//! suite and further errors run on each backend, with telemetry around it. No driver, target or level is left out.
 
 mod firestore;
 #[path = "../firestore/support.rs"]

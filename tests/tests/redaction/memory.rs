@@ -1,4 +1,4 @@
-//! Without a driver: what is left is the library's own.
+//! Without a driver: only the library's own lines.
 
 use syncguard_conformance::Harness;
 use syncguard_core::{Fence, Key};

@@ -1,4 +1,4 @@
-//! Catches what must not be said.
+//! A net that catches leaked secrets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -13,28 +13,28 @@ use tracing_log::{LogTracer, NormalizeEvent as _};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-/// What of a secret is looked for: every piece of this many of its letters, digits, `-` and `_`.
+/// The searched parts of a secret: every piece of this many of its letters, digits, `-` and `_`.
 const PIECE: usize = 16;
 
-/// Secrets, and where they were found. All of it is shared by the clones.
+/// Secrets, and the places where they were found. Clones share everything.
 #[derive(Clone, Default)]
 pub(crate) struct Net(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     pieces: RwLock<HashSet<[u8; PIECE]>>,
-    /// One line for each place that gave something away.
+    /// One line for each place that leaked a secret.
     leaks: Mutex<BTreeMap<String, String>>,
-    /// How much was read, by target: a net that sees nothing proves nothing.
+    /// The number of lines read by target: a net that reads nothing proves nothing.
     read: Mutex<HashMap<String, u64>>,
 }
 
 impl Net {
-    /// The net of this process. From now on it reads everything.
+    /// The net of this process. From now on it reads all lines.
     pub(crate) fn global() -> &'static Self {
         static NET: LazyLock<Net> = LazyLock::new(|| {
             let net = Net::default();
-            // `LogWatch`, or the suite's own cases about logs do not apply.
+            // `LogWatch` is needed, or the suite's own cases about logs do not apply.
             let subscriber = Registry::default().with(LogWatch).with(net.clone());
             tracing::subscriber::set_global_default(subscriber).expect("the only subscriber");
             LogTracer::init().expect("the only logger");
@@ -43,8 +43,7 @@ impl Net {
         &NET
     }
 
-    /// From now on this must not be said. Texts too short or too plain to be told from others by
-    /// chance are left out.
+    /// From now on this text is a secret. Texts that are too short or too plain to be unique are left out.
     pub(crate) fn add(&self, secret: &str) {
         let known = |piece: &[u8; PIECE]| self.pieces().contains(piece);
         let forms = [secret.to_owned()].into_iter().chain(base64(secret));
@@ -57,7 +56,7 @@ impl Net {
         }
     }
 
-    /// Reads a text that somebody could see.
+    /// Reads a text that a person could see.
     pub(crate) fn read(&self, place: &str, text: &str) {
         self.count(place);
         if self.gives_away(text) {
@@ -65,7 +64,7 @@ impl Net {
         }
     }
 
-    /// Once for each of millions of lines, so it is quick about those that hold nothing.
+    /// This runs for each of millions of lines, so it is fast for lines without a hit.
     fn gives_away(&self, text: &str) -> bool {
         let scan = Scan::of(text.as_bytes());
         let secrets = self.pieces();
@@ -91,12 +90,12 @@ impl Net {
         self.0.pieces.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where something was given away, with an example each.
+    /// The places of leaks, with an example each.
     pub(crate) fn leaks(&self) -> BTreeMap<String, String> {
         lock(&self.0.leaks).clone()
     }
 
-    /// How many lines came from places that begin with this.
+    /// The number of lines from places that begin with this text.
     pub(crate) fn lines_from(&self, place: &str) -> u64 {
         let read = lock(&self.0.read);
         read.iter().filter(|(name, _)| name.starts_with(place)).map(|(_, count)| count).sum()
@@ -107,7 +106,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What kinds of things a text has in it, found in one go.
+/// The kinds of text in a line, found in one pass.
 #[derive(Default)]
 struct Scan {
     longest_word: usize,
@@ -137,19 +136,19 @@ impl Scan {
     }
 }
 
-/// All pieces of the words of a text.
+/// All pieces of a text's words.
 fn pieces(text: &[u8]) -> impl Iterator<Item = [u8; PIECE]> {
     text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')))
         .flat_map(|word| word.windows(PIECE))
         .filter_map(|window| <[u8; PIECE]>::try_from(window).ok())
 }
 
-/// Whether a piece is nothing that anybody might say by chance.
+/// Returns true if a piece cannot occur by chance.
 fn is_telling(piece: &[u8; PIECE]) -> bool {
     piece.iter().collect::<HashSet<_>>().len() > 7
 }
 
-/// What a text may read like in base64: that depends on how many bytes are before it.
+/// The forms of a text in base64, which depend on the number of bytes before it.
 fn base64(text: &str) -> impl Iterator<Item = String> {
     (0..3).filter_map(|skipped| text.as_bytes().get(skipped..)).map(Base64Unpadded::encode_string)
 }
@@ -201,7 +200,7 @@ struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Where a line of the `log` crate comes from is no part of what it says.
+        // The source position of a line of the `log` crate is no part of its text.
         if !field.name().starts_with("log.") {
             write!(self.0, " {field}={value:?}").expect("a string takes everything");
         }

@@ -1,4 +1,4 @@
-//! The net catches what is planted for it: in every place, in every form, from either logging crate.
+//! The net catches planted leaks: in every place, in every form, from both logging crates.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::registry::Registry;
 use crate::net::Net;
 use crate::watched::read_error;
 
-/// What a leak looks like.
+/// The forms of a leak.
 type Leak = fn(&Net, &str);
 
 const LEAKS: &[(&str, Leak)] = &[
@@ -51,7 +51,7 @@ const LEAKS: &[(&str, Leak)] = &[
 
 #[test]
 fn every_planted_leak_is_caught() {
-    // The logger that hands lines of the `log` crate over.
+    // The logger that forwards lines of the `log` crate.
     let _ = Net::global();
     for (name, leak) in LEAKS {
         let (net, lock_id) = (Net::default(), LockId::generate().unwrap());
@@ -84,7 +84,7 @@ fn what_may_be_said_is_not_caught() {
     assert!(net.lines_from("redaction") > 0);
 }
 
-/// A backend that says one thing too much, somewhere in its depths, fails the whole.
+/// A backend with one leak anywhere fails the whole test.
 #[tokio::test]
 async fn a_backend_that_leaks_is_caught() {
     use syncguard_core::LockBackend as _;

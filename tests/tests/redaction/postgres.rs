@@ -54,7 +54,7 @@ async fn the_postgres_backend_says_nothing() {
     let backend = watched(net, backend);
     locks(&backend).await;
 
-    // Credentials that are wrong, and URLs that are.
+    // Wrong credentials, and wrong URLs.
     let wrong = secret();
     for url in [
         format!("postgres://canary:{wrong}@127.0.0.1:{port}/postgres"),
@@ -66,14 +66,14 @@ async fn the_postgres_backend_says_nothing() {
         refused(connect(&url, PostgresOptions::new()).await);
     }
 
-    // The tables break, then they are gone, then the server is.
+    // The tables break, then they are removed, then the server stops.
     let checked = "ALTER TABLE syncguard_locks ADD CHECK (ttl_limit(key, lock_id))";
     let function = "CREATE FUNCTION ttl_limit(text, text) RETURNS boolean LANGUAGE plpgsql AS
         $$ BEGIN RAISE NOTICE 'checked'; RETURN false; END $$";
     server.psql("DELETE FROM syncguard_locks").expect("an answer");
     server.psql(function).expect("a function");
     server.psql(checked).expect("a check");
-    // The server's answer has the whole row in its detail.
+    // The server's error has the whole row in its detail.
     let refused_row = AcquireRequest::new(secret(), Duration::from_secs(60)).expect("a request");
     backend.acquire(refused_row).await.expect_err("a check that fails");
     server.psql("DROP TABLE syncguard_locks, syncguard_fence_counters").expect("an answer");
@@ -88,7 +88,7 @@ async fn the_postgres_backend_says_nothing() {
     nothing_was_given_away(&["tokio_postgres"]).await;
 }
 
-/// The one statement that goes through a connection of the user's.
+/// The only statement that uses a connection of the user.
 async fn check_fences(backend: &PostgresBackend) {
     let net = Net::global();
     let request = AcquireRequest::new(secret(), Duration::from_secs(60)).expect("a request");
@@ -102,7 +102,7 @@ async fn check_fences(backend: &PostgresBackend) {
     net.read("an error", &format!("{error} {error:?}"));
 }
 
-/// What the driver says of the user's own statements, it would say of ours.
+/// The driver logs the user's statements as it logs ours.
 async fn a_parameter_in_plain_sight_is_caught(backend: &PostgresBackend) {
     let (net, parameter) = (Net::default(), LockId::generate().expect("randomness"));
     net.add(parameter.expose());
@@ -128,7 +128,7 @@ impl Harness for Postgres {
         self.handles.next()
     }
 
-    // By another process: a client in this one would say what it sends.
+    // Another process does this, because a client in this process would log its requests.
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
         let (key, last) = (key.expose(), last.get());
         let sql = format!(

@@ -40,7 +40,7 @@ async fn the_redis_backend_says_nothing() {
     server.cli(&["SCRIPT", "FLUSH"]).expect("an answer");
     locks(&backend).await;
 
-    // Credentials that are wrong, and URLs that are.
+    // Wrong credentials, and wrong URLs.
     let wrong = secret();
     let connect = async |url: String| RedisBackend::connect_with(&url, options.clone()).await;
     refused(connect(format!("redis://:{wrong}@127.0.0.1:{port}")).await);
@@ -49,7 +49,7 @@ async fn the_redis_backend_says_nothing() {
     refused(connect(format!("redis://:{wrong}@127.0.0.1:1")).await);
     refused(connect(format!("redis+{wrong}://127.0.0.1:{port}")).await);
 
-    // The user may touch no key any more, then do nothing at all, and then the server is gone.
+    // The user loses access to keys, then all rights, and then the server stops.
     server.cli(&["ACL", "SETUSER", "default", "resetkeys"]).expect("an answer");
     all_fail(&backend).await;
     server.cli(&["ACL", "SETUSER", "default", "-@all"]).expect("an answer");
@@ -59,7 +59,7 @@ async fn the_redis_backend_says_nothing() {
     nothing_was_given_away(&["fred"]).await;
 }
 
-/// On a cluster, fred says other things: of slots and nodes, and of being sent from one to the next.
+/// On a cluster, fred has other log lines: about slots, nodes and redirections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_cluster_says_nothing() {
     let net = Net::global();
@@ -71,7 +71,7 @@ async fn a_redis_cluster_says_nothing() {
     let backend = watched(net, backend);
     locks(&backend).await;
 
-    // The slot moves: names that are not here any more are asked for there, and then all of them.
+    // The slot moves: requests for missing names are redirected, and then requests for all names.
     let (owner, other, slot) = cluster.owner_and_other("{canary}").expect("an owner");
     cluster.begin_move(&slot, owner, other).expect("a move");
     let asked = AcquireRequest::new(secret(), Duration::from_secs(1)).expect("a request");
@@ -103,7 +103,7 @@ impl Harness for Redis {
         self.handles.next()
     }
 
-    // By another process: a client in this one would say what it sends.
+    // Another process does this, because a client in this process would log its requests.
     async fn set_fence_counter(&self, key: &Key, last: Fence) {
         let counter = format!("syncguard:fence:{}", Self::name(key));
         self.server.cli(&["SET", &counter, &last.get().to_string()]).expect("a counter");

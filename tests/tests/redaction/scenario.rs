@@ -1,4 +1,4 @@
-//! What each backend goes through.
+//! The scenario for each backend.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,22 +18,22 @@ use syncguard_test_effort::either;
 use crate::net::Net;
 use crate::watched::{Watched, read_error, told, watched};
 
-/// A text that nothing else says, and the net knows.
+/// A unique text that the net knows.
 pub(crate) fn secret() -> String {
     let secret = LockId::generate().expect("randomness").expose().to_owned();
     Net::global().add(&secret);
     secret
 }
 
-/// One store after the other: reading everything is work enough.
+/// One store after the other, because reading all lines is enough work.
 pub(crate) async fn alone() -> impl Drop {
     static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     BUSY.lock().await
 }
 
-/// The suite, over handles on one store, without the groups that only do more of the same at once.
+/// The suite on one store, without the groups that only repeat operations concurrently.
 pub(crate) async fn suite(harness: impl Harness) {
-    // Reading everything takes its time, and cases that wait for an expiry need answers in time.
+    // Reading all lines takes time, and cases that wait for an expiry need fast answers.
     const AT_ONCE: usize = 8;
 
     let net = Net::global();
@@ -54,7 +54,7 @@ pub(crate) async fn suite(harness: impl Harness) {
     assert!(report.results().count() > either(60, 80) && report.is_success(), "{report}");
 }
 
-/// Some backends, to be given out in turn.
+/// Backends that are used in turn.
 pub(crate) struct Handles<B> {
     backends: Vec<B>,
     given: AtomicUsize,
@@ -71,7 +71,7 @@ impl<B: LockBackend> Handles<B> {
     }
 }
 
-/// Locks and guards in every way of ending, over a store that works.
+/// Locks and guards with each kind of end, on a store that works.
 pub(crate) async fn locks(backend: &Watched<impl LockBackend>) {
     let name = || format!("canary:{}", secret());
     lock(backend, name(), async |_| ()).await.expect("a lock");
@@ -109,7 +109,7 @@ pub(crate) async fn all_fail(backend: &Watched<impl LockBackend>) {
     backend.lookup(LookupRequest::by_key(&key).expect("a request")).await.expect_err("no store");
     backend.lookup(LookupRequest::by_lock_id(lock_id)).await.expect_err("no store");
     backend.release(ReleaseRequest::new(lock_id)).await.expect_err("no store");
-    // Some of these get an answer, where only the records of locks are out of reach.
+    // Some of these succeed, if only the records of locks are unreadable.
     let list = ListRequest::new().with_prefix(&key);
     let inventory = backend.inventory().expect("an inventory");
     let _ = inventory.list_locks(list.clone()).await;
@@ -118,13 +118,13 @@ pub(crate) async fn all_fail(backend: &Watched<impl LockBackend>) {
     let _ = inventory.raise_counter(&key, Fence::MAX).await;
 }
 
-/// Connecting fails, and what it says of it is read.
+/// Connecting fails, and its error is read.
 pub(crate) fn refused<T>(result: Result<T, LockError>) {
     let Err(error) = result else { panic!("it connected") };
     read_error(Net::global(), &error);
 }
 
-/// What the net has caught must be nothing, and it must have read what this backend's driver says.
+/// The net must have caught nothing, and must have read lines of this backend's driver.
 pub(crate) async fn nothing_was_given_away(drivers: &[&str]) {
     told().await;
     let net = Net::global();

@@ -1,4 +1,4 @@
-//! SQLite, which says what it has to say to the library alone.
+//! SQLite, which reports only to the library.
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ async fn the_sqlite_backend_says_nothing() {
     let backend = watched(net, backend);
     locks(&backend).await;
 
-    // What is in a URL and in the wrong place may be a password, and so may a part of a path.
+    // A text in the wrong place of a URL may be a password, and so may a part of a path.
     let hidden = secret();
     for url in [
         format!("sqlite://{hidden}@host/locks.db"),
@@ -50,7 +50,7 @@ async fn the_sqlite_backend_says_nothing() {
         .expect("a file");
     refused(SqliteBackend::open(&foreign).await);
 
-    // Another one writes, a trigger and a table are not what they were, and then the file is gone.
+    // Another process writes, a trigger and a table are replaced, and then the file is removed.
     let raw = Connection::open(&path).expect("a connection");
     raw.execute_batch("BEGIN IMMEDIATE").expect("a transaction");
     let waits = syncguard_core::contract::AcquireRequest::new(secret(), Duration::from_secs(1));

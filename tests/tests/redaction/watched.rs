@@ -1,4 +1,4 @@
-//! A decorator that tells the net every secret before it is used, and shows it every answer.
+//! A decorator that gives every secret to the net before its use, and every answer.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -18,14 +18,14 @@ use syncguard_telemetry::{
 
 use crate::net::Net;
 
-/// A backend with telemetry around it, and with the net around both.
+/// A backend inside telemetry, inside the net.
 #[derive(Clone)]
 pub(crate) struct Watched<B> {
     backend: Telemetry<B>,
     net: Net,
 }
 
-/// Even with raw keys and lock ids in its events, telemetry must not print them.
+/// Telemetry must not log raw keys and lock ids, even if its events have them.
 pub(crate) fn watched<B: LockBackend>(net: &Net, backend: B) -> Watched<B> {
     let callback = {
         let net = net.clone();
@@ -41,10 +41,10 @@ pub(crate) fn watched<B: LockBackend>(net: &Net, backend: B) -> Watched<B> {
     Watched { backend, net: net.clone() }
 }
 
-/// Of all that were made, so that their last events can be waited for.
+/// The handles of all backends, to wait for their last events.
 static HANDLES: Mutex<Vec<TelemetryHandle>> = Mutex::new(Vec::new());
 
-/// Waits until telemetry has told everything; it must not have dropped anything.
+/// Waits for all events of the telemetry, which must not have dropped any.
 pub(crate) async fn told() {
     let handles = HANDLES.lock().expect("no panic").clone();
     for handle in handles {
@@ -75,7 +75,7 @@ impl<B: LockBackend> Watched<B> {
     }
 }
 
-/// All that can be printed of an error.
+/// All printable forms of an error.
 pub(crate) fn read_error(net: &Net, error: &LockError) {
     net.read("an error", &format!("{error} {error:?} {error:#?}"));
     let mut source = error.source();
@@ -139,7 +139,7 @@ impl<B: LockBackend> LockBackend for Watched<B> {
     forward!(backend: capabilities, client_state);
 }
 
-/// Only asked where the backend inside has one.
+/// Only called if the backend inside has one.
 #[deny(clippy::missing_trait_methods)]
 impl<B: LockBackend> LockInventory for Watched<B> {
     async fn list_locks(
@@ -148,7 +148,7 @@ impl<B: LockBackend> LockInventory for Watched<B> {
     ) -> Result<Page<LockInfo<B::Fence>>, LockError> {
         self.request(&request);
         let page = self.answer(self.over_all()?.list_locks(request).await)?;
-        // What was listed is known from now on, wherever it came from.
+        // Listed keys are secrets from now on, whatever their origin.
         for info in page.entries.clone() {
             let raw = info.expose();
             self.key(&raw.key);

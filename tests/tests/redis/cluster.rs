@@ -1,4 +1,4 @@
-//! A cluster of masters: one slot for everything, and what happens when it moves.
+//! A cluster of masters: one slot for all records, and moves of this slot.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ async fn locks_follow_their_slot_from_node_to_node() -> Result<()> {
     let held = take(&backend, "held", 60_000).await;
     let (owner, other, slot) = cluster.owner_and_other(PREFIX)?;
     cluster.begin_move(&slot, owner, other)?;
-    // What is still here is served here. For new names there is ASK, which fred cannot follow.
+    // Remaining names are served here. For new names there is ASK, which fred cannot follow.
     for _ in 0..3 {
         assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
         let error = backend.acquire(request("during", 60_000)).await.unwrap_err();
@@ -67,7 +67,7 @@ async fn locks_follow_their_slot_from_node_to_node() -> Result<()> {
     }
     cluster.end_move(&slot, other)?;
 
-    // By way of MOVED, once.
+    // Through one MOVED.
     let again = backend.acquire(request("held", 60_000)).await?;
     assert!(!again.is_acquired());
     let extend = ExtendRequest::new(held.lock_id, Duration::from_secs(60))?;

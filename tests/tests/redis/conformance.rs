@@ -20,11 +20,11 @@ conformance_tests!(pool, Redis::pooled().await);
 conformance_tests!(cluster, Redis::clustered().await);
 conformance_tests!(sharded, Redis::sharded().await);
 
-/// How backends are made.
+/// The kinds of clients.
 enum Way {
     /// Each with a connection of its own.
     Connect(String),
-    /// Over one client, as a program shares it.
+    /// Over one client that the program shares.
     Client(Client),
     Pool(Pool),
 }
@@ -67,7 +67,7 @@ impl Redis {
         self.prefix == "sharded"
     }
 
-    /// What comes before a key in the names of its records.
+    /// The prefix of a key in the names of its records.
     fn section(&self, key: &Key) -> String {
         if !self.is_sharded() {
             return self.prefix.to_owned();
@@ -86,7 +86,7 @@ impl Harness for Redis {
     type Backend = RedisBackend;
 
     async fn connect(&self) -> RedisBackend {
-        // Half of the handles clear expired locks away: nobody may notice.
+        // Half of the handles remove expired locks, which no case may notice.
         let cleanup = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let options =
             RedisOptions::new().with_key_prefix(self.prefix).with_cleanup_in_is_locked(cleanup);
@@ -106,7 +106,7 @@ impl Harness for Redis {
     async fn connect_late(&self) -> Option<Late<RedisBackend>> {
         const LIMIT: Duration = Duration::from_secs(1);
         let options = RedisOptions::new().with_command_timeout(LIMIT);
-        // A cluster's nodes say themselves where they are, so its clients go past a proxy.
+        // A cluster's nodes announce their own addresses, so its clients bypass a proxy.
         if self.is_sharded() {
             return None;
         }
@@ -139,5 +139,5 @@ async fn pool(url: &str) -> Pool {
     pool
 }
 
-/// How much too generous a deadline may be on a busy machine.
+/// The error of a deadline on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! How long connecting takes at most, whatever the server does meanwhile.
+//! The limit for connecting, whatever the server does.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
-/// What connecting may take beyond its bound on a busy machine.
+/// How much longer connecting may take on a busy machine.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// Something that speaks Redis for the first few commands, and then says nothing more.
+/// A server that speaks Redis for the first few commands, then sends nothing more.
 struct Server {
     port: u16,
-    /// How many commands came in on each connection that was closed.
+    /// The number of commands on each closed connection.
     closed: UnboundedReceiver<usize>,
 }
 
@@ -33,8 +33,8 @@ impl Server {
         Ok(Self { port, closed })
     }
 
-    /// Waits until a connection is closed, and says how many commands it had. One with none asked only
-    /// whether this is TLS.
+    /// Waits until a connection is closed, and returns the number of its commands. A connection without commands only
+    /// asked whether this is TLS.
     async fn closed(&mut self) -> Result<usize> {
         let commands = async {
             loop {
@@ -96,7 +96,7 @@ fn bulk(text: &str) -> String {
 
 #[tokio::test]
 async fn connecting_ends_within_its_timeout_wherever_the_server_falls_silent() -> Result<()> {
-    // Of the driver: PING, CLIENT ID, INFO server. Of the look at the durability: INFO, CONFIG GET.
+    // From the driver: PING, CLIENT ID, INFO server. From the durability report: INFO, CONFIG GET.
     for answers in 0..5 {
         for strict in [false, true] {
             let mut server = Server::start(answers, Duration::ZERO).await?;
@@ -122,7 +122,7 @@ async fn connecting_ends_within_its_timeout_wherever_the_server_falls_silent() -
 /// No single answer is late.
 #[tokio::test]
 async fn connecting_ends_within_its_timeout_however_slow_the_server_is() -> Result<()> {
-    // Five answers are needed: the first limit ends among those the driver waits for.
+    // Five answers are needed: the first limit ends among the driver's answers.
     for limit in [150, 350] {
         let mut server = Server::start(usize::MAX, Duration::from_millis(100)).await?;
         let url = |limit| format!("redis://127.0.0.1:{}?connect_timeout_ms={limit}", server.port);
@@ -138,7 +138,7 @@ async fn connecting_ends_within_its_timeout_however_slow_the_server_is() -> Resu
     Ok(())
 }
 
-/// Given up by its caller after any number of answers.
+/// The caller gives up after any number of answers.
 #[tokio::test]
 async fn connecting_that_is_given_up_leaves_no_connection() -> Result<()> {
     for given_up_ms in [0, 20, 70, 120, 170, 220] {
@@ -147,7 +147,7 @@ async fn connecting_that_is_given_up_leaves_no_connection() -> Result<()> {
         let connecting = RedisBackend::connect(&url);
         let given_up = tokio::time::timeout(Duration::from_millis(given_up_ms), connecting).await;
         assert!(given_up.is_err());
-        // It never got that far, or it is closed.
+        // The connection was not opened, or it is closed.
         let closed = server.closed().await;
         assert!(closed.is_ok() || given_up_ms == 0, "{given_up_ms}");
     }

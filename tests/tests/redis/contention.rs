@@ -1,4 +1,4 @@
-//! Very many who want one key.
+//! Very many waiters for one key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ async fn over_a_pool_of_4(server: &RedisServer) -> Result<RedisBackend> {
     let policy = ReconnectPolicy::new_constant(0, 50);
     let pool = Pool::new(Config::from_url(&server.url())?, None, None, Some(policy), 4)?;
     pool.init().await?;
-    // Unoptimised and beside other tests, thousands of attempts at once take their time.
+    // Without optimisations and beside other tests, thousands of concurrent attempts are slow.
     let options = RedisOptions::new().with_command_timeout(Duration::from_secs(10));
     Ok(RedisBackend::from_pool(pool, options)?)
 }
@@ -31,7 +31,7 @@ async fn ten_thousand_get_their_turn() -> Result<()> {
     let server = RedisServer::start()?;
     let backend = over_a_pool_of_4(&server).await?;
     let (inside, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
-    // 10 000 attempts a second at first, and fewer as there are fewer who wait.
+    // 10 000 attempts a second at first, and fewer with fewer waiters.
     let patient = AcquisitionOptions::new()
         .with_max_retries(u32::MAX)
         .with_retry_delay(Duration::from_secs(2))

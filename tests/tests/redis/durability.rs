@@ -1,4 +1,4 @@
-//! The report on a server, what strict durability refuses, and the access rules a user needs.
+//! The report on a server, the refusals of strict durability, and the access rules of a user.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn strict() -> RedisOptions {
     RedisOptions::new().with_strict_durability(true)
 }
 
-/// What strict durability says of a server.
+/// The error of strict durability for a server.
 async fn refusal(server: &RedisServer, options: RedisOptions) -> String {
     let error = RedisBackend::connect_with(&server.url(), options).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
@@ -111,7 +111,7 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     assert!(backend.extend(extend).await?.is_extended());
     assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
 
-    // Nothing in it is superfluous, but what only the report and rare paths use.
+    // Every part of the rule is needed; some parts only for the report and rare cases.
     for command in ["evalsha", "get", "set", "incr", "del", "pexpire", "time"] {
         set_user(RULE).await;
         let lock = take(&backend, command, 60_000).await;
@@ -144,7 +144,7 @@ async fn the_documented_access_rule_is_enough() -> Result<()> {
     .await;
     assert_eq!(backend.durability_report().await?.signals, SignalStatus::Working);
 
-    // Without INFO and CONFIG GET, nothing is known.
+    // Without INFO and CONFIG GET, the durability is unknown.
     set_user("-info").await;
     let report = backend.durability_report().await?;
     assert_eq!(report.persistence, Persistence::Unverified);

@@ -1,4 +1,4 @@
-//! What a real server really answers, and what becomes of it.
+//! The answers of a real server, and our errors.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::support::{Raw, backend, backend_with, request, take};
 
 const SECRET: &str = "s3cret-passw0rd";
 
-/// The code, that nothing was carried out, and the server's own word as the cause.
+/// Checks the code, that nothing was carried out, and that the server's text is the cause.
 #[track_caller]
 fn assert_refused(error: &LockError, code: ErrorCode, word: &str) {
     assert_eq!(error.code(), code, "{error:?}");
@@ -39,7 +39,7 @@ async fn credentials() -> Result<()> {
         let error = RedisBackend::connect(&url).await.unwrap_err();
         assert_refused(&error, ErrorCode::AuthFailed, word);
     }
-    // A user whose rights were taken away while it was connected.
+    // A user that lost its rights while it was connected.
     let raw = Raw::connect(&server.url()).await;
     raw.send("ACL", &["SETUSER", "app", "on", &format!(">{SECRET}"), "~*", "+@all"]).await;
     let url = format!("redis://app:{SECRET}@127.0.0.1:{port}");
@@ -62,7 +62,7 @@ async fn out_of_memory() -> Result<()> {
     let held = take(&backend, "held", 60_000).await;
     raw.send("CONFIG", &["SET", "maxmemory", "100kb"]).await;
     assert_refused(&acquire_fails(&backend).await, ErrorCode::ServiceUnavailable, "OOM");
-    // What frees memory works.
+    // Operations that free memory work.
     assert!(backend.is_locked(IsLockedRequest::new("held")?).await?);
     assert!(backend.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     Ok(())
@@ -224,7 +224,7 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
     assert!(release.lock_id().is_some() && extend.lock_id().is_some());
     assert!(is_locked.key().is_some() && lookup.key().is_some());
 
-    // Closed by the server, and refused from then on.
+    // The server closes the connection, and refuses new ones from then on.
     proxy.set_latency(Duration::ZERO, Duration::ZERO);
     let started = Instant::now();
     while backend.is_locked(IsLockedRequest::new("k")?).await.is_err() {
@@ -242,7 +242,7 @@ async fn a_lost_connection_and_a_late_answer_leave_the_outcome_open() -> Result<
     let error = acquire.await?;
     assert_eq!(error.code(), ErrorCode::ServiceUnavailable, "{error:?}");
     assert!(error.is_outcome_unknown());
-    // Once fred has failed to reconnect, nothing is sent and nobody waits.
+    // After fred has failed to reconnect, nothing is sent and no caller waits.
     let severed = Instant::now();
     loop {
         let started = Instant::now();
@@ -295,7 +295,7 @@ async fn a_single_servers_client_on_a_cluster_node() -> Result<()> {
         assert!(started.elapsed().as_secs() < 30);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Connecting would have found out; a client of the program was not asked.
+    // `connect` would have noticed; a client of the program was not checked.
     let client = Raw::connect(&node.url()).await.0;
     let options = RedisOptions::new().with_key_prefix("untagged");
     let error = acquire_fails(&RedisBackend::from_client(client, options)?).await;

@@ -1,4 +1,4 @@
-//! What breaks on the way, in the server and in clients.
+//! Faults of the network, the server and clients.
 
 use std::future::Future;
 use std::io::{BufRead as _, BufReader};
@@ -23,7 +23,7 @@ use crate::history::History;
 use crate::support::{Raw, alone, backend, backend_with, fresh, request, shared, take};
 
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(400);
-/// What a call may take beyond its bound on a busy machine.
+/// How much longer a call may take on a busy machine.
 const SLACK: Duration = Duration::from_secs(20);
 
 fn quick() -> RedisOptions {
@@ -35,7 +35,7 @@ async fn through(proxy: &FaultProxy) -> Result<RedisBackend> {
     Ok(RedisBackend::connect_with(&url, quick()).await?)
 }
 
-/// Waits until nobody holds the key.
+/// Waits until the key is free.
 async fn freed(backend: &RedisBackend, key: &str, within: Duration) -> Result<()> {
     let started = Instant::now();
     while backend.lookup(LookupRequest::by_key(key)?).await?.is_some() {
@@ -45,7 +45,7 @@ async fn freed(backend: &RedisBackend, key: &str, within: Duration) -> Result<()
     Ok(())
 }
 
-/// Tries until the fault is over.
+/// Retries until the fault is over.
 async fn eventually<T, F: Future<Output = Result<T, LockError>>>(mut call: impl FnMut() -> F) -> T {
     let started = Instant::now();
     loop {
@@ -58,8 +58,8 @@ async fn eventually<T, F: Future<Output = Result<T, LockError>>>(mut call: impl 
     }
 }
 
-/// Has the shared server learn the scripts of acquire, extend and release. To a script that it does not
-/// know it answers `NOSCRIPT`, and a test that cuts the reply would cut that one: nothing was done then.
+/// Loads the scripts of acquire, extend and release into the shared server. It answers `NOSCRIPT` to an unknown
+/// script, and a test that cuts the reply would cut that answer, before any effect.
 async fn scripts_known() -> Result<()> {
     let backend = backend(shared()).await;
     let lock = take(&backend, &fresh("scripts"), 60_000).await;
@@ -117,7 +117,7 @@ async fn a_repeated_acquire_gets_the_lock_its_first_reply_was_about() -> Result<
     let request = request(&key, 60_000);
     proxy.set_reply_cut(ReplyCut::Once(0));
     backend.acquire(request.repeat()).await.unwrap_err();
-    // It races with the background release: either the first lock or, after its release, a new one.
+    // The acquire races with the background release: it finds either the first lock or, after its release, a new one.
     let again =
         eventually(|| backend.acquire(request.repeat())).await.acquired().context("ours")?;
     assert!(again.fence.get() <= 2);
@@ -170,8 +170,8 @@ async fn a_release_or_extend_cut_at_any_byte_happened_and_can_be_repeated() -> R
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_and_fences_survive_a_kill_with_the_append_only_file() -> Result<()> {
     let _alone = alone().await;
-    // Not once a second: while the disk is slow to sync, Redis then puts off its writes, too, for up
-    // to two seconds, and a kill takes them back.
+    // Not `everysec`: while the disk is slow to sync, Redis then delays its writes, too, for up to two seconds, and a
+    // kill loses them.
     let mut server = RedisServer::builder().append_only(AppendOnly::Always).start()?;
     let backend = backend_with(&server, quick()).await;
     let history = History::default();
@@ -212,7 +212,7 @@ fn load(backend: &RedisBackend, key: &str, history: &History) -> JoinHandle<()> 
     })
 }
 
-/// Ends a load; what one of its tasks has found wrong fails the test.
+/// Ends a load; a failure in one of its tasks fails the test.
 async fn stopped(load: Vec<JoinHandle<()>>) {
     for task in load {
         task.abort();
@@ -252,7 +252,7 @@ async fn a_paused_server_answers_within_the_bound_and_grants_nothing_twice() -> 
         tokio::time::sleep(3 * COMMAND_TIMEOUT).await;
         server.resume()?;
         eventually(|| backend.is_locked(IsLockedRequest::new("x").unwrap())).await;
-        // What was sent to the paused server was carried out when it woke up, and is undone.
+        // The requests to the paused server were carried out when it woke up, and are undone.
         let direct = backend_with(&server, RedisOptions::new()).await;
         for number in 0..20 {
             freed(&direct, &format!("paused-{number}"), Duration::from_secs(8)).await?;
@@ -318,7 +318,7 @@ async fn killed_connections_break_no_rule() -> Result<()> {
     Ok(())
 }
 
-/// Waits until nobody holds the key, over a connection that may still be coming back.
+/// Waits until the key is free, over a connection that may not be open yet.
 async fn freed_eventually(backend: &RedisBackend, key: &str) {
     let started = Instant::now();
     while eventually(|| backend.is_locked(IsLockedRequest::new(key).unwrap())).await {
@@ -374,7 +374,7 @@ async fn connections_close_with_the_last_clone() -> Result<()> {
     Ok(())
 }
 
-/// Drops futures of this kind after one poll, after two and so on, until one gets to its end.
+/// Drops such futures after one poll, after two and so on, until a future completes.
 async fn dropped_after_every_poll<F: Future>(make: impl Fn(usize) -> F) -> usize {
     for polls in 0..200 {
         if poll_times(make(polls), polls).await.is_some() {
@@ -386,7 +386,7 @@ async fn dropped_after_every_poll<F: Future>(make: impl Fn(usize) -> F) -> usize
 
 #[tokio::test]
 async fn futures_dropped_after_any_poll_leave_no_lock() -> Result<()> {
-    // A delay, so that there is a time in which the answer is on its way.
+    // A delay, so that the answer spends some time on the network.
     let proxy = FaultProxy::start(shared().port())?;
     proxy.set_latency(Duration::from_millis(5), Duration::from_millis(5));
     let (backend, direct) = (through(&proxy).await?, backend(shared()).await);
@@ -406,7 +406,7 @@ async fn futures_dropped_after_any_poll_leave_no_lock() -> Result<()> {
     let ended = dropped_after_every_poll(|polls| {
         let (backend, direct, key) = (backend.clone(), direct.clone(), key(1000 + polls));
         async move {
-            // Contended at first, so that a pause is among what is dropped.
+            // The key is held at first, so that some futures are dropped in a pause.
             let blocker = take(&direct, &key, 60_000).await;
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(30)).await;

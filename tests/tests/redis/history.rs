@@ -1,4 +1,4 @@
-//! Turns at a key, on record.
+//! Recorded turns at a key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use syncguard_history::{Clock, Invariant, Limits, Recorder, check};
 use syncguard_redis::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
 use syncguard_redis::{LockBackend as _, LockError, RedisBackend};
 
-/// Everything that was asked of one key.
+/// All requests for one key.
 #[derive(Clone)]
 pub(crate) struct History {
     recorder: Recorder,
@@ -23,7 +23,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Takes the lock, holds it for a moment, and releases it; says whether it got it.
+    /// Takes the lock, holds it for a moment, and releases it; returns whether it got the lock.
     pub(crate) async fn cycle(
         &self,
         backend: &RedisBackend,
@@ -41,12 +41,12 @@ impl History {
         Ok(true)
     }
 
-    /// How often the key was held until now.
+    /// The number of holds so far.
     pub(crate) fn count(&self) -> usize {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// Waits until the key was held so many more times.
+    /// Waits for this many more holds.
     pub(crate) async fn more(&self, turns: usize) {
         let (count, started) = (self.count(), Instant::now());
         while self.count() < count + turns {
@@ -55,8 +55,8 @@ impl History {
         }
     }
 
-    /// That nothing was broken but what these tests do not watch: they leave their tasks to
-    /// themselves, and their faults last longer than any call.
+    /// Checks the invariants, except those that these tests break on purpose: they abandon tasks, and their faults
+    /// last longer than any call.
     pub(crate) fn check(&self) {
         let mut broken = check(&self.recorder.history(), &Limits::new());
         broken.retain(|it| !matches!(it.invariant, Invariant::BackInTime | Invariant::NothingLeft));

@@ -1,4 +1,4 @@
-//! Records of the TypeScript library: theirs are read, extended and released; ours look the same.
+//! Records of the TypeScript library: we can read, extend and release them, and our records look the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::support::{Raw, backend_with};
 
-/// What `fixtures/records.json` holds of one acquisition.
+/// The contents of `fixtures/records.json` for one acquisition.
 struct Sample {
     prefix: String,
     key: String,
@@ -33,7 +33,7 @@ fn samples() -> Vec<Sample> {
         let text = |value: &Json| moved(value.as_str().expect("text"), later);
         pairs.map(|(name, value)| (name.clone(), text(value))).collect()
     };
-    // The samples have expired; as much later as this they were written an instant ago.
+    // The samples have expired; shifted by this much, they were written an instant ago.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis();
     let later = u64::try_from(now).expect("a time")
         - all["redis"][0]["acquired"]["expiresAtMs"].as_u64().expect("a time")
@@ -49,7 +49,7 @@ fn samples() -> Vec<Sample> {
     all["redis"].as_array().expect("samples").iter().map(sample).collect()
 }
 
-/// A record with its times moved, and nothing else.
+/// A record with shifted times, and no other change.
 fn moved(text: &str, later: u64) -> String {
     let mut text = text.to_owned();
     for field in ["\"acquiredAtMs\":", "\"expiresAtMs\":"] {
@@ -63,7 +63,7 @@ fn moved(text: &str, later: u64) -> String {
     text
 }
 
-/// The record of the lock among what is stored.
+/// The record of the lock among the stored records.
 fn lock_of(stored: &BTreeMap<String, String>) -> (&str, Json) {
     let lock = stored.iter().find(|(_, text)| text.starts_with("{\"")).expect("a lock");
     (lock.0, serde_json::from_str(lock.1).expect("JSON"))
@@ -101,7 +101,7 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
             assert_eq!(found.info.expires_at.as_millis(), sample.expires_at);
             assert_eq!(found.info.acquired_at.as_millis(), record["acquiredAtMs"]);
         }
-        // Their acquire, repeated by us: the answer is their lock.
+        // We repeat the TypeScript library's acquire: the answer is its lock.
         let again = AcquireRequest::new(&sample.key, Duration::from_secs(9))?;
         let again = backend.acquire(again.with_lock_id(sample.lock_id)).await?;
         assert_eq!(again.acquired().unwrap().expires_at.as_millis(), sample.expires_at);
@@ -130,14 +130,14 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
     Ok(())
 }
 
-/// All that they wrote under one prefix, at once.
+/// All records under one prefix together.
 #[tokio::test]
 async fn their_records_are_listed() -> Result<()> {
     let server = RedisServer::start()?;
     let raw = Raw::connect(&server.url()).await;
     let mut prefixes = BTreeMap::<String, BTreeMap<String, Sample>>::new();
     for sample in samples() {
-        // A later one of the same key was written after the former was released.
+        // A later record of the same key was written after the former was released.
         let key = Key::new(&sample.key)?.expose().to_owned();
         prefixes.entry(sample.prefix.clone()).or_default().insert(key, sample);
     }
@@ -151,7 +151,7 @@ async fn their_records_are_listed() -> Result<()> {
             backend.inventory().expect("an inventory").list_locks(ListRequest::new()).await?;
         assert!(page.corrupt.is_empty() && page.next.is_none());
         let mut listed: Vec<_> = page.entries.into_iter().map(LockInfo::expose).collect();
-        // A long key is listed where its hash belongs.
+        // A long key is listed in the order of its hash.
         listed.sort_by(|one, other| one.key.expose().cmp(other.key.expose()));
         let keys: Vec<_> = listed.iter().map(|lock| lock.key.expose()).collect();
         assert_eq!(keys, samples.keys().collect::<Vec<_>>());
@@ -163,7 +163,7 @@ async fn their_records_are_listed() -> Result<()> {
         let counters =
             backend.inventory().expect("an inventory").list_counters(ListRequest::new()).await;
         if prefix.len() > 227 {
-            // Counters are under hashes then, from which no key can be told.
+            // Counters are under hashes then, which do not reveal the key.
             assert_eq!(counters.unwrap_err().code(), ErrorCode::InvalidArgument);
             continue;
         }
@@ -197,7 +197,7 @@ async fn ours_have_their_names_and_their_fields() -> Result<()> {
             assert_eq!(raw.text("GET", &[other]).await.as_ref(), Some(text));
         }
         let text = raw.text("GET", &[name]).await.unwrap();
-        // What TypeScript does not know comes last.
+        // Fields that TypeScript does not have come last.
         let text = text.strip_suffix(",\"holder\":\"ours\"}").unwrap().to_owned() + "}";
         let mut ours: Json = serde_json::from_str(&text)?;
         assert_eq!(ours["expiresAtMs"], acquired.expires_at.as_millis());
@@ -206,7 +206,7 @@ async fn ours_have_their_names_and_their_fields() -> Result<()> {
             ours[time] = record[time].clone();
         }
         assert_eq!(ours, record);
-        // To the byte, unless cjson escapes what need not be escaped.
+        // Equal to the byte, unless cjson escapes characters without need.
         if !lock_of(&sample.stored).1["key"].as_str().unwrap().contains('/') {
             let digits = |text: &str| text.split(char::is_numeric).collect::<String>();
             assert_eq!(digits(&text), digits(&sample.stored[name]));

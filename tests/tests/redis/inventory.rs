@@ -1,4 +1,4 @@
-//! Looking over all locks of a server.
+//! The inventory of a server.
 
 use anyhow::Result;
 use syncguard_redis::inventory::ListRequest;
@@ -8,7 +8,7 @@ use syncguard_tests::inventory::{inventory, key, shows_each_once};
 
 use crate::support::{Raw, backend, backend_with, fresh, request, shared, take};
 
-/// As many acquires would leave them.
+/// Records as after many acquires.
 async fn fill(raw: &Raw, prefix: &str, count: usize) {
     const SCRIPT: &str = "
         local time = redis.call('TIME')[1] * 1000
@@ -29,7 +29,7 @@ async fn fill(raw: &Raw, prefix: &str, count: usize) {
     }
 }
 
-/// Beside them are 200 000 records of another kind, and other people's keys.
+/// 200 000 records of another kind, and keys of other programs, are in the same database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Result<()> {
     const COUNT: usize = 100_000;
@@ -40,14 +40,14 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Resul
     let _ = take(&others, "another", 60_000).await;
     let scans = raw.calls("scan").await;
     shows_each_once(&backend, &others, "bulk:", COUNT).await?;
-    // More names than a cursor keeps take more than one sweep, and not one for each page.
+    // More names than a cursor keeps take more than one sweep, but not one for each page.
     let sweeps = (raw.calls("scan").await - scans) / 300;
     assert!((1..=3).contains(&sweeps), "{sweeps}");
     assert_eq!(key("bulk:", 7), "bulk:000007");
     Ok(())
 }
 
-/// What Redis takes for a pattern is text, in both prefixes.
+/// Pattern characters of Redis are plain text in both prefixes.
 #[tokio::test]
 async fn signs_of_patterns_in_the_key_prefix_are_text() -> Result<()> {
     for sign in ["*", "?", "[ab]", "\\", "[^", "a-b"] {
@@ -65,7 +65,7 @@ async fn signs_of_patterns_in_the_key_prefix_are_text() -> Result<()> {
     Ok(())
 }
 
-/// Under a prefix this long some names are hashed. Locks are told by their records; counters are not.
+/// Under such a long prefix some names are hashed. The records of locks have the keys; counters do not.
 #[tokio::test]
 async fn hashed_names_hide_no_lock_and_no_counter_in_silence() -> Result<()> {
     for length in [300, 600, 940] {
@@ -82,7 +82,7 @@ async fn hashed_names_hide_no_lock_and_no_counter_in_silence() -> Result<()> {
         let refused = inventory(&backend).list_counters(ListRequest::new()).await.unwrap_err();
         assert_eq!(refused.code(), ErrorCode::InvalidArgument);
         assert!(refused.message().contains("227 bytes"));
-        // By its key each counter is found, and raised.
+        // Each counter is found by its key, and raised.
         let counter = inventory(&backend).fence_counter(&long).await?;
         assert_eq!(counter, Some(Fence::new(1)?));
         let raised = inventory(&backend).raise_counter(&long, Fence::new(8)?).await?;
@@ -115,7 +115,7 @@ async fn a_counter_that_makes_no_sense_is_left_alone() -> Result<()> {
     Ok(())
 }
 
-/// `SCAN` is all that listing needs beside the rule for locks; counters by their keys need nothing more.
+/// Listing needs only `SCAN` besides the rule for locks; counters by their keys need nothing more.
 #[tokio::test]
 async fn the_documented_access_rule_is_enough() -> Result<()> {
     const LOCKS: &str = "on >password resetkeys ~app:* resetchannels nocommands \

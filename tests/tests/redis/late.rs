@@ -1,7 +1,7 @@
-//! Requests that are carried out after their sender has given them up, or overtaken by later ones.
+//! Requests that are carried out after their sender has given them up, or after later requests.
 //!
-//! Each rule was switched off once, in the Lua or in the Rust, to see its tests fail: the deadline, the
-//! expected expiry, the end of the clean-up, the second sending, and the guard over a lock that is over.
+//! Each rule was disabled once, in the Lua or in the Rust, to see its tests fail: the deadline, the expected expiry,
+//! the end of the clean-up, the second sending, and the guard over a lock that is over.
 
 mod acquires;
 mod clock;
@@ -20,15 +20,15 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::support::{Raw, backend, take};
 
-/// Longer than any test takes: a lock that stays is seen.
+/// Longer than any test, so that a lock that stays is noticed.
 const HOUR: u64 = 3_600_000;
 
-/// A server, and a proxy that holds back what is sent to it.
+/// A server, and a proxy that holds back its requests.
 struct Line {
     server: RedisServer,
     proxy: FaultProxy,
     raw: Raw,
-    /// Past the proxy.
+    /// A direct connection.
     direct: RedisBackend,
 }
 
@@ -38,7 +38,7 @@ impl Line {
         let proxy = FaultProxy::start(server.port())?;
         let raw = Raw::connect(&server.url()).await;
         let direct = backend(&server).await;
-        // A script that the server does not know yet does nothing, whenever it arrives.
+        // An unknown script has no effect whenever it arrives, so the scripts are loaded first.
         let lock = take(&direct, "warm", 1000).await;
         let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(1))?;
         assert!(direct.extend(extend).await?.is_extended());
@@ -46,7 +46,7 @@ impl Line {
         Ok(Self { server, proxy, raw, direct })
     }
 
-    /// A backend by way of the proxy, with an answer on each of its connections.
+    /// A backend behind the proxy, with an answer on each of its connections.
     async fn backend(&self, connections: usize, command_timeout_ms: u64) -> Result<RedisBackend> {
         let options = RedisOptions::new()
             .with_connections(connections)
@@ -59,24 +59,24 @@ impl Line {
         Ok(backend)
     }
 
-    /// Holds the connection back that sends next.
+    /// Holds the connection that sends next.
     fn hold_next(&self) {
         assert_eq!(self.proxy.held(), 0);
         self.proxy.hold(Hold::Next);
     }
 
-    /// Waits until it has sent something.
+    /// Waits until a request is held.
     async fn caught(&self) {
         soon("something is held", || async { self.proxy.held() == 1 }).await;
     }
 
-    /// Delivers what is held, and waits until the server has carried it out.
+    /// Delivers the held requests, and waits until the server has carried them out.
     async fn deliver(&self) {
         let before = self.raw.calls("evalsha").await;
         assert_eq!(self.proxy.deliver(), 1);
         let arrived = || async { self.raw.calls("evalsha").await > before };
         soon("what was held has arrived", arrived).await;
-        // It may have been another one that was counted.
+        // Another request may have been counted.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
@@ -87,13 +87,13 @@ impl Line {
     }
 }
 
-/// Waits until there is nothing left to clean up.
+/// Waits until no clean-up is left.
 async fn cleaned_up(backend: &RedisBackend) {
     let clean_up = backend.client_state().clean_up();
     soon("the end of the clean-up", || async { clean_up.waiting() == 0 }).await;
 }
 
-/// Polls until it is so.
+/// Polls until the condition holds.
 async fn soon<F: Future<Output = bool>>(what: &str, mut probe: impl FnMut() -> F) {
     let started = Instant::now();
     while !probe().await {
@@ -102,7 +102,7 @@ async fn soon<F: Future<Output = bool>>(what: &str, mut probe: impl FnMut() -> F
     }
 }
 
-/// Tries until there is a connection again.
+/// Retries until there is a connection again.
 async fn insist<T>(mut attempt: impl AsyncFnMut() -> Result<T, LockError>) -> T {
     let started = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The same sequences on a real server and on the embedded backend: the same answers.
+//! The same sequences give the same answers on a real server and on the memory backend.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::TestRunner;
@@ -36,7 +36,7 @@ fn random_sequences_have_the_same_answers() {
 
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
-    // Long enough that nothing runs out between two steps.
+    // Long enough that no lock expires between two steps.
     let alike =
         count_alike(&mut TestRunner::deterministic(), &mix(1500), either(50, 150), same).await;
     assert!(alike >= either(10, 30), "{alike} could be compared");

@@ -1,4 +1,4 @@
-//! What is stored, and what happens to it.
+//! The stored records and their changes.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ async fn a_lock_is_three_records_of_the_typescript_librarys_shape() -> Result<()
     Ok(())
 }
 
-/// A label and a note are stored as they are, stay with an extend, and go with the lock.
+/// A label and a note are stored unchanged, survive an extend, and go with the lock.
 #[tokio::test]
 async fn a_record_has_the_holder_of_its_lock() -> Result<()> {
     let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("holder"));
@@ -107,7 +107,7 @@ async fn a_record_has_the_holder_of_its_lock() -> Result<()> {
     Ok(())
 }
 
-/// The script of an extend, at a time at which its expiry is the one that the lock has already.
+/// The script of an extend at a time when the new expiry equals the lock's expiry.
 #[tokio::test]
 async fn an_extend_to_the_same_expiry_changes_it_and_the_life_of_both_records() -> Result<()> {
     const LIFE: i64 = 61_000;
@@ -124,7 +124,7 @@ async fn an_extend_to_the_same_expiry_changes_it_and_the_life_of_both_records() 
     );
     let mut expires_at = i64::try_from(lock.expires_at.as_millis())?;
     let mut longest = [0, 0];
-    // Where a millisecond ends within the script, less is left.
+    // If a millisecond ends within the script, less time is left.
     for _ in 0..20 {
         let (expiry, life) = (expires_at.to_string(), LIFE.to_string());
         let arguments = [&script, "2", &index, &name, id, "60000", &life, &expiry, "", &expiry];
@@ -233,7 +233,7 @@ async fn an_exhausted_counter_leaves_nothing_behind() -> Result<()> {
     Ok(())
 }
 
-/// Records that no library wrote, and what is wrong with each.
+/// Records that no library wrote, and their errors.
 const CORRUPT: &[(&str, &str)] = &[
     ("", "not a JSON object"),
     ("nonsense", "not a JSON object"),
@@ -380,7 +380,7 @@ async fn an_id_finds_only_its_own_lock() -> Result<()> {
     let (raw, prefix) = (Raw::connect(&shared().url()).await, fresh("stale"));
     let backend = backend_with(shared(), RedisOptions::new().with_key_prefix(&prefix)).await;
     let lock = take(&backend, "k", 60_000).await;
-    // An index entry that outlived its lock, and one that leads nowhere.
+    // An index entry that outlived its lock, and an index entry without a target.
     for (target, id) in
         [(format!("{prefix}:k"), LockId::generate()?), ("gone".to_owned(), LockId::generate()?)]
     {
@@ -442,11 +442,11 @@ async fn a_lock_id_of_another_key_is_refused_and_writes_nothing() -> Result<()> 
     let mut expected = before.clone();
     expected.push(format!("{prefix}:fence:{prefix}:b"));
     expected.sort();
-    // The counter was taken back to zero; that a key was tried is all it says.
+    // The counter was reset to zero, so it only shows that the key was tried.
     assert_eq!(raw.names(&prefix).await, expected);
     assert_eq!(take(&backend, "b", 1000).await.fence.get(), 1);
 
-    // The same request for its own key is no conflict, also when the lock itself is gone.
+    // The same request for its own key is no conflict, also if the lock itself is gone.
     raw.send("DEL", &[&format!("{prefix}:a")]).await;
     let again = backend.acquire(request("a", 1000).with_lock_id(lock.lock_id)).await?;
     assert!(matches!(again, AcquireResult::Acquired(lock) if lock.fence.get() == 2));

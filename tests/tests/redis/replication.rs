@@ -30,7 +30,7 @@ async fn a_lock_counts_when_replicas_have_it() -> Result<()> {
     let extend = || ExtendRequest::new(lock.lock_id, Duration::from_secs(60));
     assert!(backend.extend(extend()?).await?.is_extended());
     assert!(!backend.acquire(request("k", 1000)).await?.is_acquired());
-    // Also when the script has to be sent in full.
+    // Also if the script has to be sent in full.
     raw.send("SCRIPT", &["FLUSH"]).await;
     let _ = take(&backend, "flushed", 1000).await;
 
@@ -53,14 +53,13 @@ async fn a_lock_counts_when_replicas_have_it() -> Result<()> {
     Ok(())
 }
 
-/// Waits until a replica has everything.
+/// Waits until a replica has all writes.
 async fn wait_for_replica(raw: &Raw) {
     raw.send("SET", &["last", "word"]).await;
     assert_eq!(raw.number("WAIT", &["1", "10000"]).await, 1);
 }
 
-/// A master that dies after it granted a lock its replica had no chance to hear of, and the promotion
-/// of that replica.
+/// A master dies after it granted a lock that its replica could not have received, and the replica is promoted.
 async fn failover(options: RedisOptions) -> Result<(bool, bool, u64)> {
     let mut master = RedisServer::start()?;
     let replica = RedisServer::start()?;
@@ -86,9 +85,9 @@ async fn failover(options: RedisOptions) -> Result<(bool, bool, u64)> {
 
 #[tokio::test]
 async fn a_promotion_loses_what_was_not_waited_for() -> Result<()> {
-    // Without WAIT the lock was granted, and the new master knows nothing of it: that is documented.
+    // Without WAIT the lock was granted, and the new master does not have it, as documented.
     assert_eq!(failover(RedisOptions::new()).await?, (true, false, 3));
-    // With it, nobody was told that they have the lock.
+    // With WAIT, no caller was told that it has the lock.
     assert_eq!(failover(waiting()).await?, (false, false, 3));
     Ok(())
 }
@@ -145,7 +144,7 @@ async fn sentinel_leads_to_the_master_and_to_the_next_one() -> Result<()> {
     master.kill()?;
     assert_eq!(sentinel.wait_for_failover(master.port())?, replica.port());
     let promoted = Instant::now();
-    // The new master has no replica left, so from here on without waiting for one.
+    // The new master has no replica left, so from here on the test does not wait for one.
     let plain = loop {
         match RedisBackend::connect(&sentinel.url()).await {
             Ok(backend) => break backend,
@@ -154,10 +153,10 @@ async fn sentinel_leads_to_the_master_and_to_the_next_one() -> Result<()> {
         assert!(promoted.elapsed() < Duration::from_secs(20));
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    // What was waited for is there.
+    // The confirmed lock is there.
     let found = plain.lookup(LookupRequest::by_lock_id(lock.lock_id)).await?.expect("the lock");
     assert_eq!(found.fence, lock.fence);
-    // The backend that saw the master die has followed.
+    // The backend that lost the master has followed.
     let followed = Instant::now();
     while backend.is_locked(IsLockedRequest::new("k")?).await.is_err() {
         assert!(followed.elapsed() < Duration::from_secs(10));

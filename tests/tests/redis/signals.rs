@@ -1,4 +1,4 @@
-//! Signals between processes: a release, an expiry, whoever did it, is heard by those who wait.
+//! Signals between processes: waiters get a signal of a release or an expiry, by any client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use crate::support::{Raw, alone, backend, take};
 
 const MINUTE: u64 = 60_000;
-/// Far more than a signal takes on the busiest machine, and far less than [`unpolled`] waits without one.
+/// Far longer than a signal takes on the busiest machine, and far shorter than [`unpolled`] waits without a signal.
 const SOON: Duration = Duration::from_secs(120);
 
-/// Waits that no look of its own ends: the next one is three quarters of an hour away.
+/// A wait without polls: the next one is three quarters of an hour away.
 fn unpolled(key: &str) -> LockConfig {
     const HOUR: Duration = Duration::from_secs(3600);
     let options = AcquisitionOptions::new()
@@ -35,7 +35,7 @@ pub(crate) async fn watch(backend: &RedisBackend, key: &str) -> Option<KeyWatch>
     backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, within: Duration, mut is_so: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !is_so().await {
@@ -44,7 +44,7 @@ pub(crate) async fn until(what: &str, within: Duration, mut is_so: impl AsyncFnM
     }
 }
 
-/// The connections on which signals are heard, by their ids.
+/// The ids of the connections for signals.
 pub(crate) async fn listeners(raw: &Raw) -> Vec<String> {
     let clients = raw.text("CLIENT", &["LIST"]).await.expect("a list");
     let field = |line: &str, name: &str| {
@@ -54,7 +54,7 @@ pub(crate) async fn listeners(raw: &Raw) -> Vec<String> {
     clients.lines().filter(listens).filter_map(|line| field(line, "id=")).collect()
 }
 
-/// How many records the server has to tell somebody of.
+/// The number of records that the server tracks for clients.
 async fn watched(raw: &Raw) -> u64 {
     number(raw, "stats", "tracking_total_keys").await
 }
@@ -65,7 +65,7 @@ pub(crate) async fn number(raw: &Raw, section: &str, field: &str) -> u64 {
     value.expect("a field").trim().parse().expect("a number")
 }
 
-/// Somebody who waits, and when it got the lock.
+/// A waiter, and the time at which it got the lock.
 fn waiter(backend: &RedisBackend, key: &str) -> JoinHandle<Result<Instant, LockError>> {
     let (backend, config) = (backend.clone(), unpolled(key));
     tokio::spawn(async move { lock(&backend, config, async |_| Instant::now()).await })
@@ -112,7 +112,7 @@ async fn a_release_by_the_typescript_library_is_heard_and_an_expiry() -> Result<
     let mut watch = watch(&waiting, "short").await.expect("a watch");
     assert!(watch.is_locked() && !watch.is_over());
     timeout(SOON, watch.changed()).await?;
-    // The TTL and the tolerance; Redis clears what expires away ten times a second.
+    // The TTL and the tolerance; Redis removes expired records ten times a second.
     assert!(started.elapsed() >= Duration::from_millis(1200), "{:?}", started.elapsed());
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     Ok(())
@@ -139,7 +139,7 @@ async fn a_watch_says_whether_the_lock_was_live_and_hears_every_change() -> Resu
     }
     assert!(!other.is_over());
 
-    // One past its time is not live, also if nobody has cleared it away; one that is no lock is not watched.
+    // A lock past its time is not live, even if its record still exists; a record that is no lock is not watched.
     let record = "{\"key\":\"old\",\"lockId\":\"F-jSW78sCJhFIV6GYPa1lQ\",\"fence\":\"000000000000001\",\
                   \"acquiredAtMs\":1,\"expiresAtMs\":2}";
     raw.send("SET", &["syncguard:old", record]).await;
@@ -150,7 +150,7 @@ async fn a_watch_says_whether_the_lock_was_live_and_hears_every_change() -> Resu
     Ok(())
 }
 
-/// Two processes hand a key to each other, and none of them ever looks by itself.
+/// Two processes pass a key to each other, and neither ever polls.
 #[tokio::test(flavor = "multi_thread")]
 async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {
     let rounds: u32 = either(100, 400);
@@ -171,11 +171,11 @@ async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {
                     longest = longest.max(asked.elapsed());
                     let is_change = last.swap(process, Ordering::SeqCst) != process;
                     changes.fetch_add(u32::from(is_change), Ordering::SeqCst);
-                    // So that a release meets the other one at every step of its beginning to listen.
+                    // So that a release meets the other process at every step of its watch.
                     tokio::time::sleep(Duration::from_micros(u64::from(round % 20) * 100)).await;
                 })
                 .await?;
-                // The other one's turn.
+                // The other process's turn.
                 tokio::time::sleep(Duration::from_micros(u64::from(round % 7) * 500)).await;
             }
             Ok::<_, LockError>(longest)
@@ -192,9 +192,9 @@ async fn hundreds_of_hand_overs_lose_no_wake_up() -> Result<()> {
         started.elapsed(),
         2 * rounds
     );
-    // How often the key changes hands is the machine's affair; that it does often is what the test needs.
+    // The number of hand-overs depends on the machine; the test needs many.
     ensure!(changes >= rounds / 4, "{changes}");
-    // Less than a record rests whose changes are taken for none.
+    // Shorter than the time for which changes of a record are ignored.
     ensure!(longest < Duration::from_secs(4), "{longest:?}");
     Ok(())
 }
@@ -210,7 +210,7 @@ async fn nobody_pays_where_nobody_waits() -> Result<()> {
         lock(&backend, unpolled("k"), async |_| ()).await?;
     }
     let after = number(&raw, "stats", "total_commands_processed").await;
-    // An acquire, a release, and what the scripts call: no more than without signals.
+    // An acquire, a release, and the commands of the scripts: no more than without signals.
     let scripts = 100 * (2 + 5 + 4);
     assert!(after - before <= scripts + 1, "{}", after - before);
     assert_eq!(listeners(&raw).await, [""; 0]);
@@ -218,7 +218,7 @@ async fn nobody_pays_where_nobody_waits() -> Result<()> {
     Ok(())
 }
 
-/// Whoever is woken, and finds that others were faster, has asked once.
+/// A waiter that is woken and finds the lock taken again has sent one request.
 #[tokio::test]
 async fn a_lost_race_is_one_command_or_two() -> Result<()> {
     const RACES: u64 = 20;
@@ -229,7 +229,7 @@ async fn a_lost_race_is_one_command_or_two() -> Result<()> {
     let waiter = waiter(&waiting, "k");
     until("the waiter listens", SOON, async || watched(&raw).await == 1).await;
     let before = raw.calls("evalsha").await;
-    // As if it had been released and taken in between: by one whose lock ends at another time.
+    // As if the lock had been released and taken in between, with another expiry.
     let script = "local record = string.gsub(redis.call('GET', KEYS[1]), '(%d+)}$', function(expiry) \
                   return string.format('%.0f}', expiry + 1) end) \
                   return redis.call('SET', KEYS[1], record, 'KEEPTTL')";
@@ -240,7 +240,7 @@ async fn a_lost_race_is_one_command_or_two() -> Result<()> {
         })
         .await;
     }
-    // One look; and one more where it was among the first, and asked for the lock at once.
+    // One poll, and one more if the waiter was among the first and tried for the lock at once.
     let asked = raw.calls("evalsha").await - before;
     assert!((RACES..=2 * RACES).contains(&asked), "{asked} for {RACES} races");
     assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
@@ -248,7 +248,7 @@ async fn a_lost_race_is_one_command_or_two() -> Result<()> {
     Ok(())
 }
 
-/// The server forgets what it cannot remember, and says of each record that it forgets that it has changed.
+/// The server evicts records from its tracking table, and signals a change for each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_remembers_too_little_is_not_asked_all_the_time() -> Result<()> {
     const KEYS: u64 = 200;
@@ -263,15 +263,15 @@ async fn a_server_that_remembers_too_little_is_not_asked_all_the_time() -> Resul
         held.push(take(&holder, &name(number), MINUTE).await);
     }
     let waiters: Vec<_> = (0..KEYS).map(|number| waiter(&waiting, &name(number))).collect();
-    // Each key was taken, asked for, and looked at by the one that begins to listen.
+    // Each key was taken, tried for, and read at the start of the watch.
     until("all wait", SOON, async || raw.calls("evalsha").await >= 3 * KEYS).await;
     let commands = async || number(&raw, "stats", "total_commands_processed").await;
     let before = commands().await;
     tokio::time::sleep(WINDOW).await;
     let rate = (commands().await - before) / WINDOW.as_secs();
     println!("{rate} commands a second for {KEYS} who wait");
-    // Each of them looks three times and asks once, of three commands each, and then rests for five seconds. As they
-    // began at once, the window may have all of that: 4 commands a second for each. Two polls a second are 6.
+    // Each waiter polls three times and tries once, with three commands each, and then rests for five seconds. All
+    // began at once, so the window may have all of that: 4 commands a second for each. Two polls a second are 6.
     assert!(rate < 6 * KEYS, "{rate} commands a second");
 
     let released = Instant::now();
@@ -285,7 +285,7 @@ async fn a_server_that_remembers_too_little_is_not_asked_all_the_time() -> Resul
     Ok(())
 }
 
-/// A thousand keys with a waiter each are one connection. All of them hear, and those that go away leave
+/// A thousand keys with a waiter each use one connection. All waiters get signals, and waiters that go away leave
 /// nothing behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> Result<()> {
@@ -295,7 +295,7 @@ async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> 
     let raw = Raw::connect(&server.url()).await;
     let (holder, waiting) = (backend(&server).await, backend(&server).await);
     let name = |number| format!("k{number}");
-    // Both know their scripts, and have made what they keep.
+    // Both know their scripts, and have allocated their caches.
     for backend in [&holder, &waiting] {
         let lock = take(backend, "first", MINUTE).await;
         assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
@@ -334,7 +334,7 @@ async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> 
     until("it is closed", Duration::from_secs(20), async || listeners(&raw).await.is_empty()).await;
     println!("closed {:?} after the last one went", gone.elapsed());
     assert!(gone.elapsed() > Duration::from_secs(9), "{:?}", gone.elapsed());
-    // What the server remembers of a key goes with the next change of it.
+    // The server forgets a key's tracking with the next change of the key.
     for lock in held {
         assert!(holder.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
@@ -344,7 +344,7 @@ async fn a_thousand_keys_share_one_connection_which_goes_when_nobody_waits() -> 
     Ok(())
 }
 
-/// Backends that are dropped while somebody listens take the connection with them.
+/// Backends that are dropped during a watch close the connection.
 #[tokio::test]
 async fn a_backend_that_is_dropped_closes_its_connection() -> Result<()> {
     let server = RedisServer::start()?;

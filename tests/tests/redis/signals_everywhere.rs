@@ -79,11 +79,11 @@ async fn on_a_cluster_the_node_with_the_slot_is_heard() -> Result<()> {
         owner.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "1000"])?;
     }
     cluster.end_move(&slot, other)?;
-    // It has gone from there.
+    // The connection has left that server.
     timeout(SOON, moved.changed()).await?;
     let raw = Raw::connect(&other.url()).await;
     until("it listens to the new owner", BACK, async || {
-        // As one who waits does.
+        // Like a waiter.
         let _ = waiting.acquire(request("held", MINUTE)).await;
         watch(&waiting, "held").await.is_some()
     })
@@ -96,7 +96,7 @@ async fn on_a_cluster_the_node_with_the_slot_is_heard() -> Result<()> {
     hears(&holder, &waiting, "k").await
 }
 
-/// Whatever the program's client speaks, signals have a connection of their own like it.
+/// Signals have a connection of their own with the settings of the program's client.
 #[tokio::test]
 async fn over_the_programs_clients_signals_have_their_own_connection() -> Result<()> {
     let server = shared();
@@ -113,7 +113,7 @@ async fn over_the_programs_clients_signals_have_their_own_connection() -> Result
         let over = RedisBackend::from_pool(pool, RedisOptions::new())?;
         hears(&holder, &over, key).await?;
     }
-    // One that was never connected cannot be used, and says so without waiting for ever.
+    // A client that was never connected cannot be used, and says so without waiting for ever.
     let nowhere = Config::from_url("redis://127.0.0.1:1")?;
     let over =
         RedisBackend::from_client(Client::new(nowhere, None, None, None), RedisOptions::new())?;

@@ -1,4 +1,4 @@
-//! Signals that fail: waiting goes on by looking, and they come back by themselves.
+//! Signals that fail: waiters poll, and signals come back by themselves.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,14 +23,14 @@ const SOON: Duration = Duration::from_secs(60);
 /// Longer than the longest pause between two tries.
 const BACK: Duration = Duration::from_secs(90);
 
-/// A waiter that looks from time to time, as all do.
+/// A waiter that polls, like all waiters.
 async fn waits_in_vain_for(backend: &RedisBackend, key: &str, time: Duration) {
     let config = LockConfig::new(key).with_ttl(Duration::from_secs(60));
     let waiting = lock(backend, config, async |_| ());
     assert!(timeout(time, waiting).await.is_err(), "somebody else has it");
 }
 
-/// Signals work: a release is heard.
+/// Checks that signals work.
 async fn hears(holder: &RedisBackend, waiting: &RedisBackend, key: &str) -> Result<()> {
     let held = take(holder, key, MINUTE).await;
     let mut heard = watch(waiting, key).await.expect("a watch");
@@ -46,7 +46,7 @@ async fn works_again(holder: &RedisBackend, waiting: &RedisBackend) -> Result<()
     hears(holder, waiting, "again").await
 }
 
-/// Tries for a watch for so long, as nobody would: without a pause.
+/// Tries for a watch for this long, without the usual pauses.
 async fn insist(backend: &RedisBackend, time: Duration) -> u32 {
     let (started, mut tries) = (Instant::now(), 0);
     while started.elapsed() < time {
@@ -97,7 +97,7 @@ async fn a_killed_connection_ends_every_watch_and_is_replaced() -> Result<()> {
     Ok(())
 }
 
-/// Nothing comes any more, and nobody says that the connection is gone.
+/// No signal comes any more, and the connection shows no error.
 #[tokio::test]
 async fn a_connection_that_stalls_is_found_out() -> Result<()> {
     const LIMIT: Duration = Duration::from_millis(400);
@@ -150,7 +150,7 @@ async fn a_server_that_restarts_is_heard_again() -> Result<()> {
     works_again(&holder, &waiting).await
 }
 
-/// What an older server, a proxy or access rules refuse is asked for now and then, and no more.
+/// A watch that an older server, a proxy or access rules refuse is tried from time to time only.
 #[tokio::test]
 async fn a_server_that_refuses_is_asked_now_and_then() -> Result<()> {
     const TIME: Duration = Duration::from_secs(4);
@@ -168,13 +168,13 @@ async fn a_server_that_refuses_is_asked_now_and_then() -> Result<()> {
         let tries = insist(&waiting, TIME).await;
         let opened = number(&raw, "stats", "total_connections_received").await - before;
         println!("{opened} connections in {tries} tries");
-        // With pauses of 100 ms, then twice as long each time, some of them half as long by chance.
+        // With pauses that double from 100 ms; random ones are half as long.
         assert!((3..=7).contains(&opened), "{opened} connections in {tries} tries");
         assert_eq!(warnings.count() - said, 1);
         assert_eq!(waiting.signals(), SignalStatus::Failing);
         assert_eq!(number(&raw, "clients", "connected_clients").await, 3);
 
-        // Waiting goes on without.
+        // Waiters go on without signals.
         waits_in_vain_for(&waiting, "k", Duration::from_millis(300)).await;
         assert!(holder.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
         lock(&waiting, LockConfig::new("k"), async |_| ()).await?;
@@ -194,7 +194,7 @@ async fn over_a_client(server: &RedisServer) -> Result<RedisBackend> {
     Ok(RedisBackend::from_client(client, RedisOptions::new())?)
 }
 
-/// The connection lives in the runtime of the one who waited first, and the next one opens another.
+/// The connection lives in the runtime of the first waiter, and the next waiter opens another.
 #[tokio::test]
 async fn a_runtime_that_ends_takes_its_connection_with_it() -> Result<()> {
     let warnings = Warnings::default();
@@ -218,7 +218,7 @@ async fn a_runtime_that_ends_takes_its_connection_with_it() -> Result<()> {
     Ok(())
 }
 
-/// A runtime that is kept and not entered moves nothing: its connection is given up.
+/// A runtime that is kept and not driven makes no progress: its connection is given up.
 #[tokio::test]
 async fn a_runtime_that_stands_still_is_found_out() -> Result<()> {
     const PATIENCE: Duration = Duration::from_millis(500);
@@ -235,7 +235,7 @@ async fn a_runtime_that_stands_still_is_found_out() -> Result<()> {
     .expect("a thread");
     assert_eq!(listeners(&raw).await.len(), 1);
     let begun = Instant::now();
-    // As those do who wait: none of them has the patience to see a command time out.
+    // Like waiters, which never wait until a command times out.
     let works = async || timeout(PATIENCE, watch(&waiting, "k")).await.is_ok_and(|it| it.is_some());
     until("it works here", BACK, works).await;
     println!("found out after {:?}", begun.elapsed());

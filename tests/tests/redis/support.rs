@@ -12,13 +12,13 @@ use syncguard_redis::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_redis::{LockBackend as _, RedisBackend, RedisOptions};
 use syncguard_test_services::redis::RedisServer;
 
-/// A server that many tests share. It keeps what it had been given, so names must not clash: see [`fresh`].
+/// A server that many tests share. It keeps its data, so names must not clash: see [`fresh`].
 pub(crate) fn shared() -> &'static RedisServer {
     static SERVER: OnceLock<RedisServer> = OnceLock::new();
     SERVER.get_or_init(|| RedisServer::start().expect("a Redis server"))
 }
 
-/// For tests that count how much is done in a time: one of them at once.
+/// For tests that count work in a time: only one of them runs at once.
 pub(crate) async fn alone() -> impl Drop {
     static BUSY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     BUSY.lock().await
@@ -38,7 +38,7 @@ pub(crate) async fn backend_with(server: &RedisServer, options: RedisOptions) ->
     RedisBackend::connect_with(&server.url(), options).await.expect("a connection")
 }
 
-/// A lock that must be free.
+/// Takes a lock that must be free.
 pub(crate) async fn take(backend: &RedisBackend, key: &str, ttl_ms: u64) -> Acquired {
     let result = backend.acquire(request(key, ttl_ms)).await.expect("an answer");
     result.acquired().expect("a free lock")
@@ -52,7 +52,7 @@ pub(crate) fn request(key: &str, ttl_ms: u64) -> AcquireRequest {
     AcquireRequest::new(key, Duration::from_millis(ttl_ms)).expect("a request")
 }
 
-/// Commands of any kind, past the library.
+/// Commands without the library.
 pub(crate) struct Raw(pub(crate) Client);
 
 impl Raw {
@@ -89,7 +89,7 @@ impl Raw {
         self.send(command, arguments).await.as_i64().expect("a number")
     }
 
-    /// Everything there is under a prefix.
+    /// All records under a prefix.
     pub(crate) async fn names(&self, prefix: &str) -> Vec<String> {
         let names = self.send("KEYS", &[&format!("{prefix}*")]).await;
         let mut names: Vec<String> = names.convert().expect("names");
@@ -97,7 +97,7 @@ impl Raw {
         names
     }
 
-    /// How often each command has been called.
+    /// The number of calls of each command.
     pub(crate) async fn calls(&self, command: &str) -> u64 {
         let stats = self.text("INFO", &["commandstats"]).await.expect("statistics");
         let line = stats.lines().find_map(|line| {

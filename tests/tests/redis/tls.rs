@@ -1,4 +1,4 @@
-//! Encrypted connections, and what goes wrong with them.
+//! Encrypted connections, and their errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use crate::signals::watch;
 use crate::support::{fresh, take};
 
-/// Somebody who signs certificates.
+/// A certificate authority.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -115,11 +115,11 @@ async fn an_authority_of_ones_own_is_trusted_where_it_is_named() -> Result<()> {
         let backend = RedisBackend::connect_with(&url, options).await?;
         let key = fresh("tls");
         let lock = take(&backend, &key, 60_000).await;
-        // Signals go the same way.
+        // Signals use TLS as well.
         assert!(watch(&backend, &key).await.is_some_and(|watch| watch.is_locked()));
         assert!(backend.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
-    // Named authorities stand in the place of all others.
+    // Named authorities replace all others.
     let other = with_file(&stranger.file()?);
     for (url, options) in [
         (url.clone(), RedisOptions::new()),
@@ -165,7 +165,7 @@ async fn a_file_that_is_none_of_certificates_is_refused_and_not_shown() -> Resul
     Ok(())
 }
 
-/// Each in words a person can act on, and none that anybody would try again.
+/// Each error has a clear text, and none of them is retryable.
 #[tokio::test]
 async fn what_cannot_be_trusted_is_said_to_be_so() -> Result<()> {
     let (authority, stranger) = (Authority::new()?, Authority::new()?);
@@ -193,7 +193,7 @@ async fn what_cannot_be_trusted_is_said_to_be_so() -> Result<()> {
             assert!(error.message().contains(says), "{says}: {error}");
         }
     }
-    // Nobody has signed it but itself; and an address is a name, too.
+    // A self-signed certificate; and a certificate for an address.
     let server = authority.server(here, |_| {}, &[])?;
     let error = refusal(&server.url(), RedisOptions::new()).await;
     assert!(error.message().contains("sslrootcert"), "{error}");
@@ -201,7 +201,7 @@ async fn what_cannot_be_trusted_is_said_to_be_so() -> Result<()> {
     let error = refusal(&address, trusting(&authority)).await;
     assert_eq!(error.code(), ErrorCode::AuthFailed, "{error:?}");
     assert!(error.message().contains("other names"), "{error}");
-    // OpenSSL may not offer so old a version at all.
+    // OpenSSL may not offer such an old version at all.
     if let Ok(old) = authority.server(here, |_| {}, &["tls-protocols TLSv1.1"]) {
         let error = refusal(&old.url(), trusting(&authority)).await;
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error:?}");
@@ -210,7 +210,7 @@ async fn what_cannot_be_trusted_is_said_to_be_so() -> Result<()> {
     Ok(())
 }
 
-/// Redis does not answer a client that speaks the other language: it waits, or it hangs up.
+/// Redis does not answer a client with the wrong protocol: it waits, or closes the connection.
 #[tokio::test]
 async fn a_port_of_the_other_kind_is_said_to_be_one() -> Result<()> {
     const QUICK: Duration = Duration::from_millis(600);
@@ -239,7 +239,7 @@ async fn a_port_of_the_other_kind_is_said_to_be_one() -> Result<()> {
     Ok(())
 }
 
-/// What is away is not taken for what can never work.
+/// A server that is away is not reported as a permanent error.
 #[tokio::test]
 async fn a_server_that_is_away_is_tried_again_with_tls_as_well() -> Result<()> {
     let authority = Authority::new()?;
@@ -259,7 +259,7 @@ async fn a_server_that_is_away_is_tried_again_with_tls_as_well() -> Result<()> {
     Ok(())
 }
 
-/// Everything that goes out is TLS, but for the question whether the server speaks any.
+/// All traffic is TLS, except for the probe whether the server speaks TLS.
 #[tokio::test]
 async fn a_url_with_tls_sends_nothing_of_ours_in_plain_text() -> Result<()> {
     const SECRET: &str = "s3cret-passw0rd";

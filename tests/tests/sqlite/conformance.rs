@@ -38,14 +38,14 @@ impl Sqlite {
     }
 }
 
-/// The limit of an operation on a line that can be late.
+/// The limit of an operation over a connection that can be late.
 const LIMIT: Duration = Duration::from_secs(2);
 
 impl Harness for Sqlite {
     type Backend = SqliteBackend;
 
     async fn connect(&self) -> SqliteBackend {
-        // Half of the handles clear expired locks away, and do not wait for the disk: nobody may notice.
+        // Half of the handles remove expired locks, and do not wait for the disk, which no case may notice.
         let odd = self.connected.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let synchronous = if odd { Synchronous::Normal } else { Synchronous::Full };
         let options = SqliteOptions::new().with_cleanup_in_is_locked(odd);
@@ -93,7 +93,7 @@ impl LateLine for Line {
     }
 }
 
-/// Everybody has a clone of one backend.
+/// All handles are clones of one backend.
 struct Clones {
     backend: SqliteBackend,
     inner: Sqlite,

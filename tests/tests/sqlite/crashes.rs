@@ -17,8 +17,8 @@ use crate::support::{File, HOUR, worker};
 
 const KEYS: u64 = 5;
 
-/// All processes of a tree at once, again and again: no fence comes twice, no lock has two holders, and
-/// what is left goes on at once.
+/// All processes of a tree are killed at once, repeatedly: no fence comes twice, no lock has two holders, and the
+/// next processes go on at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killing_a_tree_of_processes_repeats_no_fence() -> Result<()> {
     let rounds = either(25, 100);
@@ -74,7 +74,7 @@ impl Tree {
         Ok(Self { processes, group: Pid::from_raw(group.cast_signed()).context("no process")? })
     }
 
-    /// None of them has ended before.
+    /// No process has ended before.
     fn kill(mut self) -> Result<()> {
         for process in &mut self.processes {
             let status = process.try_wait()?;
@@ -92,14 +92,14 @@ impl Tree {
 struct Seen {
     fences: HashSet<(String, u64)>,
     highest: BTreeMap<String, u64>,
-    /// Of grants whose holder was killed before it could release them.
+    /// Grants whose holder was killed before the release.
     cut_short: u64,
 }
 
 impl Seen {
-    /// Reads what the workers of a round have written, and deletes it.
+    /// Reads the logs of the workers of a round, and deletes them.
     fn read(&mut self, folder: &Path) -> Result<()> {
-        // Of each key and fence: when it was granted, and when its release began.
+        // The times of the grant and of the start of the release, for each key and fence.
         let mut holds: BTreeMap<(String, u64), (Option<u128>, Option<u128>)> = BTreeMap::new();
         for log in std::fs::read_dir(folder)? {
             let path = log?.path();

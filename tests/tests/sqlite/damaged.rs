@@ -1,4 +1,4 @@
-//! Files that are damaged, of somebody else, or of another time.
+//! Files that are damaged, foreign, or of another boot.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use syncguard_sqlite::{ErrorCode, LockBackend as _, SqliteBackend};
 
 use crate::support::{File, HOUR, MINUTE, take};
 
-/// A page of zeros, of ones or of noise in the place of each page, and the file cut off at each: an error, or
-/// the truth; a lock that is held is never granted.
+/// Each page is replaced by zeros, ones or noise, and the file is cut off at each page: the answer is an error or the
+/// truth, and a held lock is never granted.
 #[tokio::test]
 async fn a_damaged_page_grants_nothing_twice() -> Result<()> {
     const PAGE: usize = 4096;
@@ -42,7 +42,7 @@ async fn a_damaged_page_grants_nothing_twice() -> Result<()> {
                     .iter_mut()
                     .enumerate()
                     .for_each(|(i, byte)| *byte = (i * 131 + page * 17 + 5).to_le_bytes()[0]),
-                // A file of no bytes at all is a new one: nobody can tell.
+                // An empty file looks like a new one.
                 _ => bytes.truncate((page * PAGE).max(1)),
             }
             let file = File::new();
@@ -106,7 +106,7 @@ async fn the_file_of_another_program_is_refused_and_stays_as_it_is() -> Result<(
         let file = File::new();
         let connection = Connection::open(file.path())?;
         connection.execute_batch(sql)?;
-        // What was only set is written with something else.
+        // A setting alone is written only with other data.
         connection.execute_batch("CREATE TABLE IF NOT EXISTS t (a); DROP TABLE t")?;
         drop(connection);
         let before = fs::read(file.path())?;
@@ -138,7 +138,7 @@ async fn a_later_version_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// An empty file that is there keeps its mode; the two beside it get the same.
+/// An existing empty file keeps its mode; the two files beside it get the same.
 #[tokio::test]
 async fn an_empty_file_is_taken_as_it_is() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -156,7 +156,7 @@ async fn an_empty_file_is_taken_as_it_is() -> Result<()> {
     Ok(())
 }
 
-/// Locks of before a restart are over, and their fences are not.
+/// Locks from before a restart are over, and their fences are kept.
 #[tokio::test]
 async fn a_restart_of_the_machine_ends_locks_and_keeps_fences() -> Result<()> {
     let file = File::new();
@@ -173,7 +173,7 @@ async fn a_restart_of_the_machine_ends_locks_and_keeps_fences() -> Result<()> {
     Ok(())
 }
 
-/// Containers with boot ids of their own share a file: they go by the wall clock, and exclude each other.
+/// Containers with their own boot ids share a file: they use the wall clock, and exclude each other.
 #[tokio::test]
 async fn another_boot_id_at_the_same_time_excludes() -> Result<()> {
     let file = File::new();

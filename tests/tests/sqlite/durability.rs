@@ -1,4 +1,4 @@
-//! What makes a file forget.
+//! Settings that lose data.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

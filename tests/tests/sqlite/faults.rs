@@ -1,4 +1,4 @@
-//! What happens to the file, its disk and its other users while a program has it open.
+//! Faults of the file, its disk and its other users while a program has it open.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines};
@@ -16,7 +16,7 @@ use syncguard_sqlite::{ErrorCode, LockBackend as _, LockError, SqliteBackend, Sq
 
 use crate::support::{File, HOUR, MINUTE, take, worker};
 
-/// Another process that keeps everybody from writing.
+/// Another process that keeps all others from writing.
 struct KeptOut {
     process: Child,
     stdin: Option<ChildStdin>,
@@ -24,7 +24,7 @@ struct KeptOut {
 }
 
 impl KeptOut {
-    /// It has the file to itself from now on.
+    /// The process has exclusive access from now on.
     fn start(file: &File) -> Result<Self> {
         let mut process = Command::new(worker())
             .arg("keep-out")
@@ -78,8 +78,8 @@ fn take_id() -> Result<syncguard_sqlite::LockId> {
     Ok(syncguard_sqlite::LockId::generate()?)
 }
 
-/// A process is stopped in the middle of a transaction: the others hear so within their timeout, nothing of
-/// what they asked for was done, and what takes no change is answered all the while.
+/// A process is stopped in a transaction: the others get an error within their timeout, none of their writes was
+/// carried out, and reads are answered meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_their_timeout()
 -> Result<()> {
@@ -110,7 +110,7 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
             ensure!(error.message().contains("to itself"), "{error}");
             ensure!(!error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
         }
-        // Contention and questions go on, also while others wait.
+        // Contention and reads are answered, also while others wait.
         let waiting = backend.acquire(AcquireRequest::new("free", HOUR)?);
         let questions = async {
             let started = Instant::now();
@@ -130,7 +130,7 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
         if ends_by == Signal::CONT {
             writer.leave()?;
         }
-        // Nothing was done, nothing was lost, and half done things are gone.
+        // No write was carried out, no data was lost, and half-done writes are gone.
         let started = Instant::now();
         let lock = take(&backend, "free").await;
         ensure!(started.elapsed() < TIMEOUT, "{:?}", started.elapsed());
@@ -147,7 +147,7 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
     Ok(())
 }
 
-/// It waits as long as it may, and no longer than the other writes.
+/// The call waits up to its limit, and no longer than the other process writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_waits_for_another_writer() -> Result<()> {
     let file = File::new();
@@ -165,7 +165,7 @@ async fn an_operation_waits_for_another_writer() -> Result<()> {
     Ok(())
 }
 
-/// Opening is bounded as well, and says why.
+/// Opening has a limit as well, and reports the reason.
 #[tokio::test]
 async fn a_file_that_another_program_keeps_to_itself_is_not_opened() -> Result<()> {
     let file = File::new();
@@ -181,7 +181,7 @@ async fn a_file_that_another_program_keeps_to_itself_is_not_opened() -> Result<(
     Ok(())
 }
 
-/// Deleted, replaced or renamed, one of the three files: no operation is answered, until the file is back.
+/// One of the three files is deleted, replaced or renamed: no operation is answered until the file is back.
 #[tokio::test]
 async fn a_file_that_is_deleted_or_replaced_grants_nothing_any_more() -> Result<()> {
     for victim in ["locks.db", "locks.db-wal", "locks.db-shm"] {
@@ -203,7 +203,7 @@ async fn a_file_that_is_deleted_or_replaced_grants_nothing_any_more() -> Result<
     Ok(())
 }
 
-/// Others start anew in a new file; whoever had the old one grants nothing in it.
+/// Other processes start with a new file; a process with the old file grants nothing in it.
 #[tokio::test]
 async fn two_files_of_one_name_do_not_grant_one_lock_twice() -> Result<()> {
     let file = File::new();
@@ -237,7 +237,7 @@ fn on_a_small_disk(folder: &Path, script: &str) -> Result<String> {
     Ok(said)
 }
 
-/// A full disk is an error that says so, grants nothing twice, and is over when there is room.
+/// A full disk is a clear error, grants nothing twice, and ends when there is space.
 #[test]
 fn a_full_disk_is_said_and_survived() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -265,7 +265,7 @@ fn a_read_only_file_system_is_said() -> Result<()> {
     Ok(())
 }
 
-/// A file that is mounted by itself has two names in two folders: under the mounted one nobody gets a lock.
+/// A file that is mounted by itself has two names in two folders: no caller gets a lock under the mounted name.
 #[test]
 fn a_file_that_is_mounted_by_itself_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -293,7 +293,7 @@ fn a_file_that_is_mounted_by_itself_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// A process that has made a time namespace, and goes on without another program, does not know its own clock.
+/// A process that has created a time namespace, and goes on without another program, does not know its own clock.
 #[test]
 fn a_process_between_two_time_namespaces_is_refused() -> Result<()> {
     let file = File::new();
@@ -323,7 +323,7 @@ async fn a_missing_permission_is_said() -> Result<()> {
     let file = File::new();
     let _ = take(&file.open().await, "other").await;
     file.until_closed()?;
-    // As root, everything is allowed: then somebody else tries.
+    // Root may do everything, so another user tries.
     let is_root = getuid().is_root();
     let program = file.folder().join("worker");
     fs::copy(worker(), &program)?;
@@ -333,7 +333,7 @@ async fn a_missing_permission_is_said() -> Result<()> {
         let (for_folder, for_file) = if is_root {
             (folder_mode, file_mode)
         } else {
-            // The same without "others": we are the owner.
+            // The same without rights for "others": this user is the owner.
             ((folder_mode & 7) << 6 | 0o500, (file_mode & 7) << 6)
         };
         set(file.folder(), for_folder)?;
@@ -351,7 +351,7 @@ async fn a_missing_permission_is_said() -> Result<()> {
     Ok(())
 }
 
-/// A forked child hears that it must not, and its parent goes on.
+/// A forked child gets an error, and its parent goes on.
 #[test]
 fn a_fork_is_told() -> Result<()> {
     let file = File::new();
@@ -367,7 +367,7 @@ fn a_fork_is_told() -> Result<()> {
     Ok(())
 }
 
-/// A lock keeps its time while the thread of the backend works; one thread a backend, and it ends.
+/// A lock keeps its time while the thread of the backend works; each backend has one thread, which ends.
 #[tokio::test]
 async fn the_thread_ends_with_the_last_clone() -> Result<()> {
     let file = File::new();

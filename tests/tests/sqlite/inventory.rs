@@ -1,4 +1,4 @@
-//! Looking over all locks of a file.
+//! The inventory of a file.
 
 use anyhow::Result;
 use syncguard_sqlite::{SqliteOptions, Synchronous};
@@ -6,7 +6,7 @@ use syncguard_tests::inventory::{shows_each_once, take_all};
 
 use crate::support::File;
 
-/// Through one handle and, from another one, as another process would.
+/// Through one handle, and through another one like another process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Result<()> {
     let file = File::new();
@@ -16,7 +16,7 @@ async fn a_hundred_thousand_locks_are_listed_while_others_come_and_go() -> Resul
     shows_each_once(&backend, &others, "bulk:", 100_000).await
 }
 
-/// A page is found by the primary key, and not by walking through the table.
+/// A page is found by the primary key, without a scan of the table.
 #[tokio::test]
 async fn a_page_goes_along_the_primary_key() -> Result<()> {
     let file = File::new();

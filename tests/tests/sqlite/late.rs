@@ -1,4 +1,4 @@
-//! Operations whose caller has given up, and asynchronous threads that nobody keeps waiting.
+//! Operations whose caller has given up, and runtime threads that are never blocked.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn cleaned_up(backend: &SqliteBackend) -> Result<()> {
     Ok(())
 }
 
-/// One thread for everything, and a file that somebody else keeps to himself: other tasks go on.
+/// A runtime with one thread, and a file that another process keeps exclusively: other tasks go on.
 #[test]
 fn no_asynchronous_thread_is_ever_blocked() -> Result<()> {
     let file = File::new();
@@ -59,7 +59,7 @@ fn no_asynchronous_thread_is_ever_blocked() -> Result<()> {
                 tokio::try_join!(acquire, extend, opened).map(drop)
             })
         };
-        // Were the thread blocked, nobody would count, and nobody would let them in.
+        // If the thread were blocked, no task would count, and the other process would never be released.
         for _ in 0..100 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -70,7 +70,7 @@ fn no_asynchronous_thread_is_ever_blocked() -> Result<()> {
     })
 }
 
-/// The time of an operation is up before anybody let it write: it is never carried out.
+/// The time limit of an operation ends before it can write: it is never carried out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_late_is_never_carried_out() -> Result<()> {
     let file = File::new();
@@ -86,7 +86,7 @@ async fn what_is_late_is_never_carried_out() -> Result<()> {
     );
     ensure!(acquired.is_err() && released.is_err() && extended.is_err());
     end(&raw)?;
-    // The thread has seen to all of them when it answers this.
+    // The thread has handled all of them when it answers this.
     ensure!(!backend.is_locked(IsLockedRequest::new("key")?).await?, "a late acquire");
     let found = backend.lookup(LookupRequest::by_lock_id(held.lock_id)).await?;
     let found = found.expect("a late release");
@@ -95,7 +95,7 @@ async fn what_is_late_is_never_carried_out() -> Result<()> {
     Ok(())
 }
 
-/// A caller that goes away before its acquire has begun: it never begins. A release is owed all the same.
+/// A caller goes away before its acquire has begun: it never begins. A release is carried out all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_that_goes_takes_its_acquire_along_and_not_its_release() -> Result<()> {
     let file = File::new();
@@ -116,7 +116,7 @@ async fn a_caller_that_goes_takes_its_acquire_along_and_not_its_release() -> Res
     Ok(())
 }
 
-/// Its token fires while another process writes: it answers at once, and nothing comes after it.
+/// The token fires while another process writes: the call answers at once, and has no later effect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_ends_the_wait_for_another_writer() -> Result<()> {
     let file = File::new();
@@ -139,7 +139,7 @@ async fn a_token_ends_the_wait_for_another_writer() -> Result<()> {
     Ok(())
 }
 
-/// A runtime that ends takes nothing along that was granted, and nothing that is owed.
+/// The end of a runtime loses no granted lock and no pending release.
 #[test]
 fn a_runtime_that_ends_leaves_no_lock_behind() -> Result<()> {
     let file = File::new();
@@ -164,7 +164,7 @@ fn a_runtime_that_ends_leaves_no_lock_behind() -> Result<()> {
     drop(first);
     end(&raw)?;
     later.block_on(async {
-        // Whatever the acquire came to, its clean-up needs a runtime.
+        // Whatever the outcome of the acquire, its clean-up needs a runtime.
         for (key, what) in
             [("held", "the release was lost"), ("key", "the acquire has left a lock")]
         {
@@ -178,10 +178,10 @@ fn a_runtime_that_ends_leaves_no_lock_behind() -> Result<()> {
     })
 }
 
-/// Futures are dropped after every number of polls they can take, at once and when the answer may be on its
-/// way: nothing is left of an acquire, and a release or an extend is done or not.
+/// Futures are dropped after each possible number of polls, at once and when the answer may be on the network:
+/// nothing is left of an acquire, and a release or an extend is done or not.
 ///
-/// On a fast disk a caller stays awake for its answer and is polled thousands of times; then the steps grow.
+/// On a fast disk a caller spins for its answer and is polled thousands of times; then the steps grow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_that_is_dropped_at_any_poll_leaves_nothing() -> Result<()> {
     let file = File::new();

@@ -1,4 +1,4 @@
-//! syncguard-sqlite, on files of its own and with processes of its own.
+//! syncguard-sqlite, with its own files and processes.
 
 mod conformance;
 mod crashes;

@@ -1,4 +1,4 @@
-//! The same sequences on a file and on the embedded backend: the same answers.
+//! The same sequences give the same answers on a file and on the memory backend.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn mix(ttl: u64) -> Mix {
 /// Takes the steps on both, each on a store of its own.
 async fn same(steps: Vec<Step>) -> Result<Comparison, String> {
     let file = File::new();
-    // All of them are made at the same time.
+    // All of them are created at the same time.
     let options = SqliteOptions::new()
         .with_synchronous(Synchronous::Normal)
         .with_operation_timeout(Duration::from_secs(60));
@@ -42,7 +42,7 @@ fn random_sequences_have_the_same_answers() {
 
 #[tokio::test]
 async fn sequences_with_expiry_have_the_same_answers() {
-    // Long enough that nothing runs out between two steps.
+    // Long enough that no lock expires between two steps.
     let alike =
         count_alike(&mut TestRunner::deterministic(), &mix(1500), either(50, 150), same).await;
     assert!(alike >= either(10, 30), "{alike} could be compared");

@@ -1,4 +1,4 @@
-//! Files for locks, and a look into them past the library.
+//! Files for locks, and direct access to them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl File {
         Self { folder: Arc::new(tempfile::tempdir().expect("a folder")) }
     }
 
-    /// On a disk also where the system's temporary folder is in memory.
+    /// On a disk, even if the system's temporary folder is in memory.
     pub(crate) fn on_disk() -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         Self { folder: Arc::new(folder) }
@@ -44,14 +44,14 @@ impl File {
         SqliteBackend::open_with(self.path(), options).await.expect("a lock file")
     }
 
-    /// A connection past the library.
+    /// A direct connection.
     pub(crate) fn raw(&self) -> Connection {
         let connection = Connection::open(self.path()).expect("a database");
         connection.busy_timeout(Duration::from_secs(10)).expect("a timeout");
         connection
     }
 
-    /// Waits until nobody has the file open: the last one takes the log away.
+    /// Waits until no process has the file open: the last one removes the log.
     pub(crate) fn until_closed(&self) -> Result<()> {
         let started = Instant::now();
         while self.folder().join("locks.db-wal").exists() {

@@ -1,5 +1,5 @@
-//! Files that a power cut has left: the log cut off or scrambled at any page, and the database in the
-//! middle of being brought up to date.
+//! Files after a power cut: the log is cut off or scrambled at any page, and the database is in the middle of an
+//! update.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,18 +16,17 @@ const PAGE: usize = 4096;
 const LOG_HEADER: usize = 32;
 const FRAME: usize = 24 + PAGE;
 
-/// What a key has: its last fence, and whether it is locked.
+/// The last fence of a key, and whether it is locked.
 type State = BTreeMap<String, (u64, bool)>;
 
-/// What happened, and how long the log was when each answer was there.
+/// The events, and the length of the log at each answer.
 struct Past {
     database: Vec<u8>,
     log: Vec<u8>,
     after: Vec<(usize, State)>,
 }
 
-/// Whatever is cut off: everything that was answered while the log was as short as that is there, whole, and
-/// nothing else is.
+/// For each cut: all answers from before the log had this length are there, whole, and nothing else.
 #[tokio::test]
 async fn a_log_that_is_cut_or_scrambled_at_any_page_forgets_no_answer() -> Result<()> {
     let past = Past::live(&File::new()).await?;
@@ -54,7 +53,7 @@ async fn a_log_that_is_cut_or_scrambled_at_any_page_forgets_no_answer() -> Resul
     Ok(())
 }
 
-/// The pages are in the database up to one of them, which is half written; the log is whole.
+/// The pages are in the database up to one that is half written; the log is whole.
 #[tokio::test]
 async fn a_database_that_was_being_brought_up_to_date_forgets_no_answer() -> Result<()> {
     let file = File::new();
@@ -121,14 +120,14 @@ impl Past {
         Ok(Self { database: fs::read(database)?, log: fs::read(log)?, after })
     }
 
-    /// What had been answered when the log had this length.
+    /// The answers when the log had this length.
     fn state_at(&self, length: usize) -> State {
         let last = self.after.iter().rfind(|(until, _)| *until <= length);
         last.map(|(_, state)| state.clone()).unwrap_or_default()
     }
 }
 
-/// This process must not open and close a file that SQLite has open in it.
+/// This process must not open and close a file that SQLite has open in this process.
 fn copy_by_another_process(from: &Path, to: &Path) -> Result<()> {
     ensure!(Command::new("cp").args([from, to]).status()?.success());
     Ok(())
@@ -139,8 +138,8 @@ fn noise(index: usize) -> u8 {
     index.wrapping_mul(131).wrapping_add(7).to_le_bytes()[0]
 }
 
-/// What is left, in a folder of its own: what was locked is, what was not is not, and the next fence is a new
-/// one.
+/// The remaining files in a folder of their own: locked keys are locked, free keys are free, and the next fence is a
+/// new one.
 async fn is_as_it_was(database: &[u8], log: &[u8], state: State) -> Result<()> {
     let file = File::new();
     fs::write(file.path(), database)?;

@@ -1,6 +1,6 @@
-//! Waiting: whoever waits hears what another handle or process does to the file.
+//! Waiters get signals of changes by other handles and processes.
 //!
-//! Polls come after minutes here, so that a signal alone explains what comes sooner.
+//! Polls come after minutes here, so only a signal explains an earlier answer.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ async fn watch(backend: &SqliteBackend, key: &str) -> KeyWatch {
     backend.watch(request).await.expect("a watch")
 }
 
-/// Waits until this many callers stand in the lines of the backend.
+/// Waits until this many callers are in the queues of the backend.
 async fn until_in_line(backend: &SqliteBackend, keys: usize) {
     while backend.client_state().keys_in_use() < keys {
         tokio::task::yield_now().await;
@@ -49,7 +49,7 @@ async fn a_release_is_heard_whoever_makes_it() -> Result<()> {
         let lock = take(&there, "k").await;
         let mut held = watch(&here, "k").await;
         ensure!(held.is_locked());
-        // A waiter takes the lock at once, and whoever only watches may find the key locked as before.
+        // A waiter takes the lock at once, and a pure watch may find the key locked as before.
         let waiting = (round % 4 < 2).then(|| waiter(&here, "k"));
         if waiting.is_some() {
             until_in_line(&here, 1).await;
@@ -57,7 +57,7 @@ async fn a_release_is_heard_whoever_makes_it() -> Result<()> {
         if round % 2 == 0 {
             ensure!(there.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
         } else {
-            // As a person does it.
+            // As a person would do it.
             ensure!(file.raw().execute("DELETE FROM locks WHERE key = 'k'", [])? == 1);
         }
         if let Some(waiting) = waiting {
@@ -92,7 +92,7 @@ async fn no_wake_up_is_lost_in_many_hand_overs() -> Result<()> {
     Ok(())
 }
 
-/// A thousand keys: what changes one of them wakes nobody else.
+/// A thousand keys: a change of one key wakes no other waiter.
 #[tokio::test]
 async fn a_thousand_keys_are_watched_by_one_thread() -> Result<()> {
     const KEYS: usize = 1_000;
@@ -113,7 +113,7 @@ async fn a_thousand_keys_are_watched_by_one_thread() -> Result<()> {
     Ok(())
 }
 
-/// Its polls look at the file, whatever was heard.
+/// Polls read the file, whatever the signals.
 #[tokio::test]
 async fn a_waiter_fails_when_the_file_is_deleted() -> Result<()> {
     let file = File::new();
@@ -132,7 +132,7 @@ async fn a_waiter_fails_when_the_file_is_deleted() -> Result<()> {
     Ok(())
 }
 
-/// The thread that looks at the file ends with its backend: whoever still has a watch hears of that.
+/// The thread that watches the file ends with its backend, and remaining watches are told.
 #[tokio::test]
 async fn a_watch_ends_with_its_backend() -> Result<()> {
     let file = File::new();

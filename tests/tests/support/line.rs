@@ -1,4 +1,4 @@
-//! A line to a real server that can be late: a proxy of its own.
+//! A connection to a real server that can be late, through a proxy of its own.
 
 use std::sync::Arc;
 use std::thread;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use syncguard_conformance::LateLine;
 use syncguard_test_services::proxy::{FaultProxy, Hold};
 
-/// Holds what goes over a proxy back.
+/// Holds the requests through a proxy.
 pub(crate) struct ProxiedLine {
     proxy: Arc<FaultProxy>,
-    /// How many round trips go through before one is held back.
+    /// The number of round trips before one is held back.
     skips: u64,
 }
 
@@ -22,14 +22,14 @@ impl ProxiedLine {
         (Self { proxy: Arc::new(proxy), skips: 0 }, port)
     }
 
-    /// Holds back what comes after so many round trips: where the first of an operation only reads.
+    /// Holds back the request after this many round trips: for operations whose first request only reads.
     #[allow(dead_code, reason = "not every store has such operations")]
     pub(crate) fn after(self, skips: u64) -> Self {
         Self { skips, ..self }
     }
 }
 
-/// Replies take so long that there is time to look in between.
+/// Replies are so slow that there is time to check in between.
 const DELAY: Duration = Duration::from_millis(100);
 
 impl LateLine for ProxiedLine {
@@ -41,7 +41,7 @@ impl LateLine for ProxiedLine {
         let (proxy, first) = (Arc::clone(&self.proxy), self.proxy.counters().flights);
         let last = first + self.skips;
         thread::spawn(move || {
-            // Ten seconds, and then nothing was sent.
+            // After ten seconds nothing was sent.
             for _ in 0..10_000 {
                 if proxy.counters().flights >= last {
                     proxy.hold(Hold::Open);

@@ -1,4 +1,4 @@
-//! The benchmarks of the workspace beside this one are formatted, and compile without a warning.
+//! The workspace of the benchmarks is formatted and compiles without warnings.
 
 use anyhow::Result;
 
@@ -8,7 +8,7 @@ use crate::cargo::{cargo, output, profiles, target};
 pub(super) fn check() -> Result<()> {
     output(&mut cargo(["fmt", "--manifest-path", WORKSPACE, "--check"]))?;
     let mut clippy = cargo(["clippy", "--quiet", "--no-deps", "--all-targets"]);
-    // Here as well, so that what both workspaces need is checked once.
+    // The same target folder, so that dependencies of both workspaces are checked once.
     clippy
         .arg("--config")
         .arg(profiles()?)

@@ -1,5 +1,5 @@
-//! Lints for the whole workspace with all features, and for each published package with fewer: in the workspace
-//! those hide behind what others turn on.
+//! Lints for the whole workspace with all features, and for each published package with fewer. In a run of the
+//! workspace, other packages turn on the features that a package lacks.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use crate::cargo::{cargo, output};
 use crate::metadata::{self, Package};
 
 pub(super) struct Run {
-    /// `None` stands for all of them, with all features.
+    /// `None` stands for all packages, with all features.
     package: Option<String>,
     features: Option<&'static str>,
 }
 
-/// A run for the workspace, and if it shall be full for each published package and set of features: none and default,
-/// without those that are the same.
+/// A run for the workspace, and in a full check one for each published package and set of features: none and default,
+/// without equal sets.
 pub(super) fn runs(is_full: bool) -> Result<Vec<Run>> {
     let mut runs = vec![Run { package: None, features: Some("--all-features") }];
     if !is_full {
@@ -36,10 +36,10 @@ impl Run {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        // The packages it depends on have runs of their own.
+        // Its dependencies have runs of their own.
         let mut command = cargo(["clippy", "--quiet", "--no-deps"]);
         match &self.package {
-            // Without tests: what those depend on turns on features, too.
+            // Without tests, because their dependencies turn on features, too.
             Some(package) => command.args(["-p", package]),
             None => command.args(["--workspace", "--all-targets"]),
         };
@@ -67,7 +67,7 @@ fn turned_on_by_default(package: &Package) -> BTreeSet<&str> {
     let mut open = vec!["default"];
     while let Some(name) = open.pop() {
         for other in package.features.get(name).into_iter().flatten() {
-            // The others are of a dependency: "dep:serde", "tokio/net".
+            // The other names are of dependencies: "dep:serde", "tokio/net".
             if package.features.contains_key(other) && on.insert(other.as_str()) {
                 open.push(other);
             }

@@ -8,13 +8,12 @@ use anyhow::{Context as _, Result};
 
 use crate::cargo::{cargo, output, root};
 
-/// What is installed when there is none; in step with `deny.toml`.
+/// The version that is installed if there is none; keep in step with `deny.toml`.
 const VERSION: &str = "0.20.2";
 
 pub(super) fn check() -> Result<()> {
     let mut command = Command::new(program()?);
-    // Not the advisories: their database is on GitHub, which not every machine that runs this
-    // reaches.
+    // Without the advisories: their database is on GitHub, which some machines that run this cannot reach.
     command.current_dir(root()).args(["check", "bans", "licenses", "sources"]);
     output(&mut command).map(drop)
 }
@@ -29,7 +28,7 @@ fn program() -> Result<PathBuf> {
     if let Some(program) = found {
         return Ok(program);
     }
-    // Its release profile optimises for a minute longer than all of its checks take.
+    // A build with its release profile takes a minute longer than all of its checks.
     let mut install = cargo(["install", "--quiet", "--locked", "--debug"]);
     install.arg(format!("cargo-deny@{VERSION}")).arg("--root").arg(&tools);
     output(&mut install).context("cargo-deny is missing and cannot be installed")?;

@@ -1,4 +1,4 @@
-//! The documentation, as docs.rs builds it, and where its links lead.
+//! The documentation, built as on docs.rs, and its links.
 
 mod links;
 
@@ -11,7 +11,7 @@ use crate::metadata;
 
 pub(super) fn check() -> Result<()> {
     let docs = target().join("doc");
-    // As in a fresh clone: what is there already decides where rustdoc makes links lead.
+    // Starts without old output, as in a fresh clone, because existing pages decide where rustdoc's links lead.
     if docs.exists() {
         fs::remove_dir_all(&docs)?;
     }

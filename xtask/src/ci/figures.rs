@@ -1,4 +1,4 @@
-//! What the guide says of the soak, the simulation and the models is what their reports say.
+//! The guide's figures of the soak, the simulation and the models agree with their reports.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use crate::cargo::root;
 
-/// Where the figures are told.
+/// The pages with the figures.
 const PAGE: &str = "crates/syncguard/src/guide/how_it_is_tested.md";
-/// Where they come from.
+/// The folders of the reports.
 const REPORTS: &str = "tests/soak/reports";
-/// The stores of which there has to be a report.
+/// The stores that need a report.
 const STORES: [&str; 6] =
     ["redis", "redis-cluster", "postgres", "pgbouncer", "firestore", "sqlite"];
 /// The simulation's.
 const SIMULATED: &str = "tests/simulation/reports";
 /// The models'.
 const MODELS: &str = "tests/model/reports/models.json";
-/// What page and README say of each store's soak.
+/// The figures of each store's soak on the page and in the README.
 const OPERATIONS: u64 = 200_000;
 const FAULTS: u64 = 2_000;
 
@@ -47,7 +47,7 @@ pub(super) fn check() -> Result<()> {
     bail!("{PAGE} does not say what the reports do:\n{}", missing.join("\n"))
 }
 
-/// What the page tells of each report of the simulation.
+/// The figures of each report of the simulation on the page.
 fn simulated() -> Result<Vec<String>> {
     let files = fs::read_dir(root().join(SIMULATED)).context(SIMULATED)?;
     let reports = files.map(|file| {
@@ -89,7 +89,7 @@ fn row_of_model(run: &Value) -> Result<String> {
     Ok(format!("| {name} | {} | {} | {} |", extends?, cleanings?, spaced(states?)))
 }
 
-/// What the page tells of a report.
+/// The figures of a report on the page.
 struct Report {
     store: String,
     server: String,

@@ -1,7 +1,7 @@
-//! A statement or script that a model or the simulation mirrors is not changed alone.
+//! A statement or script with a mirror in a model or the simulation is not changed alone.
 //!
-//! `tests/mirrored.txt` has a number for each of them, over its text without comments and spaces. Where a text has
-//! changed, this check names the files that mirror it, by the names that these say in their comments.
+//! `tests/mirrored.txt` has a hash of each such text, without its comments and spaces. If a text has changed, this
+//! check names the files that mirror it, according to the names in their comments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,11 @@ use super::tidy::rust_files;
 use crate::cargo::root;
 
 const LIST: &str = "tests/mirrored.txt";
-/// Where the mirrors are.
+/// The folders of the mirrors.
 const MIRRORS: [&str; 2] = ["tests/model/src", "tests/simulation/src"];
-/// Where the texts are.
+/// The folders of the texts.
 const SOURCES: [&str; 2] = ["crates/syncguard-redis/src/lua", "crates/syncguard-postgres/src/sql"];
-/// How a comment begins, in Lua and in SQL.
+/// The beginning of a comment in Lua and in SQL.
 const COMMENT: &str = "--";
 
 pub(super) fn check() -> Result<()> {
@@ -44,7 +44,7 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// A line for each text that has changed and that a mirror names.
+/// A line for each changed text that a mirror names.
 fn changed(
     texts: &BTreeMap<String, String>,
     mirrors: &[(PathBuf, String)],
@@ -69,7 +69,7 @@ fn changed(
     changed
 }
 
-/// Whether a text names the file, and no longer name that ends with it.
+/// Returns true if a text names the file, and not a longer name that ends with it.
 fn names(text: &str, file: &str) -> bool {
     text.match_indices(file).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -81,7 +81,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// FNV-1a over what a server reads of the text.
+/// FNV-1a over the part of the text that a server reads.
 fn number(text: &str) -> String {
     let lines = text.lines().map(|line| line.split(COMMENT).next().unwrap_or_default());
     let bytes = lines.flat_map(str::bytes).filter(|byte| !byte.is_ascii_whitespace());

@@ -1,5 +1,5 @@
-//! The Rust version that a crate states is new enough for everything it depends on, and its README
-//! states the same one.
+//! The Rust version that a crate states is new enough for all its dependencies, and its README states the same
+//! version.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::cargo::{cargo, output, root};
 use crate::metadata::{self, Package};
 
-/// Features that need a newer Rust than their crate states, as cargo then says: they lead to a crate
-/// that states the newer one. The crate's README names it.
+/// Features that need a newer Rust than their crate states, because they bring a crate that states a newer one.
+/// Cargo's error then names it, and the README names the version.
 const NEWER: &[(&str, &[&str])] = &[("syncguard", &["firestore"])];
 
 /// Name and version of a package, as in a line of `cargo tree`: "serde v1.0.0".
@@ -49,8 +49,8 @@ fn stated() -> Result<HashMap<Id, String>> {
     Ok(ids.collect())
 }
 
-/// The packages that build with this one for its users, on any system, with all features: the default ones are
-/// among them.
+/// The packages that this one builds with for its users, on any system, with all features, which include the default
+/// ones.
 fn tree(package: &Package) -> Result<String> {
     let newer = NEWER.iter().find(|(name, _)| *name == package.name).map_or(&[][..], |(_, f)| f);
     let features: Vec<&str> = package.features.keys().map(String::as_str).collect();
@@ -64,7 +64,7 @@ fn tree(package: &Package) -> Result<String> {
     output(command.args(["--features", &features.join(",")]))
 }
 
-/// The packages of a tree, one a line, that need a newer Rust than `own`.
+/// The packages of a tree, one in each line, that need a newer Rust than `own`.
 fn too_new(
     package: &str,
     own: &str,

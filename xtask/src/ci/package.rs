@@ -1,5 +1,5 @@
-//! Each crate that goes to crates.io, packed, has all the files that it and its tests are compiled from. Its tests
-//! have run from the repository.
+//! Each packed crate for crates.io has all files that it and its tests are compiled from. Its tests have run from the
+//! repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::cargo::{cargo, output, profiles, root, target};
 use crate::metadata::{self, Package};
 
-/// What every package has, with where it is copied from.
+/// The files of every package, with their source.
 const FILES: &[(&str, &str)] = &[
     ("LICENSE-MIT", "LICENSE-MIT"),
     ("LICENSE-APACHE", "LICENSE-APACHE"),
     ("CHANGELOG.md", ".github/CHANGELOG.md"),
 ];
 
-/// What every manifest says; `repository` is asked for by `cargo xtask release-check`.
+/// The fields of every manifest. `cargo xtask release-check` asks for `repository`.
 const FIELDS: &[&str] = &[
     "description",
     "license",
@@ -41,16 +41,16 @@ pub(super) fn check() -> Result<()> {
         complete(&workspace.join(folder(package)))?;
     }
     fs::write(workspace.join("Cargo.toml"), manifest(&packages))?;
-    // The versions that everything else is tested with.
+    // The same versions as in all other tests.
     fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock"))?;
 
-    // In one run: `ci clippy` compiles each crate with its own features alone.
+    // All crates in one run: `ci clippy` compiles each crate with its own features alone.
     let mut compile = cargo(["check", "--workspace", "--all-targets", "--all-features"]);
     compile.arg("--config").arg(profiles()?);
     output(compile.current_dir(&workspace).env("CARGO_TARGET_DIR", target())).map(drop)
 }
 
-/// The folder with all published crates as they are packed. They are packed once in the life of this process.
+/// The folder with all packed crates. They are packed once in the life of this process.
 pub(crate) fn unpacked() -> Result<PathBuf> {
     static DONE: Mutex<bool> = Mutex::new(false);
     let mut is_done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ fn missing_fields(package: &Package) -> Vec<String> {
     missing.map(|field| format!("{}: no {field} in its manifest", package.name)).collect()
 }
 
-/// Packs them and unpacks them again, side by side.
+/// Packs and unpacks the crates, side by side.
 fn unpack(packages: &[Package], into: &Path) -> Result<()> {
     let mut pack = cargo(["package", "--no-verify", "--allow-dirty"]);
     for package in packages {
@@ -85,13 +85,13 @@ fn unpack(packages: &[Package], into: &Path) -> Result<()> {
     for package in packages {
         let packed = target().join("package").join(folder(package) + ".crate");
         let mut tar = Command::new("tar");
-        // Files as old as the package says would be taken for those of an earlier run.
+        // Files with the time stamps of the package would be taken for files of an earlier run.
         output(tar.arg("-xzmf").arg(packed).arg("-C").arg(into))?;
     }
     Ok(())
 }
 
-/// A link that was packed as a link, or a text of its own, would not be what the reader is to see.
+/// A file that is packed as a link, or with another text, would not be the file that its reader expects.
 fn complete(package: &Path) -> Result<()> {
     for (name, source) in FILES {
         let packed = fs::read_to_string(package.join(name))
@@ -104,7 +104,7 @@ fn complete(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Each gets the others as they were packed.
+/// Each crate gets the others in their packed form.
 fn manifest(packages: &[Package]) -> String {
     let folders: Vec<_> = packages.iter().map(|package| format!("{:?}", folder(package))).collect();
     format!(

@@ -1,4 +1,4 @@
-//! The house's own rules, those that no lint knows.
+//! The project's own rules that no lint checks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::cargo::root;
 
-/// Over this, a file has more than one subject.
+/// A longer file has more than one subject.
 const MAX_LINES: usize = 500;
 
-/// Notes on what is unfinished; put together here so that this file passes.
+/// Marks of unfinished work. They are put together here so that this file passes.
 const NOWHERE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// A test that is switched off; with a reason, no lint objects.
+/// A disabled test. With a reason, no lint objects.
 const NOT_RUN: &str = "#[ignore";
 
-/// A library answers with an error instead of stopping the process. Not among the workspace's lints,
-/// which would bind the tests too.
+/// A library returns an error instead of stopping the process. This is not among the workspace's lints, which would
+/// apply to tests too.
 const IN_EVERY_LIBRARY: &str = "#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]";
 
-/// How to run everything has to be found where people look first.
+/// The commands for all tests and checks have to be in the pages that people read first.
 const IN_README: &[&str] = &[
     "cargo run -p syncguard --example quickstart",
     "cargo run -p syncguard --features sqlite --example processes",
@@ -45,7 +45,7 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with files, whose paths are relative to the workspace.
+/// The violations in files, whose paths are relative to the workspace.
 fn broken_in(files: &[(PathBuf, String)]) -> Vec<String> {
     let mut broken = Vec::new();
     for (path, text) in files {
@@ -85,7 +85,7 @@ pub(super) fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
             let entry = entry?;
             let path = entry.path();
             if entry.file_type()?.is_symlink() {
-                continue; // what it leads to is read where it lives
+                continue; // its target is read in its own place
             }
             if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                 folders.push(path);

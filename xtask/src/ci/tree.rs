@@ -1,4 +1,4 @@
-//! What a package may depend on, with the features that its users turn on.
+//! Rules for the dependencies of packages, with the features that users turn on.
 
 use std::collections::BTreeSet;
 
@@ -11,24 +11,24 @@ pub(super) struct Rule {
     features: Features,
     /// The kinds of dependencies that count.
     edges: &'static str,
-    /// Packages that must be in its tree: without them, the rest proves nothing.
+    /// Packages that must be in its tree; without them, the other checks prove nothing.
     needed: &'static [&'static str],
-    /// Packages that must not be; a `*` at the end stands for anything.
+    /// Packages that must not be in its tree; a `*` at the end stands for any text.
     banned: &'static [&'static [&'static str]],
     /// Packages that may have only these features turned on.
     limited: &'static [(&'static str, &'static [&'static str])],
-    /// How many packages there may be at most.
+    /// The largest number of packages.
     most: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
 enum Features {
     All,
-    /// Only these, without the default ones.
+    /// Only these features, without the default ones.
     Only(&'static str),
 }
 
-/// A rule to start from.
+/// The default values of a rule.
 const RULE: Rule = Rule {
     package: "",
     features: Features::All,
@@ -40,7 +40,7 @@ const RULE: Rule = Rule {
 };
 
 pub(super) const RULES: &[Rule] = &[
-    // Tasks, timers and channels; no I/O, whose drivers a user's runtime would then have to have.
+    // Tasks, timers and channels, but no I/O, because a user's runtime would then need its drivers.
     Rule {
         package: "syncguard-core",
         features: Features::Only("serde"),
@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
         most: Some(40),
         ..RULE
     },
-    // What backends trust over TLS, and no driver.
+    // The trusted certificates for backends, and no driver.
     Rule {
         package: "syncguard-core",
         features: Features::Only("tls"),
@@ -68,7 +68,7 @@ pub(super) const RULES: &[Rule] = &[
         banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
         ..RULE
     },
-    // Core and nothing more: they run on any store.
+    // Only the core, because recipes run on any store.
     Rule {
         package: "syncguard-recipes",
         needed: &["syncguard-core"],
@@ -76,13 +76,13 @@ pub(super) const RULES: &[Rule] = &[
         most: Some(40),
         ..RULE
     },
-    // The API of OpenTelemetry, which is small, and nothing that exports.
+    // Only the small API of OpenTelemetry, and no exporter.
     Rule {
         package: "syncguard-telemetry",
         banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS, EXPORTERS],
         ..RULE
     },
-    // Whoever uses one store builds the driver of that store, and TLS only when asked to.
+    // A user of one store builds only the driver of that store, and TLS only on request.
     Rule {
         package: "syncguard-redis",
         features: Features::Only(""),
@@ -115,7 +115,7 @@ pub(super) const RULES: &[Rule] = &[
         banned: &[REDIS, POSTGRES, SQLITE, OTHER_TLS],
         ..RULE
     },
-    // SQLite itself is C, built in; nothing of a network, and no I/O of tokio's.
+    // SQLite itself is built-in C. No network, and no I/O of tokio.
     Rule {
         package: "syncguard-sqlite",
         needed: &["rusqlite", "libsqlite3-sys"],
@@ -123,7 +123,7 @@ pub(super) const RULES: &[Rule] = &[
         most: Some(60),
         ..RULE
     },
-    // The same through the facade.
+    // The same rules through the facade.
     Rule {
         package: FACADE,
         features: Features::Only(""),
@@ -140,8 +140,8 @@ pub(super) const RULES: &[Rule] = &[
         most: Some(40),
         ..RULE
     },
-    // `cargo run -p syncguard --example quickstart` builds this much: what it needs, and all that the
-    // other examples and the tests of its package need.
+    // `cargo run -p syncguard --example quickstart` builds these packages: its own dependencies, and those of the
+    // other examples and tests of its package.
     Rule {
         package: FACADE,
         features: Features::Only("default"),
@@ -151,7 +151,7 @@ pub(super) const RULES: &[Rule] = &[
         most: Some(45),
         ..RULE
     },
-    // The recipes bring no store and nothing else.
+    // The recipes add no store and few packages.
     Rule {
         package: FACADE,
         features: Features::Only("memory,recipes"),
@@ -160,7 +160,7 @@ pub(super) const RULES: &[Rule] = &[
         most: Some(41),
         ..RULE
     },
-    // `tls` adds to the stores that are there, and brings none.
+    // `tls` extends the stores that are turned on, and adds none.
     Rule {
         package: FACADE,
         features: Features::Only("memory,tls,serde,unix-sockets"),
@@ -210,8 +210,8 @@ pub(super) const RULES: &[Rule] = &[
         banned: &[REDIS, POSTGRES, GOOGLE, NETWORK, TLS],
         ..RULE
     },
-    // The command with one store. On Linux it is 59 packages, four of them ours, and six more that only build them; the
-    // others are for other systems.
+    // The command with one store. On Linux it has 59 packages, four of them ours, and six more that only build them;
+    // the others are for other systems.
     Rule {
         package: "syncguard-cli",
         features: Features::Only("sqlite"),
@@ -220,8 +220,8 @@ pub(super) const RULES: &[Rule] = &[
         most: Some(65),
         ..RULE
     },
-    // All of it: one TLS library with one provider, each once. With a second provider rustls panics
-    // at first use.
+    // All features: one TLS library with one provider, each in one version. With a second provider rustls panics at
+    // first use.
     Rule {
         package: FACADE,
         needed: &["fred", "tokio-postgres", "gcloud-sdk", "rusqlite", PROVIDER, "rustls"],
@@ -246,7 +246,7 @@ const EXPORTERS: &[&str] = &["opentelemetry_sdk", "opentelemetry-*", "tracing-su
 
 const NETWORK: &[&str] = &["hyper*", "reqwest*", "socket2", "mio"];
 
-/// Of a program that waits for signals and processes, which tokio does with mio.
+/// For a program that waits for signals and processes, which tokio does with mio.
 const NETWORK_BUT_MIO: &[&str] = &["hyper*", "reqwest*", "socket2"];
 
 /// TLS of any kind.
@@ -273,10 +273,10 @@ const OTHER_TLS: &[&str] = &[
 /// The one provider.
 const PROVIDER: &str = "aws-lc-rs";
 
-/// What rustls may have turned on; `ring` is not there.
+/// The allowed features of rustls, without `ring`.
 const RUSTLS: &[&str] = &["aws-lc-rs", "aws_lc_rs", "log", "logging", "std", "tls12"];
 
-/// Packages of which there may be one version only: two versions are two providers.
+/// Packages with at most one version: two versions are two providers.
 const ONCE: &[&str] = &[PROVIDER, "rustls"];
 
 impl Rule {
@@ -303,7 +303,7 @@ impl Rule {
         }
     }
 
-    /// What is wrong with a tree of lines "name version …", a tab, "feature,feature".
+    /// The violations in a tree of lines "name version …", a tab, "feature,feature".
     fn broken_by(&self, tree: &str) -> Vec<String> {
         let mut broken = BTreeSet::new();
         let mut packages = BTreeSet::new();
@@ -383,7 +383,7 @@ mod tests {
         lines.into_iter().collect::<Vec<_>>().join("\n") + "\n"
     }
 
-    /// Trees that are as they should be, each with something planted that its rule is there to find.
+    /// Correct trees, each with a planted violation that its rule has to find.
     #[test]
     fn every_rule_can_fail() {
         for rule in RULES {
@@ -415,7 +415,7 @@ mod tests {
         }
     }
 
-    /// Each store is kept out of the trees of the others.
+    /// No store is in the tree of another.
     #[test]
     fn no_store_pulls_in_another() {
         for rule in RULES

@@ -1,5 +1,4 @@
-//! The files of `.github` that a machine reads: they are YAML, and the workflow runs what `.ci/run`
-//! does.
+//! The machine-readable files of `.github` are YAML, and the workflow runs the commands of `.ci/run`.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The projects: each a way to depend on the library.
+//! The projects. Each is a way to depend on the library.
 
 use std::fs;
 use std::path::Path;
@@ -20,11 +20,11 @@ pub(super) struct Project {
     packages: &'static [&'static str],
     /// Further lines of dependencies.
     more: &'static str,
-    /// Features of the first of them, as in a manifest; `None` for the default ones.
+    /// Features of the first package, in the form of a manifest; `None` for the default features.
     features: Option<&'static str>,
     source: Source,
     pub(super) store: Store,
-    /// What it prints when it works.
+    /// Its output on success.
     pub(super) says: &'static str,
 }
 
@@ -40,7 +40,7 @@ enum Source {
 
 const FACADE: Source = Source::Text(include_str!("../../fresh/facade.rs"));
 
-/// The first lock of a key that nobody has had.
+/// The first lock of a new key.
 const FIRST: &str = "locked under fence 000000000000001";
 
 const fn project(name: &'static str, source: Source, store: Store) -> Project {
@@ -85,7 +85,7 @@ pub(super) const PROJECTS: &[Project] = &[
         packages: &["syncguard-sqlite"],
         ..project("sqlite-crate", Source::Backend("SqliteBackend"), Store::Sqlite)
     },
-    // A backend of one's own.
+    // A custom backend.
     Project {
         packages: &["syncguard-core", "syncguard-conformance"],
         says: "0 of ",
@@ -133,12 +133,12 @@ pub(super) const PROJECTS: &[Project] = &[
 ];
 
 impl Project {
-    /// Whether it needs neither a driver nor a server, nor what another one has built already.
+    /// Returns true if it needs no driver, no server, and no build of another project.
     pub(super) fn is_small(&self) -> bool {
         self.store == Store::Memory && self.features.is_none()
     }
 
-    /// What `cargo new` and `cargo add` would have written.
+    /// The manifest that `cargo new` and `cargo add` would have written.
     pub(super) fn manifest(&self) -> String {
         let mut manifest = vec![
             "[package]".to_owned(),

@@ -1,4 +1,4 @@
-//! One build of all tests, programs and examples, and where cargo has put them.
+//! One build of all tests, programs and examples, and the paths of its output.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::cargo::{cargo, shown};
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) package: String,
-    /// Where the package's manifest is.
+    /// The folder of the package's manifest.
     pub(super) folder: PathBuf,
     pub(super) kind: Kind,
     /// The name of the target.
@@ -26,13 +26,13 @@ pub(super) struct Built {
 pub(super) enum Kind {
     /// A folder or file of `tests`.
     Test,
-    /// The tests inside of a library or a program.
+    /// The unit tests of a library or a program.
     Unit,
     Example,
 }
 
-/// Without a choice of targets, as `--bins` would take in the fuzz targets, which run for ever, and
-/// `--all-targets` the benchmarks.
+/// No choice of targets, because `--bins` would include the fuzz targets, which run for ever, and `--all-targets` the
+/// benchmarks.
 pub(super) fn build(options: &Options) -> Result<Vec<Built>> {
     let mut command = cargo(["test", "--no-run", "--all-features"]);
     command.arg("--message-format=json-render-diagnostics");
@@ -57,7 +57,7 @@ pub(super) fn build(options: &Options) -> Result<Vec<Built>> {
     Ok(built)
 }
 
-/// What a message of cargo says of a program, if it is one to run.
+/// The program in a message of cargo, if it can be run.
 fn parse(line: &str) -> Option<Built> {
     let message: Value = serde_json::from_str(line).ok()?;
     let path = message["executable"].as_str()?.into();

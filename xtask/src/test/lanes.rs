@@ -1,8 +1,8 @@
-//! Which programs run side by side, and with how many threads.
+//! The lanes: which programs run side by side, and with how many threads.
 //!
-//! Most tests wait for a lease to expire, so a machine of two cores has room for several programs. Programs of one
-//! lane run one after the other, but for the quick ones: two fleets on one kind of server would get in each other's way, and two models
-//! would only share the processors.
+//! Most tests wait for a lease to expire, so a machine of two cores has capacity for several programs. Programs of
+//! one lane run one after the other, except the quick ones: two fleets on one kind of server would disturb each
+//! other, and two models would only share the processors.
 
 use anyhow::{Result, ensure};
 
@@ -12,21 +12,21 @@ pub(super) enum Lane {
     Postgres,
     Firestore,
     Sqlite,
-    /// Several stores at once, or other programs.
+    /// Programs with several stores at once, or with other programs.
     Mixed,
-    /// Nothing but the processors.
+    /// Programs that need only the processors.
     Compute,
-    /// All that is soon over.
+    /// Quick programs.
     Quick,
 }
 
 impl Lane {
-    /// Whether its programs run one after the other.
+    /// Returns true if its programs run one after the other.
     pub(super) fn is_for_one(self) -> bool {
         self != Self::Quick
     }
 
-    /// How many tests of one program run at a time.
+    /// The number of tests of one program that run at a time.
     pub(super) fn threads(self) -> usize {
         match self {
             Self::Redis | Self::Postgres | Self::Sqlite | Self::Mixed => 4,
@@ -39,7 +39,7 @@ impl Lane {
 /// The doc tests of all crates, which are mostly compiled.
 pub(super) const DOC_TESTS: &str = "doc tests";
 
-/// The programs that are not soon over, in the order in which they are begun.
+/// The long programs, in the order in which they start.
 const PROGRAMS: &[(&str, Lane)] = &[
     ("tests redis", Lane::Redis),
     ("tests postgres", Lane::Postgres),
@@ -68,12 +68,12 @@ pub(super) fn of(name: &str) -> Lane {
     rank(name).map_or(Lane::Quick, |rank| PROGRAMS[rank].1)
 }
 
-/// The place of a program in the order; `None` if it is soon over.
+/// The place of a program in the order; `None` for a quick one.
 pub(super) fn rank(name: &str) -> Option<usize> {
     PROGRAMS.iter().position(|(program, _)| *program == name)
 }
 
-/// Each program that is named above is there.
+/// Each program that is named above exists.
 pub(super) fn check(names: &[String]) -> Result<()> {
     for (program, _) in PROGRAMS {
         let is_there = *program == DOC_TESTS || names.iter().any(|name| name == program);

@@ -1,4 +1,4 @@
-//! What only `cargo xtask test --full` runs, and why a contributor need not wait for it.
+//! The tests that only `cargo xtask test --full` runs, and why a contributor need not wait for them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -116,7 +116,7 @@ pub(super) fn list() -> String {
     text
 }
 
-/// Each test that is named above is there, so that none is believed to run at night that does not.
+/// Each test that is named above exists, so that no test is wrongly believed to run at night.
 pub(super) fn check(programs: &[(&str, &Path)]) -> Result<()> {
     for Later { program, tests, .. } in LATER {
         let path = programs.iter().find(|(name, _)| name == program).map(|(_, path)| *path);
@@ -124,7 +124,7 @@ pub(super) fn check(programs: &[(&str, &Path)]) -> Result<()> {
         let listed = output(Command::new(path).args(["--list", "--format", "terse"]))?;
         for test in *tests {
             ensure!(names(&listed, test), unknown(test));
-            // libtest skips whatever has the word anywhere in its name.
+            // libtest skips each test that has the word anywhere in its name.
             let others =
                 listed.lines().filter(|line| line.contains(test) && !line.starts_with(test));
             ensure!(others.count() == 0, "`{test}` also skips tests that do not begin so");
@@ -137,7 +137,7 @@ fn unknown(name: &str) -> String {
     format!("xtask/src/test/later.rs names `{name}`, which is not there")
 }
 
-/// Whether libtest's list has a test whose name begins so.
+/// Returns true if libtest's list has a test whose name begins with this text.
 fn names(listed: &str, test: &str) -> bool {
     listed.lines().any(|line| line.starts_with(test) && line.ends_with(": test"))
 }

@@ -1,4 +1,4 @@
-//! What is to be run, and how.
+//! The programs to run, and their commands.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,8 +11,7 @@ use super::lanes::{self, Lane};
 use super::{Options, later};
 use crate::cargo::cargo;
 
-/// Examples that want a server of the user's, or run until they are stopped: tests of their own run
-/// them.
+/// Examples that need a server of the user, or run until they are stopped. They have tests of their own.
 const EXAMPLES_WITH_A_SERVER: &[&str] = &[
     "fenced_write_firestore",
     "fenced_write_postgres",
@@ -27,13 +26,13 @@ pub(super) struct Program {
     /// The package and the target.
     pub(super) name: String,
     pub(super) lane: Lane,
-    /// An example has no tests to count: it passes as a whole.
+    /// An example has no tests to count; it passes as a whole.
     pub(super) is_example: bool,
     pub(super) command: Command,
 }
 
 impl Program {
-    /// All that is to be run, in the order in which each lane takes them.
+    /// All programs, in the order in which each lane takes them.
     pub(super) fn all(built: Vec<Built>, options: &Options) -> Result<Vec<Self>> {
         let names: Vec<String> = built.iter().map(name_of).collect();
         if !options.is_partial() {
@@ -56,7 +55,7 @@ impl Program {
         if !options.is_partial() {
             programs.push(Self::doc_tests(options.release));
         }
-        // Long ones first, so that the run does not end with one.
+        // Long programs come first, so that the run does not end with one.
         programs.sort_by_key(|program| lanes::rank(&program.name).unwrap_or(usize::MAX));
         Ok(programs)
     }
@@ -67,7 +66,7 @@ impl Program {
         command.args(&options.names);
         command.arg(format!("--test-threads={}", lane.threads()));
         if options.full {
-            // The core is published, and its tests with it: they know no package that is not.
+            // The core and its tests are published, so they cannot use an unpublished package.
             command.env("SYNCGUARD_TESTS", "full").env("SYNCGUARD_SHUTTLE_TIMES", "8");
         } else {
             for skipped in later::skipped(&name) {
@@ -91,7 +90,7 @@ impl Program {
     }
 }
 
-/// As cargo would run it.
+/// The command that cargo would run.
 fn command(path: PathBuf, folder: PathBuf) -> Command {
     let mut command = Command::new(path);
     command.env("CARGO_MANIFEST_DIR", &folder).env(install::INSTALL, "1").current_dir(folder);

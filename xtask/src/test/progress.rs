@@ -1,4 +1,4 @@
-//! How far the programs are, and what is printed of them.
+//! The progress of the programs, and its output.
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,9 +21,9 @@ struct State {
     took: Option<Duration>,
     totals: Totals,
     failures: Vec<String>,
-    /// The tests that go on for over a minute.
+    /// The tests that have run for over a minute.
     slow: Vec<String>,
-    /// What the program printed, but for the tests that passed.
+    /// The output of the program, without passed tests.
     output: String,
 }
 
@@ -42,7 +42,7 @@ impl Progress {
         Self { started: Instant::now(), programs: programs.collect() }
     }
 
-    /// Notes an event, and answers what there is to print.
+    /// Records an event, and returns the text to print.
     pub(super) fn hear(&mut self, event: Event) -> Option<String> {
         match event {
             Event::Started(index) => {
@@ -60,7 +60,7 @@ impl Progress {
         }
     }
 
-    /// One line: how many programs have ended, and how far those are that run.
+    /// One line with the number of ended programs and the progress of the running ones.
     pub(super) fn status(&self) -> String {
         let ended = self.programs.iter().filter(|state| state.took.is_some()).count();
         let seconds = self.started.elapsed().as_secs();

@@ -1,4 +1,4 @@
-//! Which program is next.
+//! The queue of programs.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -24,7 +24,7 @@ impl Queue {
         Self { state, lane_is_free: Condvar::new() }
     }
 
-    /// Waits for a program in whose lane no other one runs; `None` when all are taken.
+    /// Waits for a program whose lane is free; `None` after the last program.
     pub(super) fn next(&self) -> Option<(usize, Program)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -39,7 +39,7 @@ impl Queue {
         }
     }
 
-    /// The program of this lane has ended.
+    /// Frees the lane of a program that has ended.
     pub(super) fn ended(&self, lane: Lane) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.busy.retain(|busy| *busy != lane);

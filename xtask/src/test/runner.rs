@@ -1,4 +1,4 @@
-//! Runs programs side by side, of each lane one at a time.
+//! Runs programs side by side, one at a time in each lane.
 
 use std::io::{BufRead as _, BufReader, Write as _, stdout};
 use std::process::{Child, ExitStatus, Stdio};
@@ -14,15 +14,15 @@ use super::progress::Progress;
 use super::queue::Queue;
 use super::totals::Totals;
 
-/// How many programs run at a time. With more, two cores are so busy that tests miss what they wait for.
+/// The number of programs at a time. With more, two cores are so busy that tests miss their deadlines.
 const AT_ONCE: usize = 3;
 
 pub(super) struct Runner {
-    /// After this time a program hangs, and is killed.
+    /// A program that runs longer hangs, and is killed.
     limit: Duration,
 }
 
-/// How a program has ended.
+/// The end of a program.
 pub(super) struct Ended {
     pub(super) name: String,
     pub(super) took: Duration,
@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub(super) failures: Vec<String>,
 }
 
-/// What a lane tells the thread that prints.
+/// A message from a lane to the thread that prints.
 pub(super) enum Event {
     Started(usize),
     Line(usize, String),
@@ -67,7 +67,7 @@ impl Runner {
     }
 }
 
-/// How often a line says how far everything is.
+/// The interval of the progress lines.
 const STATUS: Duration = Duration::from_secs(20);
 
 fn show(progress: &mut Progress, events: &Receiver<Event>) -> Result<()> {
@@ -87,18 +87,18 @@ fn show(progress: &mut Progress, events: &Receiver<Event>) -> Result<()> {
     }
 }
 
-/// Passes each line of output on, and answers how the program ended.
+/// Passes on each line of output, and returns how the program ended.
 fn run_one(
     index: usize,
     mut program: Program,
     limit: Duration,
     events: &Sender<Event>,
 ) -> std::io::Result<ExitStatus> {
-    // One pipe for both, so that the lines stay in order.
+    // One pipe for both outputs, so that the lines stay in order.
     let (output, both) = std::io::pipe()?;
     let command = program.command.stdin(Stdio::null()).stdout(both.try_clone()?).stderr(both);
     let mut child = command.spawn()?;
-    // The command has our ends of the pipe, and the output ends with the last of them.
+    // The command holds our ends of the pipe, and the output ends when the last of them is closed.
     drop(program);
     let lines = events.clone();
     let reader = thread::spawn(move || {
@@ -111,7 +111,7 @@ fn run_one(
         }
     });
     let status = wait(&mut child, limit);
-    // A server that outlives its test may hold the pipe, so the reader is not waited for without end.
+    // A server that outlives its test may hold the pipe, so the wait for the reader has a limit.
     let last = Instant::now() + Duration::from_secs(5);
     while !reader.is_finished() && Instant::now() < last {
         thread::sleep(PAUSE);
@@ -121,7 +121,7 @@ fn run_one(
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Kills the program when the limit is over.
+/// Kills the program after the limit.
 fn wait(child: &mut Child, limit: Duration) -> std::io::Result<ExitStatus> {
     let deadline = Instant::now() + limit;
     loop {

@@ -1,17 +1,17 @@
-//! What libtest prints: how many tests there are, which have ended, and how.
+//! Reads libtest's output: the number of tests, and which have ended and how.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
-    /// How many tests the program said it would run.
+    /// The number of tests that the program announced.
     pub(super) announced: u64,
-    /// How many have ended so far.
+    /// The number of tests that have ended so far.
     pub(super) ended: u64,
     pub(super) passed: u64,
     pub(super) failed: u64,
 }
 
 impl Totals {
-    /// Adds what a line of output says. Answers the name of a test that has failed.
+    /// Adds the result in a line of output. Returns the name of a failed test.
     pub(super) fn add_line<'a>(&mut self, line: &'a str) -> Option<&'a str> {
         if let Some(rest) = line.strip_prefix("running ") {
             let count = rest.strip_suffix(" tests").or_else(|| rest.strip_suffix(" test"));

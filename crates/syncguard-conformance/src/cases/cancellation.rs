@@ -17,8 +17,8 @@ use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::{pause, poll_times};
 
-/// How often an operation is polled at most before it is given up. Most need fewer polls to end,
-/// and then have been interrupted at every point there is.
+/// How often an operation is polled before it is given up. Most operations need fewer polls to end, so they were
+/// interrupted at every point.
 const POLLS: usize = 8;
 
 pub(crate) async fn a_fired_token_stops_an_acquire<H: Harness>(
@@ -101,7 +101,7 @@ pub(crate) async fn a_quiet_token_changes_nothing<H: Harness>(context: &Context<
     let extend = ExtendRequest::new(lock.lock_id, 2 * LONG)?.with_cancellation(quiet());
     ensure!(backend.extend(extend).await?.is_extended(), "a live lock was not extended");
     let before = client.live(&key, lock.lock_id).await?;
-    // Too late: everything has been answered.
+    // The cancellation comes too late: all requests have been answered.
     token.cancel();
     pause(20).await;
     client.unchanged(&key, lock.lock_id, before).await?;
@@ -243,7 +243,7 @@ pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<H: Harness>(
         );
         ensure_eq!(after.acquired_at, before.acquired_at, "the time of acquisition");
         client.released(lock.lock_id).await?;
-        // Nothing that is still on its way brings the lock back.
+        // No late request brings the lock back.
         pause(10).await;
         other.free(&key).await?;
     }
@@ -267,7 +267,7 @@ pub(crate) async fn aborted_tasks_leave_no_lock<H: Harness>(context: &Context<'_
             })
         });
         let tasks: Vec<_> = tasks.collect();
-        // Each round they are cut off at another point, by steps of the scheduler or of the network.
+        // Each round cuts the operations off at another point, by steps of the scheduler or of the network.
         let started = std::time::Instant::now();
         for _ in 0..round / 2 {
             tokio::task::yield_now().await;
@@ -328,8 +328,8 @@ fn aborted<T: Debug>(operation: &str, answer: Result<T, LockError>) -> Outcome {
     }
 }
 
-/// Waits for what is still going on, and says whether the lock is whole (`true`) or gone without a
-/// trace (`false`). Anything in between breaks the rule, unless it changes between two looks.
+/// Waits for background work, and returns whether the lock is complete (`true`) or fully gone (`false`). A partial
+/// lock breaks the rule, unless it changes between two looks.
 async fn settled<B: LockBackend>(
     client: &Client<B>,
     key: &Key,

@@ -1,4 +1,4 @@
-//! What is left of locks that are over.
+//! Removal of records of locks that are over.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::outcome::{Outcome, ensure, ensure_eq};
 use crate::tasks::{all, pause};
 
-/// How long after a lock's end a store may clear it away: a renewal that is late by the clock of
-/// another client must not lose against it.
+/// How long after a lock's end its record has to stay: a renewal that is late by another client's clock must not lose
+/// against the clean-up.
 const GUARD: Duration = Duration::from_millis(2100);
 
 pub(crate) async fn a_release_leaves_nothing_behind<H: Harness>(
@@ -65,7 +65,7 @@ pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(
     for client in [&client, &other, &client] {
         client.free(&key).await?;
         client.powerless(old.lock_id).await?;
-        // Clearing away may go on in the background.
+        // The removal may run in the background.
         pause(20).await;
     }
     let next = other.take(&key, LONG).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn expired_locks_do_not_disturb_live_ones<H: Harness>(
     }
     context.outlive(SHORT + GUARD).await;
     for (old, key) in &expired {
-        // Each of these may be the one that makes the store clear up.
+        // Each of these operations may trigger the store's clean-up.
         client.take(&fresh_key()?, LONG).await?;
         client.free(key).await?;
         client.not_extended(old.lock_id, LONG).await?;

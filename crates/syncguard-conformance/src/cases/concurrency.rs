@@ -260,7 +260,7 @@ pub(crate) async fn an_old_holder_cannot_disturb_its_heirs<H: Harness>(
     Ok(())
 }
 
-/// What one of the racers for an expired lock does.
+/// The action of one racer for an expired lock.
 async fn step<B: LockBackend>(
     client: &Client<B>,
     index: usize,
@@ -274,7 +274,7 @@ async fn step<B: LockBackend>(
     }
 }
 
-/// Many acquires of one key at the same time: the one that must have won.
+/// Sends many acquires of one key at the same time, and returns the one that was granted.
 async fn race<B: LockBackend>(
     clients: &[Client<B>],
     key: &Key,

@@ -1,4 +1,4 @@
-//! Trying for a lock that someone else holds.
+//! Attempts to take a lock that another caller holds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What goes wrong, and what is said and not said about it.
+//! Errors, and secrets that errors and logs must not contain.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -97,7 +97,7 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(context: &Context<'_, 
         return Err(Stop::NotApplicable("tests with a tracing subscriber of their own hide logs"));
     };
 
-    // A whole life, its end by the TTL, and everything that can go wrong on the way.
+    // A whole life of a lock, its end by the TTL, and each error that can come in between.
     let key = &secret.key;
     if Context::<H>::FENCES {
         context.set_fence_counter(key, Fence::WARN).await;
@@ -151,7 +151,7 @@ pub(crate) async fn a_corrupt_record_is_an_internal_error<H: Harness>(
     internal("acquire by the same request", client.backend().acquire(request).await)?;
     internal("is_locked", other.backend().is_locked(IsLockedRequest::new(&secret.key)?).await)?;
     internal("lookup", other.backend().lookup(LookupRequest::by_key(&secret.key)?).await)?;
-    // By its id such a record may not be found at all, but nothing can be done to it.
+    // A lookup by the id may not find such a record, but no operation may change it.
     for error in everything(&client, &secret, None).await? {
         ensure_eq!(error.code(), ErrorCode::Internal, "the code of {error}");
     }
@@ -169,14 +169,14 @@ pub(crate) async fn a_corrupt_record_is_never_cleared<H: Harness>(
     for _ in 0..3 {
         everything(&client, &secret, None).await?;
     }
-    // Whatever is done in the background is done by then.
+    // Background work has ended by then.
     context.pass(SHORT).await;
     internal("is_locked", other.backend().is_locked(IsLockedRequest::new(&secret.key)?).await)?;
     internal("acquire", other.backend().acquire(AcquireRequest::new(&secret.key, LONG)?).await)?;
     Ok(())
 }
 
-/// A key and a lock id that are to show up nowhere.
+/// A key and a lock id that must not appear anywhere.
 struct Secret {
     key: Key,
     lock_id: LockId,
@@ -187,7 +187,7 @@ impl Secret {
         Ok(Self { key: Key::new(fresh_text()?)?, lock_id: LockId::generate()? })
     }
 
-    /// What they look like where they are shown, as text and as bytes.
+    /// Their forms in logs and errors, as text and as bytes.
     fn forms(&self) -> Vec<String> {
         [self.key.expose(), self.lock_id.expose()]
             .into_iter()
@@ -225,7 +225,7 @@ impl Secret {
     }
 }
 
-/// Tries every operation under a token that has fired.
+/// Tries every operation under a cancelled token.
 async fn aborted<B: LockBackend>(
     client: &Client<B>,
     secret: &Secret,
@@ -235,7 +235,7 @@ async fn aborted<B: LockBackend>(
     everything(client, secret, Some(&fired)).await
 }
 
-/// Tries every operation that must not succeed, and collects the errors.
+/// Tries every operation, expects it to fail, and collects the errors.
 async fn everything<B: LockBackend>(
     client: &Client<B>,
     secret: &Secret,

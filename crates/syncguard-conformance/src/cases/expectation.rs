@@ -1,4 +1,4 @@
-//! Extends that say which expiry they know.
+//! Extends with an expected expiry.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) async fn the_stored_expiry_is_expected_rightly<H: Harness>(
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
     let mut expected = lock.expires_at;
-    // Longer and shorter, and each time by what the last answer said.
+    // Longer and shorter extends, each with the expiry of the last answer.
     for ttl in [3 * LONG, LONG, 2 * LONG] {
         match other.extend_expecting(lock.lock_id, ttl, expected).await? {
             ExtendResult::Extended { expires_at } => expected = expires_at,
@@ -60,7 +60,7 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
-    // Both were sent when this was the last that was heard of, and the younger one was faster.
+    // Both extends were sent with this expectation, and the younger one was faster.
     let known = lock.expires_at;
     let ExtendResult::Extended { expires_at } =
         client.extend_expecting(lock.lock_id, 3 * LONG, known).await?
@@ -71,7 +71,7 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
     let answer = other.extend_expecting(lock.lock_id, LONG, known).await?;
     ensure_eq!(answer, ExtendResult::Mismatch { expires_at }, "the answer to the older extend");
     client.unchanged(&key, lock.lock_id, before).await?;
-    // The same the other way round: an older one must not lengthen what was shortened since.
+    // The other way round: an older extend must not lengthen a lock that was shortened since.
     let shorter = client.extend_expecting(lock.lock_id, LONG, expires_at).await?;
     ensure!(shorter.is_extended(), "a shorter extend answered {shorter:?}");
     let before = client.live(&key, lock.lock_id).await?;
@@ -90,7 +90,7 @@ pub(crate) async fn every_extend_changes_the_expiry<H: Harness>(
     let lock = client.take(&key, LONG).await?;
     let (started, mut known) = (Instant::now(), lock.expires_at);
     for _ in 0..EXTENDS {
-        // As much less as time has gone by, so that many of them come to the same millisecond.
+        // Shorter by the time that has passed, so that many extends ask for the same millisecond.
         let elapsed = Duration::from_millis(millis(started.elapsed()));
         let ttl = (2 * LONG).saturating_sub(elapsed).max(LONG);
         let expires_at = client.extended(lock.lock_id, ttl).await?;
@@ -121,7 +121,7 @@ pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<H: Harness>(
         ("a released lock", released.lock_id, released.expires_at),
         ("an expired lock", expired.lock_id, expired.expires_at),
     ];
-    // Once while nobody has the key, and once while somebody has.
+    // Once while the key is free, and once while another caller holds it.
     for _ in 0..2 {
         for (what, lock_id, last) in lost {
             for expected in [last, Timestamp::from_millis(last.as_millis() + 60_000)?] {
@@ -199,7 +199,7 @@ pub(crate) async fn a_guard_goes_on_from_the_stored_expiry<H: Harness>(
     let key = fresh_key()?;
     let config = LockConfig::new(&key).with_ttl(LONG);
     let mut guard = acquire(client.backend(), config).await?;
-    // An extend of the guard's own that was given up and came through all the same.
+    // An extend of the guard that was given up but still arrived.
     other.extended(guard.lock_id(), 2 * LONG).await?;
     let answer = guard.extend(3 * LONG).await?;
     let seen = other.live(&key, guard.lock_id()).await?;

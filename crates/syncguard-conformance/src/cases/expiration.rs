@@ -90,7 +90,7 @@ pub(crate) async fn a_release_after_the_tolerance_is_not_held<H: Harness>(
     let client = context.client().await;
     let lock = client.take(&fresh_key()?, SHORT).await?;
     context.outlive(SHORT).await;
-    // Expired or not found: that depends on whether the store has cleared the record away.
+    // Expired or not found: both are right, because the store may have removed the record.
     client.not_released(lock.lock_id).await?;
     Ok(())
 }
@@ -107,7 +107,7 @@ pub(crate) async fn an_extend_within_the_tolerance_succeeds<H: Harness>(
         let result = client.extend(lock.lock_id, LONG).await?;
         if watch.within_tolerance(SHORT) {
             ensure!(result.is_extended(), "an extend within the tolerance answered {result:?}");
-            // Past the end that the lock would have had.
+            // Past the end of the lock without the extend.
             context.outlive(Duration::ZERO).await;
             client.live(&key, lock.lock_id).await?;
             rival.refused(&key, LONG).await?;
@@ -185,7 +185,7 @@ pub(crate) async fn an_extended_lock_outlives_its_first_ttl<H: Harness>(
     let lock = client.take(&key, SHORT).await?;
     client.extended(lock.lock_id, LONG).await?;
     context.outlive(SHORT).await;
-    // Whatever the store keeps of the lock has to live on, the way from its id to its key too.
+    // All records of the lock have to live on, and the index from id to key too.
     client.live(&key, lock.lock_id).await?;
     rival.refused(&key, LONG).await?;
     client.extended(lock.lock_id, LONG).await?;
@@ -238,7 +238,7 @@ pub(crate) async fn auto_extend_outlives_the_ttl<H: Harness>(context: &Context<'
         renewals_came_in_time(TTL, lateness)?;
         return Err(Stop::failed("a guard that renews its lock has lost it"));
     }
-    // Not compared with each other: a renewal may come between the two looks.
+    // The two looks are not compared, because a renewal may come between them.
     ensure!(rival.by_key(&key).await?.is_some(), "a lookup by key does not find a renewed lock");
     ensure!(
         rival.by_id(guard.lock_id()).await?.is_some(),

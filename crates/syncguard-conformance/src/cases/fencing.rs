@@ -1,4 +1,4 @@
-//! Fencing tokens and their counters. None of it runs on a backend that does not fence.
+//! Fencing tokens and their counters. These cases do not apply to a backend that does not fence.
 
 use syncguard_core::contract::AcquireRequest;
 use syncguard_core::{ErrorCode, Fence, Key, LockBackend, LockError};
@@ -37,7 +37,7 @@ pub(crate) async fn fences_grow_across_expiry<H: Harness>(context: &Context<'_, 
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
-    // A counter that starts again must not be mistaken for one that goes on.
+    // A counter that restarted must not pass for a counter that goes on.
     for _ in 0..3 {
         let lock = client.take(&key, LONG).await?;
         grown(&mut last, lock.fence()?)?;
@@ -196,7 +196,7 @@ pub(crate) async fn an_exhausted_counter_grants_nothing<H: Harness>(
     context: &Context<'_, H>,
 ) -> Outcome {
     let client = context.client().await;
-    // The second is beyond what any acquisition was given: a store moved from elsewhere.
+    // The second value is above all granted fences, as after a move from another store.
     for last in [Fence::MAX, Fence::new(999_999_999_999_999)?] {
         let key = fresh_key()?;
         context.set_fence_counter(&key, last).await;
@@ -236,7 +236,7 @@ pub(crate) async fn a_refusal_uses_up_no_fence<H: Harness>(context: &Context<'_,
     Ok(())
 }
 
-/// A key with one fence left.
+/// Makes a key with one fence left.
 async fn last_but_one<H: Harness>(context: &Context<'_, H>) -> Result<Key, Stop> {
     let key = fresh_key()?;
     context.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;

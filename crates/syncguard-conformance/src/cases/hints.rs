@@ -1,4 +1,4 @@
-//! Key hints: where to look first, and never whose lock it is.
+//! Key hints. A hint says where to look first; the lock id alone decides.
 
 use syncguard_core::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
 use syncguard_core::{ExtendResult, Key, LockBackend, LockId, NotHeld, ReleaseResult};
@@ -8,7 +8,7 @@ use crate::client::{Client, Granted};
 use crate::context::{Context, LONG, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
-/// Whether a lookup finds the lock with an id.
+/// Returns true if a lookup finds the lock with this id.
 async fn find<B: LockBackend>(
     client: &Client<B>,
     lock_id: LockId,
@@ -42,7 +42,7 @@ async fn release<B: LockBackend>(
     answer.map_err(|error| Unexpected::error("release with a hint", &error))
 }
 
-/// An id that must hold nothing, whatever is tried with it and this hint.
+/// Checks that a lock id holds nothing, by each operation with this hint.
 async fn is_powerless<B: LockBackend>(client: &Client<B>, lock_id: LockId, hint: &Key) -> Outcome {
     const NOT_FOUND: NotHeld = NotHeld::NotFound;
     ensure!(!find(client, lock_id, hint).await?, "a lookup with a hint found a lock");
@@ -53,7 +53,7 @@ async fn is_powerless<B: LockBackend>(client: &Client<B>, lock_id: LockId, hint:
     Ok(())
 }
 
-/// Two keys that are held.
+/// Takes two keys.
 async fn two_locks<B: LockBackend>(client: &Client<B>) -> Result<[(Key, Granted); 2], Stop> {
     let (first, second) = (fresh_key()?, fresh_key()?);
     let locks = [client.take(&first, LONG).await?, client.take(&second, LONG).await?];
@@ -160,7 +160,7 @@ pub(crate) async fn a_hint_gives_an_old_id_nothing<H: Harness>(
 pub(crate) async fn any_key_can_be_a_hint<H: Harness>(context: &Context<'_, H>) -> Outcome {
     let client = context.client().await;
     let id = LockId::generate()?;
-    // Among them names that a store has for records of its own, and may not let anybody lock.
+    // Among them are names that a store uses for its own records and may refuse as keys.
     let texts = [
         format!("id:{}", id.expose()),
         id.expose().to_owned(),

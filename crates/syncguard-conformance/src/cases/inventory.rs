@@ -1,4 +1,4 @@
-//! Looking over all locks, and the counters of fences. None of it applies to a backend that cannot.
+//! The listing of all locks and fence counters. These cases do not apply to a backend without an inventory.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(crate) async fn a_listing_shows_every_live_lock<H: Harness>(
         (raw.key.expose().to_owned(), (raw.lock_id, seen))
     });
     ensure_eq!(listed.collect::<BTreeMap<_, _>>(), expected, "the locks by their keys");
-    // Without a prefix it is all locks there are, of others as well.
+    // Without a prefix the listing has all locks, also those of other users.
     let first = over_all.raw().list_locks(ListRequest::new().with_page_size(1)).await?;
     ensure!(first.entries.len() <= 1, "a page of one entry has {}", first.entries.len());
     let Some(next) = first.next else {
@@ -92,7 +92,7 @@ pub(crate) async fn a_listing_goes_by_the_beginning_of_keys<H: Harness>(
     let client = context.client().await;
     let over_all = OverAll::of(&client)?;
     let fresh = fresh_text()?;
-    // What some stores take for a pattern is text.
+    // Pattern characters of some stores are plain text here.
     for sign in ["*", "?", "%", "_", "\\", "[a", "[^x]", "'", "\"", "/", "\u{10ffff}"] {
         let prefix = format!("{fresh}{sign}");
         let inside =
@@ -127,7 +127,7 @@ pub(crate) async fn a_listing_shows_keys_as_they_are<H: Harness>(
     for key in &expected {
         client.take(&Key::new(key)?, LONG).await?;
     }
-    // Written another way, it is the same key.
+    // The same key in another Unicode form.
     client.take(&Key::new(format!("{fresh}cafe\u{301}"))?, LONG).await?;
     expected.push(format!("{fresh}caf\u{e9}"));
     let expected = sorted(expected);
@@ -176,7 +176,7 @@ pub(crate) async fn what_comes_and_goes_hides_no_lock<H: Harness>(
     let (mut pages, mut listed, mut number) = (over_all.pages(request), Vec::new(), 0);
     while let Some(page) = pages.next().await? {
         listed.extend(page);
-        // Locks of its neighbourhood and of the other end go, and some come back.
+        // Locks near to the cursor and at the other end are released, and some are taken again.
         for which in [number % PAIRS, (PAIRS - 1).saturating_sub(number)] {
             let (key, lock) = &mut go[which];
             other.release(lock.lock_id).await?;
@@ -215,7 +215,7 @@ pub(crate) async fn the_next_page_begins_where_the_page_ended<H: Harness>(
     let once = sorted([texts(first.entries), behind.clone()].concat());
     let expected: Vec<_> = keys.iter().map(|key| key.expose().to_owned()).collect();
     ensure_eq!(once, expected, "the keys of both pages");
-    // It is used up by nothing, and belongs to no connection.
+    // A cursor can be used again, and with any connection.
     ensure_eq!(texts(over_all.locks(rest.clone()).await?), behind, "the same page again");
     ensure_eq!(texts(others.locks(rest).await?), behind, "the same page of another client");
     Ok(())
@@ -317,7 +317,7 @@ pub(crate) async fn a_raised_counter_gives_higher_fences<H: Harness>(
     let (key, fresh) = (fresh_key()?, fresh_key()?);
     let lock = client.take(&key, LONG).await?;
     let before = client.live(&key, lock.lock_id).await?;
-    // A large one, to see every digit.
+    // A large fence, so that all digits show.
     let raised = Fence::new(89_999_999_999_998)?;
     for key in [&key, &fresh] {
         ensure_eq!(over_all.raise(key, raised).await?, raised, "the counter as the raise says it");
@@ -375,7 +375,7 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
     let acquires = async {
         let mut fences = Vec::new();
         for _ in 0..ROUNDS {
-            // What was answered before binds whatever comes after.
+            // The earlier answer binds all later acquires.
             let floor = over_all.counter(&key).await?.unwrap_or(Fence::ZERO);
             let lock = free_beside_raises(&client, &key).await?;
             fences.push((floor, lock.fence()?));
@@ -383,7 +383,7 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
         }
         Ok::<_, Stop>(fences)
     };
-    // What raises to nothing new would show if it wrote back what it had read.
+    // A raise to a value that is not higher would show if it wrote back the value that it had read.
     let raises = async |step: u64| {
         for round in 1..=ROUNDS {
             for _ in 0..(round * step) % 5 {
@@ -412,7 +412,7 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
     Ok(())
 }
 
-/// To some stores a raise looks as if another one had taken the key and given it back.
+/// To some stores a raise looks like an acquire and a release by another client.
 async fn free_beside_raises<B: LockBackend>(
     client: &Client<B>,
     key: &Key,

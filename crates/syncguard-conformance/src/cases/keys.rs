@@ -1,4 +1,4 @@
-//! Which text names which lock.
+//! The normalisation of keys.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) async fn both_normal_forms_are_one_key<H: Harness>(context: &Context<
 pub(crate) async fn similar_keys_are_different_keys<H: Harness>(
     context: &Context<'_, H>,
 ) -> Outcome {
-    // Everything that collations, trimming and looser normal forms like to equate.
+    // Texts that collations, trimming and looser normal forms treat as equal.
     let similar = [
         "file",
         "FILE",
@@ -53,7 +53,7 @@ pub(crate) async fn similar_keys_are_different_keys<H: Harness>(
         "f\u{2071}le",
     ];
     let fresh = fresh_text()?;
-    // The difference at the end, in the middle and at the beginning.
+    // Keys that differ at the end, in the middle and at the beginning.
     side_by_side(context, similar.map(|text| format!("{text}{fresh}{text}")).to_vec()).await?;
     let fresh = fresh_text()?;
     side_by_side(context, similar.map(|text| format!("{fresh}{text}")).to_vec()).await
@@ -134,7 +134,7 @@ pub(crate) async fn keys_may_look_like_the_stores_own_names<H: Harness>(
         "true",
         "0",
     ];
-    // The last three begin with a fixed text, and must differ from run to run as well.
+    // The last three keys begin with a fixed text, and must also differ from run to run.
     let texts = texts.map(|text| {
         if text.contains("{}") { text.replace("{}", &fresh) } else { format!("{text}{fresh}") }
     });
@@ -208,7 +208,7 @@ pub(crate) async fn keys_may_hold_control_characters_and_emoji<H: Harness>(
 
 pub(crate) async fn dots_are_keys<H: Harness>(context: &Context<'_, H>) -> Outcome {
     let (client, other) = context.pair().await;
-    // These two cannot be fresh: another run on the same store may hold them for a moment.
+    // These two keys cannot be random: another run on the same store may hold them for a moment.
     let patient = AcquisitionOptions::new()
         .with_backoff(Backoff::Fixed)
         .with_retry_delay(Duration::from_millis(20))
@@ -248,7 +248,7 @@ pub(crate) async fn a_key_may_read_like_a_lock_id<H: Harness>(context: &Context<
     Ok(())
 }
 
-/// Holds all these keys at the same time and checks that each is itself and none touches another.
+/// Holds all these keys at the same time, and checks that they are separate locks.
 async fn side_by_side<H: Harness>(context: &Context<'_, H>, texts: Vec<String>) -> Outcome {
     let (client, other) = context.pair().await;
     let mut locks = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests that arrive late: after their sender has given up, or after later ones.
+//! Requests that arrive late: after their sender has given up, or after later requests.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -51,7 +51,7 @@ pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(context: &Context<'
     overdue(context, &late).await?;
     stays_free(&late, &other, &key).await?;
     other.powerless(lock_id).await?;
-    // Its fence is the first or a later one: a clean-up may move the counter to keep the acquire out.
+    // The fence is the first or a later one: a clean-up may raise the counter to keep the late acquire out.
     other.take(&key, LONG).await?;
     Ok(())
 }
@@ -65,7 +65,7 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>
     desert(&late, acquire).await;
     let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
-    // It may be over before anybody could see it.
+    // The lock may be over before the suite looks.
     while clean_up.waiting() == 0 && started.elapsed() < SOON / 10 {
         pause(1).await;
     }
@@ -88,7 +88,7 @@ pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
         Ok(AcquireResult::Locked(_)) => {
             return Err(Stop::failed("an acquire that was sent twice was refused a free key"));
         }
-        // This backend sends nothing twice. Then the clean-up has to see to it.
+        // This backend does not resend, so its clean-up has to release the lock.
         Err(_) => {}
     }
     ensure!(late.line.holds(), "the line has lost what it kept back");
@@ -161,17 +161,17 @@ pub(crate) async fn a_grant_that_comes_too_late_is_given_back<H: Harness>(
     Ok(())
 }
 
-/// How often, and how many milliseconds apart, the suite looks for what a late request has done.
+/// How often, and how many milliseconds apart, the suite looks for the effect of a late request.
 const LOOKS: u32 = 8;
 const PAUSE: u64 = 40;
 
-/// The line, its client, and another one that nothing holds back.
+/// The line, its client, and a second client whose requests are not held back.
 async fn lines<H: Harness>(
     context: &Context<'_, H>,
 ) -> Result<(Late<H::Backend>, Client<H::Backend>, Client<H::Backend>), Stop> {
     let late = context.late().await?;
     let client = Client::new(late.backend.clone());
-    // From here on it is connected, and knows the store's clock.
+    // From here on the client is connected and knows the store's clock.
     let key = fresh_key()?;
     for _ in 0..2 {
         let lock = client.take(&key, LONG).await?;
@@ -181,7 +181,7 @@ async fn lines<H: Harness>(
     Ok((late, client, context.client().await))
 }
 
-/// Sends something that does not arrive.
+/// Sends a request that is held back.
 async fn held_back<T, F>(
     line: &dyn LateLine,
     operation: F,
@@ -199,7 +199,7 @@ where
         }
         pause(1).await;
     }
-    // A driver may have said something else before, over the same connection.
+    // The driver may have sent another request before, over the same connection.
     pause(20).await;
     Ok(sent)
 }
@@ -219,7 +219,7 @@ async fn answer<T>(sent: JoinHandle<Result<T, LockError>>) -> Result<Result<T, L
     sent.await.map_err(|error| Stop::failed(error.to_string()))
 }
 
-/// Waits until the backend has given a request up that the store has not got.
+/// Waits until the backend has given up a request that the store has not received.
 async fn given_up<T: Debug>(what: &str, sent: JoinHandle<Result<T, LockError>>) -> Outcome {
     match answer(sent).await? {
         Err(_) => Ok(()),
@@ -227,7 +227,7 @@ async fn given_up<T: Debug>(what: &str, sent: JoinHandle<Result<T, LockError>>) 
     }
 }
 
-/// The caller goes, and then the connection.
+/// The caller gives up, then the connection ends.
 async fn desert<B: LockBackend, T>(late: &Late<B>, sent: JoinHandle<Result<T, LockError>>) {
     sent.abort();
     let _ = sent.await;
@@ -235,7 +235,7 @@ async fn desert<B: LockBackend, T>(late: &Late<B>, sent: JoinHandle<Result<T, Lo
     pause(20).await;
 }
 
-/// Lets so much time pass that the store may carry out nothing any more of what is kept back.
+/// Waits until the store may not carry out any held request any more.
 async fn overdue<H: Harness>(context: &Context<'_, H>, late: &Late<H::Backend>) -> Outcome {
     late.line.cut();
     context.pass(late.bound).await;
@@ -243,7 +243,7 @@ async fn overdue<H: Harness>(context: &Context<'_, H>, late: &Late<H::Backend>) 
     Ok(())
 }
 
-/// Delivers what is kept back, and looks for a lock on the key.
+/// Delivers the held requests, and looks for a lock on the key.
 async fn stays_free<B: LockBackend>(
     late: &Late<B>,
     other: &Client<B>,
@@ -253,7 +253,7 @@ async fn stays_free<B: LockBackend>(
     still_free(other, key).await
 }
 
-/// Has somebody else extend a lock, delivers what is kept back, and looks whether that changed it.
+/// Another client extends a lock. Then delivers the held requests, and checks whether they changed the lock.
 async fn stays_as_extended<B: LockBackend>(
     late: &Late<B>,
     other: &Client<B>,
@@ -278,7 +278,7 @@ async fn still_free<B: LockBackend>(other: &Client<B>, key: &Key) -> Result<(), 
     Ok(())
 }
 
-/// Waits until the backend has nothing left to do in the background.
+/// Waits until the backend has no background work left.
 async fn cleaned_up<B: LockBackend>(client: &Client<B>, late: &Late<B>) -> bool {
     let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();

@@ -1,4 +1,4 @@
-//! Taking, extending and giving back.
+//! Acquire, extend and release.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<H: Harness>(
     let earlier = client.take(&first, LONG).await?;
     context.pass(PASSED).await;
     let later = client.take(&second, 2 * LONG).await?;
-    // Nobody but the store knows its time, but it has to have moved on like everybody's.
+    // Only the store knows its time, but that time must have moved on like every clock.
     let moved = Duration::from_millis(
         later.expires_at.as_millis().saturating_sub(earlier.expires_at.as_millis()),
     )
@@ -125,7 +125,7 @@ pub(crate) async fn the_longest_ttl_works<H: Harness>(context: &Context<'_, H>) 
     let taken = client.live(&key, lock.lock_id).await;
     let expires_at = client.extended(lock.lock_id, Ttl::MAX.as_duration()).await;
     let extended = client.live(&key, lock.lock_id).await;
-    // Whatever comes of it, nobody has to wait a hundred years.
+    // Releases the lock in any case, so that the key is not held for a hundred years.
     client.released(lock.lock_id).await?;
     let (taken, expires_at, extended) = (taken?, expires_at?, extended?);
     let lives = taken.expires_at.as_millis().saturating_sub(taken.acquired_at.as_millis());
@@ -158,7 +158,7 @@ pub(crate) async fn connections_share_the_store<H: Harness>(context: &Context<'_
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
-    // The lock id alone is what it takes, on a connection that never heard of the key.
+    // The lock id alone is enough, on a connection that never used the key.
     other.extended(lock.lock_id, LONG).await?;
     drop(client);
     other.live(&key, lock.lock_id).await?;

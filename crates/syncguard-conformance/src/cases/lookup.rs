@@ -1,4 +1,4 @@
-//! Looking without touching.
+//! Lookups, which change nothing.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ pub(crate) async fn a_lookup_of_an_expired_lock_is_none<H: Harness>(
 pub(crate) async fn a_lookup_shows_hashes<H: Harness>(context: &Context<'_, H>) -> Outcome {
     let client = context.client().await;
     let fresh = fresh_text()?;
-    // What is hashed is the normalised text, whichever way it was written.
+    // The hash is that of the normalised text.
     let spelled = format!("cafe\u{301}-{fresh}");
     let lock = client.take(&Key::new(&spelled)?, LONG).await?;
     let seen = client.live(&Key::new(&spelled)?, lock.lock_id).await?;
@@ -160,7 +160,7 @@ pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
-    // It takes two looks, and a slow store gets more time for them.
+    // The check needs two looks, and a slow store gets more time for them.
     let mut ttl = SHORT;
     for _ in 0..ATTEMPTS {
         let watch = context.watch();

@@ -1,4 +1,4 @@
-//! Who may release and extend what.
+//! Which lock id releases and extends which lock.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ pub(crate) async fn the_same_request_gets_the_same_lock<H: Harness>(
     let (client, other) = context.pair().await;
     let request = AcquireRequest::new(fresh_key()?, LONG)?;
     let lock = client.send_granted(request.repeat()).await?;
-    // A repeated request arrives later, and usually through another connection.
+    // A resent request arrives later, and usually over another connection.
     context.pass(Duration::from_millis(20)).await;
     for client in [&other, &client] {
         let again = client.send_granted(request.repeat()).await?;
@@ -217,7 +217,7 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
     let config = LockConfig::new(fresh_key()?).with_ttl(TTL).with_auto_extend(AutoExtend::new());
     let guard = acquire(client.backend(), config).await?;
     other.released(guard.lock_id()).await?;
-    // The first renewal, after a third of the TTL, is told.
+    // The first renewal, after a third of the TTL, learns of the loss.
     let lost = tokio::time::timeout(TTL * 2, guard.lost());
     let (Ok(reason), lateness) = with_lateness(lost).await else {
         return Err(Stop::failed("the loss of a lock was never noticed"));
@@ -229,7 +229,7 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
     Ok(())
 }
 
-/// Lets a lock expire and someone else take the key.
+/// Lets a lock expire, and takes the key for another holder.
 async fn succession<H: Harness>(
     context: &Context<'_, H>,
     client: &Client<H::Backend>,

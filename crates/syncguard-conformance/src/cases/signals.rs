@@ -1,4 +1,4 @@
-//! Hearing of releases. None of it applies to a backend that cannot tell.
+//! Signals of releases. These cases do not apply to a backend without signals.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::other_process::OtherProcess;
 use crate::outcome::{Outcome, Stop, Unexpected, ensure};
 
-/// Within which a signal has to come: longer than it takes to notice a connection for signals that is broken,
-/// and to make a new one; far shorter than the polls and locks here last.
+/// The limit for a signal: longer than it takes to notice that a signal connection is broken and to make a new one,
+/// and far shorter than the polls and locks in these cases.
 const HEARD: Duration = Duration::from_secs(30);
 
-/// A watch, or the end of the case where the backend has none.
+/// Watches a key. The case does not apply if the backend has no signals.
 async fn watch<B: LockBackend>(client: &Client<B>, key: &Key) -> Result<KeyWatch, Stop> {
     let watch = client.backend().watch(WatchRequest::new(key.clone())).await;
     watch.ok_or(Stop::NotApplicable("the backend cannot tell when a lock is released"))
@@ -60,13 +60,13 @@ pub(crate) async fn a_watch_does_not_take_a_free_key_for_locked<H: Harness>(
     let key = fresh_key()?;
     let never = watch(&client, &key).await?;
     ensure!(!never.is_locked(), "a key that was never locked is said to be locked");
-    // Refused, and released before anybody listened: only a look can tell.
+    // The lock is released after the refusal and before the watch, so only a look can tell.
     let lock = other.take(&key, LONG).await?;
     client.refused(&key, LONG).await?;
     other.released(lock.lock_id).await?;
     let late = watch(&client, &key).await?;
     ensure!(!late.is_locked(), "a lock that was released before is said to be live");
-    // And expired, although its record may still be there.
+    // The lock has expired, although its record may still exist.
     other.take(&key, SHORT).await?;
     context.outlive(SHORT).await;
     let expired = watch(&client, &key).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn a_release_of_another_key_says_nothing_of_this_one<H: Harness
         let lock = other.take(&neighbour, LONG).await?;
         other.released(lock.lock_id).await?;
     }
-    // A signal too many does no harm; what matters is that this one's is not used up.
+    // An additional signal does no harm. This checks that the watch still gets its own signal.
     drop(neighbours.changed());
     other.released(lock.lock_id).await?;
     heard("a release among others", signal.changed()).await?;
@@ -100,7 +100,7 @@ pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait<H: Harness
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     drop(watch(&client, &key).await?);
-    // Polls come too late to explain anything.
+    // Polls would come too late to explain the result.
     let options = AcquisitionOptions::new()
         .with_timeout(LONG)
         .with_retry_delay(LONG)
@@ -112,7 +112,7 @@ pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait<H: Harness
         let lock = other.take(&key, LONG).await?;
         let waiting = acquire(&process, config.clone());
         let releasing = async {
-            // At another moment of the refusal, the watch and the wait each time.
+            // Each round releases at another moment of the refusal, the watch and the wait.
             for _ in 0..round {
                 tokio::task::yield_now().await;
             }
@@ -120,8 +120,8 @@ pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait<H: Harness
         };
         let both = async { tokio::join!(waiting, releasing) };
         let Ok((guard, released)) = tokio::time::timeout(HEARD, both).await else {
-            // A signal is a hint. Firestore's emulator loses one in some thousand; a backend that listens too late loses
-            // each that comes at that moment.
+            // A signal is a hint. Firestore's emulator loses one in some thousand; a backend that watches too late
+            // loses every signal that comes at that moment.
             lost += 1;
             ensure!(lost < 2, "a waiter did not hear of a release, twice in {ROUNDS}");
             continue;

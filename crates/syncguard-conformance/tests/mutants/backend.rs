@@ -1,4 +1,4 @@
-//! The way to the store: a backend that behaves as if there were a network in between.
+//! A backend that behaves as if a network were between it and the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -64,11 +64,11 @@ pub(crate) struct Backend {
     flaw: Option<Flaw>,
     store: Arc<Mutex<Store>>,
     started: Instant,
-    /// Operations under way.
+    /// Operations in progress.
     busy: Arc<()>,
     pub(crate) line: Line,
     pub(crate) clock: Arc<StoreClock>,
-    /// Acquires whose first sending may still arrive.
+    /// Acquires whose first request may still arrive.
     pub(crate) sent_twice: Arc<Mutex<HashMap<LockId, Unsettled>>>,
     guards: Arc<ClientState>,
 }
@@ -195,7 +195,7 @@ impl LockBackend for Backend {
             if backend.has(Flaw::extends_half_when_dropped) {
                 backend.with(|store, _| store.take_out(&name));
             }
-            // Two extends that read the same are told apart by what they write.
+            // Two extends that have read the same expiry write different ones.
             let reported = lock.expires_at;
             travel().await;
             if backend.has(Flaw::extend_reads_and_writes_later) {
@@ -309,7 +309,7 @@ impl Backend {
         answer
     }
 
-    /// An acquire that is flawed by not being one step; `None` if that is not the flaw.
+    /// An acquire that is not atomic; `None` without that flaw.
     async fn flawed_acquire(
         &self,
         request: &AcquireRequest,
@@ -345,7 +345,7 @@ impl Backend {
             }
             Some(Flaw::misses_a_repeated_request_on_its_way) => {
                 travel().await;
-                // Looks for its own lock first, and takes the key later if nobody has it then.
+                // Looks for its own lock first, and takes the key later if it is free then.
                 match self.with(|store, now| store.held(request, now)) {
                     Ok(None) => {
                         travel().await;
@@ -374,7 +374,7 @@ impl Backend {
         Some(answer)
     }
 
-    /// Runs a release or an extend so that it is finished whatever becomes of its caller.
+    /// Runs a release or an extend to its end, also if its caller is gone.
     async fn run<T: Send + 'static>(
         &self,
         token: Option<CancellationToken>,
@@ -398,7 +398,7 @@ impl Backend {
         }
     }
 
-    /// A request without its token, where that is the flaw.
+    /// The request, without its token if that is the flaw.
     pub(crate) fn visible_token<R>(
         &self,
         mut request: R,
@@ -416,9 +416,9 @@ impl Backend {
         work(&mut self.store.lock().unwrap(), now)
     }
 
-    /// What the store's clock shows.
+    /// The time of the store's clock.
     pub(crate) fn time(&self) -> u64 {
-        // Some time in 2026.
+        // A time in 2026.
         let now = 1_780_000_000_000 + u64::try_from(self.started.elapsed().as_millis()).unwrap();
         if self.has(Flaw::counts_in_seconds) { now / 1000 * 1000 } else { now }
     }
@@ -428,7 +428,7 @@ impl Backend {
     }
 }
 
-/// A message on its way: others get their turn, and a caller may disappear.
+/// A message on the network: other tasks run meanwhile, and the caller may disappear.
 pub(crate) async fn travel() {
     tokio::task::yield_now().await;
     tokio::task::yield_now().await;

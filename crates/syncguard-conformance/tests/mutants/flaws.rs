@@ -1,4 +1,4 @@
-//! What can be wrong with a backend, and who has to notice.
+//! The flaws, and the cases that must notice each.
 
 /// Makes the enum, a test of each flaw, and the table.
 macro_rules! flaws {
@@ -149,7 +149,7 @@ flaws! {
     says_a_mismatch_is_not_held => [another_expected_expiry_changes_nothing, a_guard_goes_on_from_the_stored_expiry];
     answers_a_mismatch_with_the_expectation => [another_expected_expiry_changes_nothing, a_guard_goes_on_from_the_stored_expiry];
 
-    // Looking over all.
+    // Inventory.
     lists_some_locks_only => [a_listing_shows_every_live_lock, pages_show_each_lock_once];
     lists_no_fences => [a_listing_shows_every_live_lock];
     lists_expired_locks => [a_listing_shows_no_lock_that_is_over];

@@ -1,4 +1,4 @@
-//! The way to the store, for looking over all locks.
+//! The network between the inventory and the store.
 
 use syncguard_core::authoring::cancel;
 use syncguard_core::inventory::{FenceCounter, ListRequest, LockInventory, Page};

@@ -1,10 +1,10 @@
-//! The name a key is stored under, and what can be wrong with it.
+//! The storage names of keys, and their flaws.
 
 use syncguard_core::Key;
 
 use crate::flaws::Flaw;
 
-/// The storage key: not the user's, as in a real store.
+/// The storage key. As in a real store, it is not the user's key.
 pub(crate) fn name(flaw: Option<Flaw>, key: &Key) -> String {
     let text = key.expose();
     let name = match flaw {
@@ -20,7 +20,7 @@ pub(crate) fn name(flaw: Option<Flaw>, key: &Key) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// The key in the name of a record, where no flaw has changed it.
+/// The key in the name of a record, if no flaw has changed it.
 pub(crate) fn text(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use syncguard_conformance::LateLine;
 use syncguard_core::CancellationToken;
 
-/// What the store does for one request. It answers by itself, if anybody still listens.
+/// The store's work for one request. It answers by itself, if its caller still waits.
 pub(crate) type Request = Box<dyn FnOnce() + Send>;
 
 #[derive(Clone, Default)]
@@ -14,16 +14,16 @@ pub(crate) struct Line(Arc<Mutex<Connection>>);
 
 #[derive(Default)]
 struct Connection {
-    /// Whether the next request is held back, and all behind it.
+    /// True if the next request and all requests behind it are held back.
     is_marked: bool,
     held: Vec<Request>,
-    /// What is held back of connections that the sender has lost.
+    /// The held requests of connections that the sender has lost.
     left: Vec<Request>,
     gone: CancellationToken,
 }
 
 impl Line {
-    /// Sends a request. The token fires if the connection is lost before the answer is there.
+    /// Sends a request. The token fires if the connection is lost before the answer.
     pub(crate) fn send(&self, request: Request) -> CancellationToken {
         let mut connection = self.connection();
         let gone = connection.gone.clone();

@@ -1,7 +1,7 @@
-//! The suite catches what it is for: backends with one flaw each fail the cases made for it.
+//! The suite catches broken backends: a backend with one flaw fails the cases for that flaw.
 //!
-//! All of them are the same small store, [`store`], which without a flaw passes everything. The
-//! flaws and the cases that each must fail are listed in [`flaws`].
+//! All of these backends are the same small store, [`store`], which passes every case without a flaw. [`flaws`] lists
+//! the flaws and the cases that each must fail.
 
 mod backend;
 mod flaws;
@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 
 conformance_tests!(without_a_flaw, Reference::new(None));
 
-/// One harness for all, side by side, as on a shared store.
+/// One harness for all cases, side by side, as on a shared store.
 #[tokio::test(start_paused = true)]
 async fn without_a_flaw_everything_passes_and_applies() {
     let report = Suite::new().run(Reference::new(None)).await;
@@ -28,7 +28,7 @@ async fn without_a_flaw_everything_passes_and_applies() {
     assert!(report.results().all(|(_, result)| *result == Ok(Verdict::Passed)), "{report}");
 }
 
-/// One flaw fails many cases: the report says with which to start.
+/// One flaw fails many cases, and the report says with which to start.
 #[test]
 fn the_report_starts_with_what_others_build_on() {
     for (flaw, start) in [
@@ -44,11 +44,10 @@ fn the_report_starts_with_what_others_build_on() {
     }
 }
 
-/// A case that no flawed backend fails proves nothing.
+/// A case that no broken backend fails proves nothing.
 #[test]
 fn every_case_catches_a_flaw() {
-    // What is printed is made of the types of the core alone, and it is the core that hands out
-    // guards: no backend can have these flaws.
+    // The core alone makes the printed types and the guards, so no backend can have these flaws.
     const GUARD_THE_CORE: [&str; 2] =
         ["debug_output_hides_key_and_lock_id", "a_grant_that_comes_too_late_is_given_back"];
     let caught: HashSet<&str> =

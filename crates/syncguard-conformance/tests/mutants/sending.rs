@@ -1,4 +1,4 @@
-//! Requests with deadlines, and what becomes of those whose outcome nobody knows.
+//! Requests with deadlines, and the clean-up of requests with an unknown outcome.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::store::Store;
 /// How long the backend waits for an answer.
 pub(crate) const BOUND: Duration = Duration::from_secs(1);
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 enum Lost {
     Connection,
     Time,
@@ -32,7 +32,7 @@ impl From<Lost> for LockError {
 }
 
 impl Backend {
-    /// One request, which the store refuses when it comes after the deadline.
+    /// Sends a request, which the store refuses after the deadline.
     async fn ask<T: Send + 'static>(
         &self,
         deadline: Timestamp,
@@ -66,7 +66,7 @@ impl Backend {
         Ok(answer)
     }
 
-    /// Sends an acquire, and once more if the connection is lost.
+    /// Sends an acquire, and resends it if the connection is lost.
     pub(crate) async fn ask_for_a_lock(
         &self,
         request: AcquireRequest,
@@ -136,7 +136,7 @@ impl Settle for Backend {
         {
             return Ok(Settled::Done);
         }
-        // Before the deadline it may still come, and after a release the one that was sent before.
+        // Before the deadline the acquire may still arrive, and the first request may arrive after a release.
         Ok(match acquire.deadline {
             Some(deadline) if now <= deadline.as_millis() => {
                 Settled::NotYet(self.clock.passes_in(deadline))

@@ -1,7 +1,7 @@
 //! A store in memory, correct unless it has a flaw.
 //!
-//! Each method is one atomic step on the server's side. The steps of operations that are flawed by
-//! not being atomic are apart, so that [`backend`](crate::backend) can put a gap between them.
+//! Each method is one atomic step of the server. The steps of operations with a flaw in their atomicity are separate,
+//! so that [`backend`](crate::backend) can put a gap between them.
 
 mod acquire;
 mod hint;
@@ -23,16 +23,16 @@ use crate::keys;
 pub(crate) struct Store {
     flaw: Option<Flaw>,
     locks: HashMap<String, Stored>,
-    /// Where the lock of an id is. An entry may be outdated: the lock itself says whose it is.
+    /// The index from lock id to key. An entry may be outdated: the lock itself has the valid id.
     index: HashMap<LockId, Entry>,
     fences: HashMap<String, u64>,
-    /// What the flaws remember.
+    /// State that only the flaws use.
     refused: Vec<LockId>,
     granted: HashMap<LockId, Acquired>,
     ended: HashMap<String, Record>,
     newest: Option<LockId>,
     used_places: Vec<String>,
-    /// Each signals once.
+    /// Each watch signals once.
     watches: HashMap<String, Vec<KeySignal>>,
     /// Watches that never signal.
     lost: Vec<KeySignal>,
@@ -80,7 +80,7 @@ impl Store {
         self.locks.insert(name, Stored::Garbage);
     }
 
-    /// The lock of an id, live or not.
+    /// The lock with this id, live or not.
     fn find(
         &mut self,
         lock_id: LockId,
@@ -106,7 +106,7 @@ impl Store {
         }
     }
 
-    /// The id that an operation is about.
+    /// The id that an operation uses.
     fn addressed(&self, lock_id: LockId, unless: Flaw) -> LockId {
         match self.newest {
             Some(newest) if self.has(unless) => newest,

@@ -1,4 +1,4 @@
-//! Waiting for the lead, for as long as it takes.
+//! Waiting for the lead, without a limit.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use syncguard_core::{
 };
 use tokio::time::sleep;
 
-/// Before a store that has failed is asked again; it doubles.
+/// The pause after a failure of the store; it doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A limit is needed, and nothing happens at its end but that the next wait begins.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// A wait needs a limit. When it is over, the next wait begins.
+const WAIT_LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// Waits until the lock is granted; `None` at shutdown. The guard is boxed: who waits on it keeps it several
-/// times over.
+/// Waits until the lock is granted; `None` at shutdown. The guard is boxed, because the future that holds it would
+/// otherwise contain it several times.
 pub(super) async fn win<B: LockBackend>(
     backend: &B,
     config: &LockConfig,
@@ -24,11 +24,11 @@ pub(super) async fn win<B: LockBackend>(
 ) -> Result<Option<Box<LockGuard<B>>>, LockError> {
     let config = config
         .clone()
-        .with_acquisition(AcquisitionOptions::new().with_timeout(PATIENCE))
+        .with_acquisition(AcquisitionOptions::new().with_timeout(WAIT_LIMIT))
         .with_cancellation(shutdown.clone());
     let mut pause = FIRST_PAUSE;
     loop {
-        // Boxed: a driver's future would be part of every caller's.
+        // Boxed: otherwise the driver's future would be part of every caller's future.
         match Box::pin(acquire(backend, config.clone())).await {
             Ok(guard) => return Ok(Some(Box::new(guard))),
             Err(error) if error.code() == ErrorCode::Aborted => return Ok(None),
@@ -37,7 +37,7 @@ pub(super) async fn win<B: LockBackend>(
                 continue;
             }
             Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
-                say_failed(&error, pause);
+                log_failure(&error, pause);
             }
             Err(error) => return Err(error),
         }
@@ -49,13 +49,13 @@ pub(super) async fn win<B: LockBackend>(
     }
 }
 
-/// Once for an outage.
-fn say_failed(error: &LockError, pause: Duration) {
+/// One warning for each outage.
+fn log_failure(error: &LockError, pause: Duration) {
     if pause == FIRST_PAUSE {
         tracing::warn!(
             error_code = error.code().as_str(),
             %error,
-            "the campaign for the lead goes on although the store fails; more of that is logged at debug"
+            "the campaign for the lead goes on although the store fails; further failures are logged at debug"
         );
     } else {
         tracing::debug!(error_code = error.code().as_str(), %error, "the store fails during a campaign");

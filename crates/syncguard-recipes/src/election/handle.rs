@@ -1,36 +1,36 @@
-//! Whether a process leads, and how it is asked to stop.
+//! A view of an election from outside its run.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::term::Ending;
+use super::term::{TermEnd, TermState};
 
-/// An election as others of its process see it. Clones are the same.
+/// Shows whether this process leads, and lets it resign. Clones share their state.
 #[derive(Clone)]
-pub struct ElectionHandle(Arc<Leads>);
+pub struct ElectionHandle(Arc<LeaderStatus>);
 
 impl ElectionHandle {
-    pub(super) fn new(leads: Arc<Leads>) -> Self {
-        Self(leads)
+    pub(super) fn new(status: Arc<LeaderStatus>) -> Self {
+        Self(status)
     }
 
     /// Gives the lead up, if this process leads: see [`Term::resign`](crate::Term::resign).
     pub fn resign(&self) {
-        if let Some(ending) = self.0.current() {
-            ending.resign();
+        if let Some(term) = self.0.current() {
+            term.resign();
         }
     }
 
-    /// Whether this process leads: for display and readiness checks. Work asks its
+    /// Returns true while this process leads. This is for display and readiness checks; work asks its
     /// [`Term`](crate::Term) instead.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         *self.0.sender.borrow()
     }
 
-    /// A channel with the same, to wait for changes.
+    /// A channel with the value of [`is_leader`](Self::is_leader), to wait for changes.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<bool> {
         self.0.sender.subscribe()
@@ -43,41 +43,40 @@ impl fmt::Debug for ElectionHandle {
     }
 }
 
-/// Whether a process leads.
+/// The state of an election in this process.
 #[derive(Default)]
-pub(super) struct Leads {
+pub(super) struct LeaderStatus {
     sender: watch::Sender<bool>,
-    term: Mutex<Option<Arc<Ending>>>,
+    term: Mutex<Option<Arc<TermState>>>,
 }
 
-impl Leads {
-    /// A term begins; it ends when this is dropped, at the latest.
-    pub(super) fn begin(&self, ending: &Arc<Ending>) -> Leading<'_> {
-        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(ending));
+impl LeaderStatus {
+    /// A term begins. It ends when the returned value is dropped, or earlier by [`end_term`](Self::end_term).
+    pub(super) fn begin_term(&self, term: &Arc<TermState>) -> ActiveTerm<'_> {
+        *self.term.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(term));
         self.sender.send_replace(true);
-        Leading { leads: self, ending: Arc::clone(ending) }
+        ActiveTerm { status: self, term: Arc::clone(term) }
     }
 
-    pub(super) fn ends(&self) {
+    pub(super) fn end_term(&self) {
         self.sender.send_if_modified(std::mem::take);
         *self.term.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn current(&self) -> Option<Arc<Ending>> {
+    fn current(&self) -> Option<Arc<TermState>> {
         self.term.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Somebody leads.
-pub(super) struct Leading<'a> {
-    leads: &'a Leads,
-    ending: Arc<Ending>,
+pub(super) struct ActiveTerm<'a> {
+    status: &'a LeaderStatus,
+    term: Arc<TermState>,
 }
 
-/// Also where the run itself is dropped: whatever the work has spawned is told.
-impl Drop for Leading<'_> {
+/// Runs also when the whole run is dropped: tasks that the work has spawned are told then.
+impl Drop for ActiveTerm<'_> {
     fn drop(&mut self) {
-        self.leads.ends();
-        self.ending.tell(super::TermEnd::Resigned);
+        self.status.end_term();
+        self.term.tell(TermEnd::Resigned);
     }
 }

@@ -1,4 +1,4 @@
-//! Of many processes one leads.
+//! One of many processes leads.
 
 mod campaign;
 mod handle;
@@ -18,17 +18,17 @@ use syncguard_core::{
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use self::handle::ElectionHandle;
-use self::handle::Leads;
-use self::term::Ending;
+use self::handle::LeaderStatus;
+use self::term::TermState;
 pub use self::term::{Term, TermEnd};
 
-/// What observers are told that the lock is part of.
+/// The recipe that observers are told for the lock.
 const RECIPE: &str = "election";
 
-/// How long one that has resigned lets others go first, unless its TTL is shorter.
-const STEP_BACK: Duration = Duration::from_secs(1);
+/// How long a process that has resigned lets others go first, unless its TTL is shorter.
+const PAUSE_AFTER_RESIGNING: Duration = Duration::from_secs(1);
 
-/// An election: of many processes with the same key one leads, and when it stops or dies another one does.
+/// An election: one of many processes with the same key leads, and when it stops or dies, another one leads.
 ///
 /// ```
 /// use syncguard_core::{CancellationToken, LockBackend, LockError};
@@ -41,8 +41,8 @@ const STEP_BACK: Duration = Duration::from_secs(1);
 /// }
 /// ```
 ///
-/// After a crash of the leader nobody leads until its TTL and [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE)
-/// are over. After it has resigned or was shut down, the next one leads at once.
+/// After a crash of the leader no process leads until its TTL and [`TIME_TOLERANCE`](syncguard_core::contract::TIME_TOLERANCE)
+/// are over. After a resignation or a shutdown the next process leads at once.
 #[must_use = "an election does nothing until it is run"]
 pub struct Election<B> {
     backend: B,
@@ -50,12 +50,12 @@ pub struct Election<B> {
     notice: Option<Duration>,
     grace: Duration,
     shutdown: CancellationToken,
-    leads: Arc<Leads>,
+    status: Arc<LeaderStatus>,
 }
 
 impl<B: LockBackend> Election<B> {
-    /// An election of everybody who uses this key. Takes a text or a [`Key`](syncguard_core::Key); a bad key is reported by
-    /// [`run`](Self::run).
+    /// An election among all processes that use this key. Takes a text or a [`Key`](syncguard_core::Key); a bad key is
+    /// reported by [`run`](Self::run).
     pub fn new(backend: B, key: impl IntoKey) -> Self {
         Self {
             backend,
@@ -63,63 +63,63 @@ impl<B: LockBackend> Election<B> {
             notice: None,
             grace: Duration::ZERO,
             shutdown: CancellationToken::new(),
-            leads: Arc::default(),
+            status: Arc::default(),
         }
     }
 
-    /// How long nobody leads after a crash, but for the tolerance. A leader renews three times as often.
-    /// Default: 30 s.
+    /// How long no process leads after a crash; the tolerance comes on top. A leader renews its lock after a third of
+    /// it. Default: 30 s.
     pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
         self.config = self.config.with_ttl(ttl);
         self
     }
 
-    /// How long before the end of its time the work is told that its term ends, where the lock cannot be
-    /// renewed. Half of it is left to the work to end by itself, then it is dropped. From 1 ms to half of the
-    /// TTL. Default: a fifth of the TTL.
+    /// How long before the lock expires the work is told that its term ends, if the lock cannot be renewed. The work
+    /// has half of this time to end by itself, then it is dropped. From 1 ms to half of the TTL. Default: a fifth of the
+    /// TTL.
     pub fn with_notice(mut self, notice: Duration) -> Self {
         self.notice = Some(notice);
         self
     }
 
-    /// How long the work may go on after it was told to stop for a resignation or a shutdown, while the
-    /// lock is still held. Default: not at all, it is dropped.
+    /// How long the work may go on after it was told to stop for a resignation or a shutdown, while the lock is still
+    /// held. Default: zero, so the work is dropped at once.
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Ends [`run`](Self::run) when the token fires: the work is told, the lock is given back.
+    /// Ends [`run`](Self::run) when the token fires: the work is told, and the lock is given back.
     pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
         self.shutdown = shutdown;
         self
     }
 
-    /// To resign from elsewhere, and to see whether this process leads.
+    /// A handle to resign from elsewhere, and to see whether this process leads.
     #[must_use]
     pub fn handle(&self) -> ElectionHandle {
-        ElectionHandle::new(Arc::clone(&self.leads))
+        ElectionHandle::new(Arc::clone(&self.status))
     }
 
     /// Campaigns, leads, and campaigns again, until the shutdown token fires.
     ///
-    /// The work runs once a term, and gets a [`Term`]. When the term ends before the work does, the work is told
-    /// by [`Term::lost`], and dropped where it waits before the lock can be somebody else's. Work that blocks
-    /// a thread, or that was spawned, has to look at [`Term::lost`] or [`Term::lost_token`] itself. When the
-    /// work ends by itself, that is a resignation: the lock is given back, others go first for up to a
-    /// second, and the campaign goes on.
+    /// The work runs once in each term, and gets a [`Term`]. If the term ends before the work does, [`Term::lost`]
+    /// tells the work, and the work is dropped at its current await before another process can get the lock. Work that
+    /// blocks a thread, and spawned tasks, have to check [`Term::lost`] or [`Term::lost_token`] themselves. If the work
+    /// ends by itself, that is a resignation: the lock is given back, other processes go first for up to a second, and
+    /// the campaign goes on.
     ///
-    /// While the store fails the campaign goes on: it is said in the log once, and tried again at least
-    /// every second.
+    /// If the store fails, the campaign goes on: one warning is logged for each outage, and the store is asked at least
+    /// once a second.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad key or setting, before anything is sent, and the store's failures that no retry
-    /// gets over, such as `AuthFailed`.
+    /// `InvalidArgument` for a bad key or setting, before anything is sent, and failures of the store that a retry cannot
+    /// mend, such as `AuthFailed`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work where it is and gives the lock back in the background.
+    /// Dropping the future drops the work at its current await and gives the lock back in the background.
     #[expect(
         clippy::manual_async_fn,
         reason = "an async function keeps its arguments twice, and every leader waits in this future"
@@ -128,27 +128,27 @@ impl<B: LockBackend> Election<B> {
     where
         W: AsyncFnMut(Term<B::Fence>),
     {
-        // Boxed where it is not the term itself: most of the time a leader waits in there, or a candidate in
-        // the campaign, and what belongs to other moments would be part of it.
+        // All steps but the term itself are boxed: a leader waits in the term most of the time, and a candidate in the
+        // campaign, so the futures of the other steps would only make this future larger.
         async move {
             let notice = self.checked_notice()?;
             while let Some(guard) =
                 Box::pin(campaign::win(&self.backend, &self.config, &self.shutdown)).await?
             {
-                let ending = Arc::new(Ending::new());
-                let term = Term::new(guard.held(), notice, Arc::clone(&ending));
+                let state = Arc::new(TermState::new());
+                let term = Term::new(guard.held(), notice, Arc::clone(&state));
                 let end = {
-                    let _leading = self.leads.begin(&ending);
+                    let _active = self.status.begin_term(&state);
                     let work = pin!(work(term.clone()));
-                    self.lead(work, &term, &ending).await
+                    self.lead(work, &term, &state).await
                 };
                 Box::pin(give_back(*guard)).await;
                 if self.shutdown.is_cancelled() {
                     break;
                 }
                 if end == TermEnd::Resigned {
-                    let pause = STEP_BACK.min(self.config.ttl().as_duration());
-                    // An error says that the time is over, and the campaign goes on.
+                    let pause = PAUSE_AFTER_RESIGNING.min(self.config.ttl().as_duration());
+                    // An error means that the pause is over, and the campaign goes on.
                     let _ = Box::pin(timeout(pause, self.shutdown.cancelled())).await;
                 }
             }
@@ -161,33 +161,33 @@ impl<B: LockBackend> Election<B> {
         &self,
         mut work: Pin<&mut impl Future<Output = ()>>,
         term: &Term<B::Fence>,
-        ending: &Ending,
+        state: &TermState,
     ) -> TermEnd {
         let told = async {
             tokio::select! {
                 biased;
                 () = term.near_end() => TermEnd::Lost,
-                () = ending.resigned() => TermEnd::Resigned,
+                () = state.resigned() => TermEnd::Resigned,
                 () = self.shutdown.cancelled() => TermEnd::Shutdown,
             }
         };
         let end = tokio::select! {
-            // The end first: after a stall, both may be ready.
+            // The end of the term comes first: after a stall, both may be ready.
             biased;
             end = told => end,
             () = &mut work => {
-                // Whatever it has spawned is to stop, too.
-                ending.tell(TermEnd::Resigned);
+                // Tasks that the work has spawned have to stop, too.
+                state.tell(TermEnd::Resigned);
                 return TermEnd::Resigned;
             }
         };
-        ending.tell(end);
-        self.leads.ends();
+        state.tell(end);
+        self.status.end_term();
         Box::pin(self.wind_down(work, term, end)).await;
         end
     }
 
-    /// The work has been told: lets it end by itself for as long as may be.
+    /// Lets the work end by itself after it was told to stop, for as long as the grace and the lock allow.
     async fn wind_down(
         &self,
         mut work: Pin<&mut impl Future<Output = ()>>,
@@ -203,7 +203,7 @@ impl<B: LockBackend> Election<B> {
             }
         });
         poll_fn(|context| {
-            // The work is not touched any more once its time is over.
+            // The work is not polled any more once its time is over.
             if time_is_over.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
@@ -229,13 +229,13 @@ impl<B: LockBackend> Election<B> {
     }
 }
 
-/// Without this, the next leader would have to wait for the TTL.
+/// Releases the lock, so that the next leader need not wait for the TTL.
 async fn give_back<B: LockBackend>(guard: LockGuard<B>) {
     if let Err(error) = guard.release().await {
         tracing::warn!(
             error_code = error.code().as_str(),
             %error,
-            "a leader's lock was not given back; it is tried again until the lock expires"
+            "the release of a leader's lock failed; it is tried again until the lock expires"
         );
     }
 }

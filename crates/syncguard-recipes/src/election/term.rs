@@ -1,4 +1,4 @@
-//! The time for which somebody leads.
+//! The term of a leader, and how it ends.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,14 +11,14 @@ use syncguard_core::contract::FenceToken;
 use syncguard_core::{CancellationToken, Fence, Held};
 use tokio::time::sleep;
 
-/// What the work of a leader knows of its term.
+/// A leader's term, as its work sees it.
 ///
-/// Cheap to clone and to send to other tasks; it does not keep the lead. Dropping it does nothing.
+/// A `Term` is cheap to clone and to send to other tasks. It does not keep the lead, and dropping it does nothing.
 #[derive(Clone)]
 pub struct Term<F: FenceToken = Fence> {
     held: Held<F>,
     notice: Duration,
-    ending: Arc<Ending>,
+    state: Arc<TermState>,
 }
 
 /// Why a term has ended.
@@ -34,30 +34,30 @@ pub enum TermEnd {
 }
 
 impl<F: FenceToken> Term<F> {
-    pub(super) fn new(held: Held<F>, notice: Duration, ending: Arc<Ending>) -> Self {
-        Self { held, notice, ending }
+    pub(super) fn new(held: Held<F>, notice: Duration, state: Arc<TermState>) -> Self {
+        Self { held, notice, state }
     }
 
-    /// The fence of this term, above those of all earlier ones. Send it along with every write.
+    /// The fence of this term. It is larger than the fences of all earlier terms. Send it along with every write.
     #[must_use]
     pub fn fence(&self) -> F {
         self.held.fence()
     }
 
-    /// How long this process may still believe that it leads: see
+    /// How long this process certainly still leads: see
     /// [`Held::valid_for`](syncguard_core::Held::valid_for).
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.held.valid_for()
     }
 
-    /// Whether the term has ended, or is about to: the work is to stop.
+    /// Returns true if the term has ended or is about to end: the work has to stop.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.ending.end().is_some() || self.is_near_end()
+        self.state.end().is_some() || self.is_near_end()
     }
 
-    /// Resolves when the work is to stop, and says why: before the lock can be somebody else's.
+    /// Resolves when the work has to stop, with the reason. That is before another process can get the lock.
     ///
     /// # Cancel safety
     ///
@@ -65,40 +65,41 @@ impl<F: FenceToken> Term<F> {
     pub async fn lost(&self) -> TermEnd {
         tokio::select! {
             biased;
-            () = self.ending.told.cancelled() => {}
+            () = self.state.told.cancelled() => {}
             () = self.near_end() => {}
         }
-        self.ending.end().unwrap_or(TermEnd::Lost)
+        self.state.end().unwrap_or(TermEnd::Lost)
     }
 
-    /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token. It is fired by
-    /// [`Election::run`](crate::Election::run), whose task must not be blocked for that. Cancelling it has no
-    /// effect on the term.
+    /// A token that fires when [`lost`](Self::lost) resolves, for work that takes a token.
+    /// [`Election::run`](crate::Election::run) fires it, so the task of `run` must not be blocked. Cancelling the token has
+    /// no effect on the term.
     #[must_use]
     pub fn lost_token(&self) -> CancellationToken {
-        self.ending.told.child_token()
+        self.state.told.child_token()
     }
 
-    /// Gives the lead up. The work is told and dropped, and others go first in the campaign that follows.
+    /// Gives the lead up. The work is told and dropped, and other processes go first in the next campaign.
     pub fn resign(&self) {
-        self.ending.resign();
+        self.state.resign();
     }
 
     fn is_near_end(&self) -> bool {
         self.held.valid_for() <= self.notice
     }
 
-    /// Resolves when no more time is left than is needed to stop the work.
+    /// Resolves when only the time to stop the work is left.
     pub(super) async fn near_end(&self) {
         self.ends_within(self.notice).await;
     }
 
-    /// Resolves when the work is to be dropped.
+    /// Resolves when the work has to be dropped.
     pub(super) async fn last_moment(&self) {
         self.ends_within(self.notice / 2).await;
     }
 
-    /// Looks at the clock each time it is polled, so that after a stall nothing else comes first.
+    /// Resolves when the lock is valid for no longer than `left`. Each poll checks the clock, so that after a stall
+    /// nothing else runs first.
     async fn ends_within(&self, left: Duration) {
         let mut lost = pin!(self.held.lost());
         loop {
@@ -118,24 +119,24 @@ impl<F: FenceToken> Term<F> {
 
 impl<F: FenceToken> fmt::Debug for Term<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Term").field("held", &self.held).field("end", &self.ending.end()).finish()
+        f.debug_struct("Term").field("held", &self.held).field("end", &self.state.end()).finish()
     }
 }
 
-/// How a term ends, as its leader, its work and its handle share it.
-pub(super) struct Ending {
+/// The end of a term, shared by the run, the work and the handles.
+pub(super) struct TermState {
     told: CancellationToken,
     end: OnceLock<TermEnd>,
     resigned: CancellationToken,
 }
 
-impl Ending {
+impl TermState {
     pub(super) fn new() -> Self {
         let (told, resigned) = (CancellationToken::new(), CancellationToken::new());
         Self { told, end: OnceLock::new(), resigned }
     }
 
-    /// Tells the work to stop. The first reason stands.
+    /// Tells the work to stop. The first reason counts.
     pub(super) fn tell(&self, end: TermEnd) {
         let _ = self.end.set(end);
         self.told.cancel();

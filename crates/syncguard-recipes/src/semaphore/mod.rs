@@ -1,12 +1,12 @@
-//! At most so many at a time.
+//! At most N permits at a time.
 
-mod desk;
-mod freed;
-mod key;
-mod pace;
+mod fairness;
 mod permit;
+mod release_hook;
+mod slot_key;
+mod slot_watcher;
 mod slots;
-mod turns;
+mod waiter_queue;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use syncguard_core::{
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 
-use self::desk::Desk;
-use self::freed::Freed;
 pub use self::permit::Permit;
-use self::slots::{Claim, Slots, Worth};
-use self::turns::Turns;
+use self::release_hook::ReleaseHook;
+use self::slot_watcher::SlotWatcher;
+use self::slots::{Claim, SlotFilter, Slots};
+use self::waiter_queue::WaiterQueue;
 
-/// What observers are told that the locks of slots are part of.
+/// The recipe that observers are told for the locks of slots.
 const RECIPE: &str = "semaphore";
 
-/// At most so many at a time, over all processes: each permit is one of N slots, and each slot a lock of its
+/// At most N permits at a time, over all processes. Each permit is one of N slots, and each slot is a lock of its
 /// own with its own fence.
 ///
 /// ```
@@ -47,51 +47,50 @@ const RECIPE: &str = "semaphore";
 /// }
 /// ```
 ///
-/// Clones share what they know of the slots, and the line in which the callers of this process wait. Make one for
-/// each key and process, and clone it.
+/// Clones share their knowledge of the slots and the queue of this process's waiters. Make one semaphore for each key
+/// and process, and clone it.
 ///
 /// # What is stored
 ///
 /// Slot `i` is the lock of the key that is made of the semaphore's key in NFC, the bytes `:permit:`, and `i` in
-/// decimal, from 0, without leading zeros. So a semaphore's key has at most 500 bytes. Whoever
-/// locks such a key takes the slot away.
+/// decimal, from 0, without leading zeros. So a semaphore's key has at most 500 bytes. A caller that locks such a key
+/// directly takes the slot away.
 ///
 /// # Changing the number
 ///
-/// Processes with different numbers, as during a roll-out, are safe: each uses the slots below its own, and
-/// together they never have more than the largest number. Whoever holds a slot above a smaller number keeps it
-/// until it gives it back. [`set_permits`](Self::set_permits) changes the number while the process runs.
+/// Processes with different numbers, as during a roll-out, are safe: each process uses the slots below its own number,
+/// and together they never have more permits than the largest number. A permit whose slot is above the new number
+/// stays valid until it is given back. [`set_permits`](Self::set_permits) changes the number while the process runs.
 ///
 /// # Order
 ///
-/// The callers of this process get their permits in the order in which they came. Between processes there
-/// is no order, and no promise: a process that hands its slots on to itself lets others go first now and
-/// then.
+/// The callers of this process get their permits in the order in which they came. Between processes no order is
+/// promised: a process that hands its slots on to itself lets other processes go first now and then.
 pub struct Semaphore<B> {
     backend: B,
     slots: Arc<Slots>,
-    turns: Arc<Turns>,
-    /// Of each slot, but for its key.
+    queue: Arc<WaiterQueue>,
+    /// For the lock of each slot, without the slot's key.
     config: LockConfig,
 }
 
 impl<B: LockBackend> Semaphore<B> {
-    /// A semaphore of everybody who uses this key, with 1 to 1024 permits.
+    /// The semaphore that all users of this key share, with 1 to 1024 permits.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad key, one of more than 500 bytes, and a bad number.
+    /// `InvalidArgument` for a bad key, a key of more than 500 bytes, and a bad number.
     pub fn new(backend: B, key: impl IntoKey, permits: u32) -> Result<Self, LockError> {
         let key = key.into_key()?;
-        key::check_length(&key)?;
+        slot_key::check_length(&key)?;
         let config =
             LockConfig::new(key.clone()).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE);
         let slots = Arc::new(Slots::new(key, permits)?);
-        Ok(Self { backend, slots, turns: Arc::default(), config })
+        Ok(Self { backend, slots, queue: Arc::default(), config })
     }
 
-    /// How long a permit stays taken after a crash, but for the tolerance. Permits are renewed three times
-    /// as often. Default: 30 s. A bad one is reported when a permit is asked for.
+    /// How long a permit stays taken after a crash; the tolerance comes on top. Permits are renewed after a third of
+    /// it. Default: 30 s. A bad TTL is reported when a permit is asked for.
     #[must_use]
     pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
         self.config = self.config.with_ttl(ttl);
@@ -105,36 +104,36 @@ impl<B: LockBackend> Semaphore<B> {
         self
     }
 
-    /// How long [`acquire`](Self::acquire) waits, and the pauses between looks where no signal comes. Default: 5 s,
-    /// and pauses of 100 to 500 ms. Retries are not counted, but with none at all nothing is waited for.
+    /// How long [`acquire`](Self::acquire) waits, and the pauses between polls without signals. Default: 5 s, and pauses
+    /// of 100 to 500 ms. Retries are not counted, but with 0 retries `acquire` does not wait.
     #[must_use]
     pub fn with_acquisition(mut self, acquisition: AcquisitionOptions) -> Self {
         self.config = self.config.with_acquisition(acquisition);
         self
     }
 
-    /// How permits are kept alive: with a cap on the hold, if wanted. Default: without one.
+    /// How permits are kept alive, and the longest hold. Default: no limit on the hold.
     #[must_use]
     pub fn with_auto_extend(mut self, plan: AutoExtend) -> Self {
         self.config = self.config.with_auto_extend(plan);
         self
     }
 
-    /// Keeps a permit for at least this long after it was granted, 1 ms to 100 years, also where it is given back
-    /// earlier: see [`LockConfig::with_min_hold`]. Default: off.
+    /// Keeps a permit for at least this long after it was granted, 1 ms to 100 years, also if it is given back earlier:
+    /// see [`LockConfig::with_min_hold`]. Default: off.
     #[must_use]
     pub fn with_min_hold(mut self, min_hold: Duration) -> Self {
         self.config = self.config.with_min_hold(min_hold);
         self
     }
 
-    /// How many permits there are, as far as this process goes.
+    /// The number of permits in this process's view.
     #[must_use]
     pub fn permits(&self) -> u32 {
         self.slots.permits()
     }
 
-    /// Changes the number of permits, for all clones in this process. Nobody loses a permit by that: see
+    /// Changes the number of permits for all clones in this process. No permit is lost by that: see
     /// [Changing the number](Self#changing-the-number).
     ///
     /// # Errors
@@ -146,9 +145,10 @@ impl<B: LockBackend> Semaphore<B> {
 
     /// Takes a permit if there is one right now; `None` if there is none.
     ///
-    /// Slots are asked for one after the other, the likeliest first: one round trip where this process gave one
-    /// back last, at most as many as there are slots. It does not overtake: while others of this process wait, it
-    /// is `None` without asking the store. Callers whose futures nobody polls do not count after two seconds.
+    /// It tries one slot after the other, the likeliest first: one round trip if the slot that this process gave back
+    /// last is free, at most as many as there are slots. It does not overtake: while other callers of this process
+    /// wait, the answer is `None` without asking the store. Waiters whose futures are not polled do not count after two
+    /// seconds.
     ///
     /// # Errors
     ///
@@ -159,28 +159,28 @@ impl<B: LockBackend> Semaphore<B> {
     /// Safe: dropping the future leaves no lock behind.
     pub async fn try_acquire(&self) -> Result<Option<Permit<B>>, LockError> {
         self.config.check()?;
-        if self.slots.waiting() > 0 && !self.turns.is_stuck() {
+        if self.slots.waiting() > 0 && !self.queue.is_head_stuck() {
             return Ok(None);
         }
-        self.sweep(Worth::Any).await
+        self.try_slots(SlotFilter::All).await
     }
 
-    /// Takes a permit, waiting for its turn while all of them are held.
+    /// Takes a permit. Waits in the queue while all permits are held.
     ///
-    /// One caller of this process asks the store for all that wait: it looks at each slot once, listens to all
-    /// of them (see [`LockBackend::watch`]), and asks for a slot again when it was given back, when its holder's
-    /// time is over, and, rarely, without a reason.
+    /// Only the head of this process's queue asks the store: it tries each slot once, watches all of them (see
+    /// [`LockBackend::watch`]), and tries a slot again when it was given back, when its holder's lock expires, and, rarely,
+    /// by polling.
     ///
     /// # Errors
     ///
-    /// - `AcquisitionTimeout` when the time limit is over and all permits were held by others.
+    /// - `AcquisitionTimeout` when the time limit is over and all permits were held.
     /// - `NetworkTimeout` when the store did not answer in time.
     /// - `InvalidArgument` for a bad setting, before anything is sent.
     /// - The store's failures, at once.
     ///
     /// # Cancel safety
     ///
-    /// Safe: dropping the future leaves no lock behind, and gives up its place in the queue.
+    /// Safe: dropping the future leaves no lock behind and gives up its place in the queue.
     pub async fn acquire(&self) -> Result<Permit<B>, LockError> {
         self.config.check()?;
         let options = self.config.acquisition();
@@ -191,83 +191,85 @@ impl<B: LockBackend> Semaphore<B> {
         }
         let is_first = self.slots.waiting() == 0;
         if is_first {
-            self.turns.begin();
+            self.queue.begin();
         }
-        if (is_first || self.turns.is_stuck())
-            && let Some(permit) = self.within(deadline, self.sweep(Worth::News)).await?
+        if (is_first || self.queue.is_head_stuck())
+            && let Some(permit) =
+                self.within(deadline, self.try_slots(SlotFilter::LikelyFree)).await?
         {
             return Ok(permit);
         }
-        let _waits = self.slots.wait();
+        let _waiting = self.slots.wait();
         loop {
-            let desk = self.turns.next(deadline).await.ok_or_else(|| self.all_held())?;
-            let mut turn = Turn { desk, slots: &self.slots, turns: &self.turns };
-            if let Some(permit) = self.wait_for_one(&mut turn.desk, deadline).await? {
+            let watcher = self.queue.become_head(deadline).await.ok_or_else(|| self.all_held())?;
+            let mut head = Head { watcher, slots: &self.slots, queue: &self.queue };
+            if let Some(permit) = self.wait_as_head(&mut head.watcher, deadline).await? {
                 return Ok(permit);
             }
         }
     }
 
-    /// Asks for those that are worth a try, each once.
-    async fn sweep(&self, worth: Worth) -> Result<Option<Permit<B>>, LockError> {
+    /// Tries each slot that passes the filter once.
+    async fn try_slots(&self, filter: SlotFilter) -> Result<Option<Permit<B>>, LockError> {
         let mut tried = Vec::new();
-        while let Some(claim) = self.slots.claim(worth, &tried) {
+        while let Some(claim) = self.slots.claim(filter, &tried) {
             tried.push(claim.number);
-            if let Some(permit) = self.ask(claim).await? {
+            if let Some(permit) = self.try_slot(claim).await? {
                 return Ok(Some(permit));
             }
         }
         Ok(None)
     }
 
-    /// Asks for one slot.
-    async fn ask(&self, claim: Claim) -> Result<Option<Permit<B>>, LockError> {
+    async fn try_slot(&self, claim: Claim) -> Result<Option<Permit<B>>, LockError> {
         let (backend, slots) = (self.backend.clone(), Arc::clone(&claim.slots));
-        let slot = Freed { backend, slots, number: claim.number };
-        // Boxed: a driver's future would be part of every caller's.
+        let slot = ReleaseHook { backend, slots, number: claim.number };
+        // Boxed: otherwise the driver's future would be part of every caller's future.
         let config = self.config.clone().with_key(claim.key.clone());
         match Box::pin(try_acquire(&slot, config)).await? {
             TryAcquired::Acquired(guard) => {
                 Ok(Some(Permit::new(guard, claim.granted(), self.config.ttl())))
             }
             TryAcquired::Held(contention) => {
-                claim.refused(contention);
+                claim.contended(contention);
                 Ok(None)
             }
         }
     }
 
-    /// Waits as the one of this process that does; `None` if it was passed over, since nobody polled it.
-    async fn wait_for_one(
+    /// Waits as the head; `None` if this head was passed over because its future was not polled.
+    async fn wait_as_head(
         &self,
-        desk: &mut OwnedMutexGuard<Desk>,
+        watcher: &mut OwnedMutexGuard<SlotWatcher>,
         deadline: Instant,
     ) -> Result<Option<Permit<B>>, LockError> {
-        /// A store that takes longer is not waited for before the next caller asks.
+        /// If the store takes longer, the next waiter asks.
         const ANSWER: Duration = Duration::from_secs(10);
-        desk.begin(&self.config.acquisition());
+        watcher.begin(&self.config.acquisition());
         loop {
-            if !self.turns.is_at(desk) {
+            if !self.queue.is_current(watcher) {
                 return Ok(None);
             }
-            let pause = self.slots.step_back();
-            self.turns.is_busy_until(Instant::now() + pause + ANSWER);
+            let pause = self.slots.fair_pause();
+            self.queue.head_is_busy_until(Instant::now() + pause + ANSWER);
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            if let Some(permit) = self.within(deadline, self.sweep(Worth::News)).await? {
+            if let Some(permit) =
+                self.within(deadline, self.try_slots(SlotFilter::LikelyFree)).await?
+            {
                 return Ok(Some(permit));
             }
-            if desk.listen(&self.backend, &self.slots, deadline).await {
-                // What happened before it listened was not heard.
+            if watcher.watch(&self.backend, &self.slots, deadline).await {
+                // A release before the watch began gave no signal, so try again.
                 continue;
             }
             if deadline <= Instant::now() {
                 return Err(self.all_held());
             }
-            let wakes = desk.wakes_at(&self.slots, deadline);
-            self.turns.is_busy_until(wakes);
-            desk.sleep(&self.slots, wakes).await;
+            let wakes = watcher.wakes_at(&self.slots, deadline);
+            self.queue.head_is_busy_until(wakes);
+            watcher.sleep(&self.slots, wakes).await;
         }
     }
 
@@ -304,11 +306,11 @@ impl<B: LockBackend> Semaphore<B> {
 
 impl<B: Clone> Clone for Semaphore<B> {
     fn clone(&self) -> Self {
-        let Self { backend, slots, turns, config } = self;
+        let Self { backend, slots, queue, config } = self;
         Self {
             backend: backend.clone(),
             slots: Arc::clone(slots),
-            turns: Arc::clone(turns),
+            queue: Arc::clone(queue),
             config: config.clone(),
         }
     }
@@ -325,21 +327,21 @@ impl<B: LockBackend> fmt::Debug for Semaphore<B> {
     }
 }
 
-/// One of this process waits at the desk. Dropped, it leaves it to the next one, if there is one.
-struct Turn<'a> {
-    desk: OwnedMutexGuard<Desk>,
+/// The head of this process's waiters. Dropped, it leaves the watcher to the next waiter.
+struct Head<'a> {
+    watcher: OwnedMutexGuard<SlotWatcher>,
     slots: &'a Slots,
-    turns: &'a Turns,
+    queue: &'a WaiterQueue,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Head<'_> {
     fn drop(&mut self) {
-        // One of them is this one.
+        // The head itself still counts as one waiter.
         if self.slots.waiting() <= 1 {
-            self.desk.close();
+            self.watcher.close();
         }
-        if self.turns.is_at(&self.desk) {
-            self.turns.is_busy_until(Instant::now());
+        if self.queue.is_current(&self.watcher) {
+            self.queue.head_is_busy_until(Instant::now());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One of the permits.
+//! A permit of a semaphore.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,67 +10,67 @@ use syncguard_core::{
 };
 use tokio::time::Instant;
 
-use super::freed::Freed;
+use super::release_hook::ReleaseHook;
 use super::slots::Slots;
 
 /// A permit of a [`Semaphore`](crate::Semaphore). Dropping it gives it back in the background.
 #[must_use = "dropping the permit gives it back"]
 pub struct Permit<B: LockBackend> {
-    // The first field is dropped first: the slot is noted as left before the release begins.
-    tenancy: Tenancy,
-    guard: LockGuard<Freed<B>>,
+    // Dropped first, so that the slot counts as vacated before the release begins.
+    occupied: OccupiedSlot,
+    guard: LockGuard<ReleaseHook<B>>,
 }
 
 /// A slot that a permit of this process has.
-struct Tenancy {
+struct OccupiedSlot {
     slots: Arc<Slots>,
     slot: u32,
     ttl: Ttl,
 }
 
-impl Drop for Tenancy {
+impl Drop for OccupiedSlot {
     fn drop(&mut self) {
         let until = Instant::now() + self.ttl.as_duration() + TIME_TOLERANCE;
-        self.slots.leaves(self.slot, until);
+        self.slots.vacated(self.slot, until);
     }
 }
 
 impl<B: LockBackend> Permit<B> {
     pub(super) fn new(
-        guard: LockGuard<Freed<B>>,
+        guard: LockGuard<ReleaseHook<B>>,
         (slots, slot): (Arc<Slots>, u32),
         ttl: Ttl,
     ) -> Self {
-        Self { tenancy: Tenancy { slots, slot, ttl }, guard }
+        Self { occupied: OccupiedSlot { slots, slot, ttl }, guard }
     }
 
-    /// Which of the slots this is, from 0: below the number of permits, unless that was made smaller
-    /// meanwhile. Nobody else has the same one at the same time.
+    /// The number of the slot, from 0. It is below the number of permits, unless that number was made smaller
+    /// meanwhile. No other permit has the same slot at the same time.
     #[must_use]
     pub fn slot(&self) -> u32 {
-        self.tenancy.slot
+        self.occupied.slot
     }
 
-    /// The fence of this permit, above those of all earlier ones of the same slot. Fences of different slots
-    /// have nothing to do with each other.
+    /// The fence of this permit. It is larger than the fences of all earlier permits of the same slot. Fences of
+    /// different slots cannot be compared.
     #[must_use]
     pub fn fence(&self) -> B::Fence {
         self.guard.fence()
     }
 
-    /// What the work needs to know of its permit, to pass on.
+    /// The fence and the validity of the permit, to pass on to the work.
     #[must_use]
     pub fn held(&self) -> Held<B::Fence> {
         self.guard.held()
     }
 
-    /// How long the permit may still be relied on: see [`Held::valid_for`].
+    /// How long the permit is certainly still held: see [`Held::valid_for`].
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.guard.valid_for()
     }
 
-    /// Whether the permit is over.
+    /// Returns true once the permit is over.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.guard.is_lost()
@@ -91,7 +91,7 @@ impl<B: LockBackend> Permit<B> {
         self.guard.lost_token()
     }
 
-    /// Gives the permit back, and says whether it was held until now.
+    /// Gives the permit back, and returns whether it was held until now.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl<B: LockBackend> Permit<B> {
     ///
     /// Safe: a dropped release goes on in the background.
     pub async fn release(self) -> Result<ReleaseResult, LockError> {
-        let Self { tenancy, guard } = self;
-        drop(tenancy);
+        let Self { occupied, guard } = self;
+        drop(occupied);
         guard.release().await
     }
 }

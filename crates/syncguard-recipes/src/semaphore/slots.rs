@@ -1,4 +1,4 @@
-//! What this process knows of the slots.
+//! The slots of a semaphore, as this process sees them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,59 +8,59 @@ use syncguard_core::{Contention, Key, LockError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::key;
-use super::pace::Pace;
+use super::fairness::Fairness;
+use super::slot_key;
 
-/// How long a slot counts as held of which the store has not said until when.
-const UNSAID: Duration = Duration::from_millis(500);
+/// How long a slot counts as held if the store did not say until when.
+const UNKNOWN_EXPIRY: Duration = Duration::from_millis(500);
 
-/// The slots of a semaphore, as its clones in this process share them.
+/// Shared by the clones of a semaphore in this process.
 pub(super) struct Slots {
     key: Key,
     state: Mutex<State>,
-    /// A slot may be free: for the one that waits.
-    pub(super) news: Notify,
+    /// Wakes the head: a slot may be free.
+    pub(super) changed: Notify,
 }
 
 struct State {
     slots: Vec<Slot>,
-    /// How many of them there are at the moment; those above are only given back.
+    /// The current number of permits. Slots above it are only given back.
     permits: u32,
-    /// Where those begin who know nothing, so that processes spread out.
+    /// The first slot to try without other knowledge. It is random, so that processes spread out.
     first: usize,
-    /// Counts what was given back, to tell what was last.
+    /// Counts releases, to order them.
     given_back: u64,
     claims: u64,
     waiting: u32,
-    pace: Pace,
-    /// Which slot is looked at next, without a reason.
-    polled: usize,
+    fairness: Fairness,
+    /// The slot that the next poll begins with.
+    next_polled: usize,
 }
 
 struct Slot {
     key: Key,
-    /// Somebody of this process has it.
+    /// A permit of this process has the slot.
     is_ours: bool,
-    /// Somebody of this process is trying to get it: which claim that is, and since when.
+    /// The id of the claim with which a caller of this process tries for the slot, and its start.
     claimed: Option<(u64, Instant)>,
-    /// Somebody else has it until then at the most, unless it is extended.
+    /// Another process holds the slot until then at the latest, unless it extends the lock.
     held_until: Option<Instant>,
-    /// It may be free all the same.
-    is_news: bool,
-    /// When this process gave it back last.
+    /// The slot may be free before `held_until`.
+    is_maybe_free: bool,
+    /// The number of this process's last release of the slot.
     given_back: Option<u64>,
 }
 
-/// Which slots are worth a try.
+/// Which slots to try.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Worth {
-    /// Those of which nobody knows that they are held.
-    News,
-    /// All of them, the likely ones first.
-    Any,
+pub(super) enum SlotFilter {
+    /// Slots that are not known to be held.
+    LikelyFree,
+    /// All slots, the likeliest first.
+    All,
 }
 
-/// A slot that nobody else of this process tries for meanwhile. Dropped, others may.
+/// Keeps other callers of this process from trying for a slot, until it is dropped.
 pub(super) struct Claim {
     pub(super) slots: Arc<Slots>,
     pub(super) number: u32,
@@ -68,8 +68,8 @@ pub(super) struct Claim {
     id: u64,
 }
 
-/// Somebody waits. Dropped, one less does.
-pub(super) struct Waits<'a>(&'a Slots);
+/// Counts as one waiter until it is dropped.
+pub(super) struct Waiting<'a>(&'a Slots);
 
 impl Slots {
     pub(super) fn new(key: Key, permits: u32) -> Result<Self, LockError> {
@@ -80,10 +80,10 @@ impl Slots {
             given_back: 0,
             claims: 0,
             waiting: 0,
-            pace: Pace::default(),
-            polled: 0,
+            fairness: Fairness::default(),
+            next_polled: 0,
         };
-        let slots = Self { key, state: Mutex::new(state), news: Notify::new() };
+        let slots = Self { key, state: Mutex::new(state), changed: Notify::new() };
         slots.set_permits(permits)?;
         Ok(slots)
     }
@@ -97,43 +97,42 @@ impl Slots {
     }
 
     pub(super) fn set_permits(&self, permits: u32) -> Result<(), LockError> {
-        if !(1..=key::MAX_PERMITS).contains(&permits) {
+        if !(1..=slot_key::MAX_PERMITS).contains(&permits) {
             return Err(LockError::invalid_argument(format!(
                 "{permits} permits; 1 to {} are allowed",
-                key::MAX_PERMITS
+                slot_key::MAX_PERMITS
             )));
         }
         let mut state = self.state();
         for number in u32::try_from(state.slots.len()).unwrap_or(permits)..permits {
-            let key = key::of_slot(&self.key, number)?;
+            let key = slot_key::of_slot(&self.key, number)?;
             state.slots.push(Slot {
                 key,
                 is_ours: false,
                 claimed: None,
                 held_until: None,
-                is_news: false,
+                is_maybe_free: false,
                 given_back: None,
             });
         }
         state.permits = permits;
         state.first = random_index(permits as usize);
         drop(state);
-        self.news.notify_one();
+        self.changed.notify_one();
         Ok(())
     }
 
-    /// Somebody begins to wait.
-    pub(super) fn wait(&self) -> Waits<'_> {
+    pub(super) fn wait(&self) -> Waiting<'_> {
         self.state().waiting += 1;
-        Waits(self)
+        Waiting(self)
     }
 
     pub(super) fn waiting(&self) -> u32 {
         self.state().waiting
     }
 
-    /// The slot that is most likely free, among those that are worth a try and were not tried yet.
-    pub(super) fn claim(self: &Arc<Self>, worth: Worth, tried: &[u32]) -> Option<Claim> {
+    /// Claims the slot that is most likely free, among those that pass the filter and were not tried yet.
+    pub(super) fn claim(self: &Arc<Self>, filter: SlotFilter, tried: &[u32]) -> Option<Claim> {
         let now = Instant::now();
         let mut state = self.state();
         let (permits, first) = (state.permits as usize, state.first);
@@ -142,27 +141,29 @@ impl Slots {
             .filter(|number| {
                 let slot = &state.slots[*number];
                 let is_tried = tried.iter().any(|tried| *tried as usize == *number);
-                !slot.is_taken_here(now) && !is_tried && (worth == Worth::Any || !slot.is_held(now))
+                !slot.is_taken_here(now)
+                    && !is_tried
+                    && (filter == SlotFilter::All || !slot.is_held(now))
             })
             .min_by_key(|number| state.slots[*number].likelihood(now))?;
         state.claims += 1;
         let id = state.claims;
         let slot = &mut state.slots[number];
-        (slot.claimed, slot.is_news) = (Some((id, now)), false);
+        (slot.claimed, slot.is_maybe_free) = (Some((id, now)), false);
         let key = slot.key.clone();
         let number = u32::try_from(number).ok()?;
         Some(Claim { slots: Arc::clone(self), number, key, id })
     }
 
-    /// A permit of this process has ended; the store has not said so yet.
-    pub(super) fn leaves(&self, number: u32, held_until: Instant) {
+    /// A permit of this process has ended. The store has not confirmed its release yet.
+    pub(super) fn vacated(&self, number: u32, held_until: Instant) {
         self.with(number, |slot| {
             slot.is_ours = false;
             slot.held_until = Some(held_until);
         });
     }
 
-    /// The store says that this process has given the slot back.
+    /// The store has confirmed a release by this process.
     pub(super) fn given_back(&self, number: u32) {
         let mut state = self.state();
         state.given_back += 1;
@@ -171,31 +172,30 @@ impl Slots {
             (slot.held_until, slot.given_back) = (None, Some(given_back));
         }
         drop(state);
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
-    /// The slot may be free.
-    pub(super) fn hint(&self, number: u32) {
-        self.with(number, |slot| slot.is_news = true);
+    pub(super) fn mark_maybe_free(&self, number: u32) {
+        self.with(number, |slot| slot.is_maybe_free = true);
     }
 
-    /// Looks at some slots without a reason: in turn, only those that `is_deaf` picks.
-    pub(super) fn poll(&self, most: usize, is_deaf: impl Fn(usize) -> bool) {
+    /// Marks up to `most` slots for a try that no signal asked for: in turn, and only slots that `is_polled` picks.
+    pub(super) fn poll(&self, most: usize, is_polled: impl Fn(usize) -> bool) {
         let mut state = self.state();
         let permits = state.permits as usize;
-        let from = state.polled;
+        let from = state.next_polled;
         let mut picked = 0;
         for step in 0..permits {
             let number = (from + step) % permits;
-            if picked < most && is_deaf(number) {
-                state.slots[number].is_news = true;
-                state.polled = number + 1;
+            if picked < most && is_polled(number) {
+                state.slots[number].is_maybe_free = true;
+                state.next_polled = number + 1;
                 picked += 1;
             }
         }
     }
 
-    /// The keys of the slots that others have, with their numbers.
+    /// The numbers and keys of the slots that this process neither has nor tries for.
     pub(super) fn held_by_others(&self) -> Vec<(usize, Key)> {
         let (state, now) = (self.state(), Instant::now());
         let slots = state.slots.iter().take(state.permits as usize).enumerate();
@@ -203,16 +203,16 @@ impl Slots {
         others.map(|(number, slot)| (number, slot.key.clone())).collect()
     }
 
-    /// When the first of the slots that others have is free at the latest.
+    /// When the first slot of another process is free at the latest.
     pub(super) fn next_free(&self) -> Option<Instant> {
         let (state, now) = (self.state(), Instant::now());
         let slots = state.slots.iter().take(state.permits as usize);
         slots.filter(|slot| !slot.is_taken_here(now)).filter_map(|slot| slot.held_until).min()
     }
 
-    /// How long others may go first.
-    pub(super) fn step_back(&self) -> Duration {
-        self.state().pace.step_back(Instant::now())
+    /// How long this process pauses so that others can go first.
+    pub(super) fn fair_pause(&self) -> Duration {
+        self.state().fairness.pause(Instant::now())
     }
 
     fn with(&self, number: u32, change: impl FnOnce(&mut Slot)) {
@@ -222,13 +222,13 @@ impl Slots {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is complete in itself.
+        // No change leaves the state half done, so a poisoned lock is usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Slot {
-    /// A claim that is older has a caller whom nobody polls. The slot can be claimed beside it.
+    /// The caller of an older claim is not being polled, so another caller may claim the slot as well.
     const LONGEST_CLAIM: Duration = Duration::from_secs(10);
 
     fn is_taken_here(&self, now: Instant) -> bool {
@@ -236,11 +236,11 @@ impl Slot {
     }
 
     fn is_held(&self, now: Instant) -> bool {
-        !self.is_news && self.held_until.is_some_and(|until| now < until)
+        !self.is_maybe_free && self.held_until.is_some_and(|until| now < until)
     }
 
-    /// The lowest is tried first: what this process had last, what nobody knows anything of, what may
-    /// have become free, what is held, by the time that is left.
+    /// The lowest is tried first: the slot that this process gave back last, then slots that are unknown or may have
+    /// become free, then held slots by the time that is left.
     fn likelihood(&self, now: Instant) -> (u8, u64, Duration) {
         let left =
             self.held_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
@@ -253,23 +253,23 @@ impl Slot {
 }
 
 impl Claim {
-    /// Somebody else has the slot.
-    pub(super) fn refused(self, contention: Contention) {
-        let held_until = Instant::now() + contention.free_within.unwrap_or(UNSAID);
+    /// Another process has the slot.
+    pub(super) fn contended(self, contention: Contention) {
+        let held_until = Instant::now() + contention.free_within.unwrap_or(UNKNOWN_EXPIRY);
         self.slots.with(self.number, |slot| {
-            // A millisecond, which a store's time is cut to.
+            // Stores cut times to milliseconds.
             slot.held_until = Some(held_until + Duration::from_millis(1));
         });
-        self.slots.state().pace.lost();
+        self.slots.state().fairness.lost();
     }
 
-    /// The slot is ours, until [`Slots::leaves`].
+    /// This process has the slot until [`Slots::vacated`].
     pub(super) fn granted(self) -> (Arc<Slots>, u32) {
         let mut state = self.slots.state();
         if state.waiting > 0 {
-            state.pace.won(Instant::now());
+            state.fairness.won(Instant::now());
         } else {
-            state.pace.rests();
+            state.fairness.rest();
         }
         if let Some(slot) = state.slots.get_mut(self.number as usize) {
             (slot.is_ours, slot.held_until) = (true, None);
@@ -287,13 +287,13 @@ impl Drop for Claim {
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.state().waiting -= 1;
     }
 }
 
-/// A random number below this one.
+/// A random number from 0 to `below - 1`.
 fn random_index(below: usize) -> usize {
     let below = u64::try_from(below).unwrap_or(1).max(1);
     let random = random_part(Duration::from_millis(below)).as_micros() / 1000;

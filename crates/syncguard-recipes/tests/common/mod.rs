@@ -1,4 +1,4 @@
-//! The memory backend behind a line that takes time, fails on request, and is counted.
+//! The memory backend behind a connection that takes time, fails on request, and counts its commands.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -17,9 +17,9 @@ use syncguard_core::{
 use syncguard_memory::MemoryBackend;
 use tokio::time::sleep;
 
-/// A process's way to the store. Clones share it; [`Line::of`] makes another process.
+/// A process's connection to the store. Clones share it; [`Connection::of`] makes another process.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct Connection {
     pub(crate) store: MemoryBackend,
     pub(crate) counts: Arc<Counts>,
     state: ClientState,
@@ -32,14 +32,13 @@ pub(crate) struct Counts {
     pub(crate) acquires: AtomicU32,
     pub(crate) releases: AtomicU32,
     pub(crate) watches: AtomicU32,
-    /// Nothing gets through.
+    /// No command gets through.
     pub(crate) is_cut: AtomicBool,
-    /// The store has no signals.
-    pub(crate) is_deaf: AtomicBool,
+    pub(crate) without_signals: AtomicBool,
 }
 
 impl Counts {
-    /// All commands but the renewals.
+    /// All commands without the renewals.
     pub(crate) fn commands(&self) -> u32 {
         [&self.acquires, &self.releases, &self.watches]
             .map(|it| it.load(Ordering::Relaxed))
@@ -48,7 +47,7 @@ impl Counts {
     }
 }
 
-impl Line {
+impl Connection {
     pub(crate) fn new() -> Self {
         Self::of(&MemoryBackend::new())
     }
@@ -79,7 +78,7 @@ impl Line {
     }
 }
 
-impl LockBackend for Line {
+impl LockBackend for Connection {
     type Fence = Fence;
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
@@ -113,7 +112,7 @@ impl LockBackend for Line {
     }
 
     async fn watch(&self, request: WatchRequest) -> Option<KeyWatch> {
-        if self.counts.is_deaf.load(Ordering::Relaxed) {
+        if self.counts.without_signals.load(Ordering::Relaxed) {
             return None;
         }
         self.counts.watches.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Ready-made ends for events.
+//! Ready-made sinks for events.
 
 #[cfg(feature = "opentelemetry")]
 mod opentelemetry;

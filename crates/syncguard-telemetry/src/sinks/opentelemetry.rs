@@ -5,24 +5,24 @@ use std::sync::{Arc, Once};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 
-use crate::now::{Change, Counted};
+use crate::gauges::{Gauge, GaugeChange};
 use crate::queue::dropped_by_all;
 use crate::{EventKind, LockEvent, Reason, TelemetryOptions};
 
 impl TelemetryOptions {
-    /// Keeps metrics with this OpenTelemetry meter, of **version 0.33** of the crate `opentelemetry`: that is
-    /// the one [re-exported](crate::opentelemetry) here. A meter of another version does not compile, and
-    /// the global provider of another version is not seen.
+    /// Keeps metrics with this OpenTelemetry meter, of **version 0.33** of the crate `opentelemetry`, which is
+    /// [re-exported](crate::opentelemetry) here. A meter of another version does not compile, and the global provider of
+    /// another version is not seen.
     ///
-    /// Best pass a meter of the program's own provider. `opentelemetry::global::meter("syncguard")` will do
-    /// too, if the provider was set before: a meter that was made earlier keeps nothing, for ever.
-    /// Such a meter is noticed, and logged as a warning once.
+    /// Best pass a meter of the program's own provider. `opentelemetry::global::meter("syncguard")` works too, if the
+    /// provider was set before: a meter that was made earlier never keeps anything. Such a meter is logged as a warning
+    /// once.
     ///
     /// | instrument | kind, unit | what | attributes beside `syncguard.backend` |
     /// |---|---|---|---|
     /// | `syncguard.operation.duration` | histogram, `s` | each operation | `syncguard.operation`, `syncguard.result`, `syncguard.reason`, `error.type` |
-    /// | `syncguard.lock.wait_time` | histogram, `s` | how long `lock`, `acquire` and `try_acquire` took to get a lock, or to give up | `syncguard.result`, `syncguard.reason`, `error.type` |
-    /// | `syncguard.lock.queue_time` | histogram, `s` | the part of it in which other waiters of the process stood before this one, so that it did not ask the store | `syncguard.result`, `syncguard.reason`, `error.type` |
+    /// | `syncguard.lock.wait_time` | histogram, `s` | how long `lock`, `acquire` and `try_acquire` took to get a lock or to give up | `syncguard.result`, `syncguard.reason`, `error.type` |
+    /// | `syncguard.lock.queue_time` | histogram, `s` | the part of the wait in which the caller stood behind other waiters of its process | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.attempts` | histogram, `{attempt}` | the attempts of each of these calls | `syncguard.result`, `syncguard.reason`, `error.type` |
     /// | `syncguard.lock.hold_time` | histogram, `s` | how long guards held their locks | `syncguard.result`, `syncguard.loss` |
     /// | `syncguard.lock.contentions` | counter, `{contention}` | attempts that found the lock held by someone else | |
@@ -31,14 +31,14 @@ impl TelemetryOptions {
     /// | `syncguard.telemetry.dropped_events` | counter, `{event}` | [events dropped](crate::TelemetryHandle::dropped_events), by all backends of the process; no attribute | |
     /// | `syncguard.lock.lost` | counter, `{lock}` | locks that were lost while a guard held them | `syncguard.loss` |
     ///
-    /// Errors are counted by the durations that carry an `error.type`, as the semantic conventions
-    /// want it: it is the name of an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are
-    /// never an attribute. With [`with_key_family`](Self::with_key_family), everything that knows its key
-    /// carries `syncguard.key_family`; a release and an extend know only the lock id. What is waited for and
-    /// held by a recipe carries `syncguard.recipe`, such as `election` or `semaphore`.
+    /// Errors are counted by the durations that carry an `error.type`, as the semantic conventions want it: the name of
+    /// an [`ErrorCode`](syncguard_core::ErrorCode). Keys and lock ids are never an attribute. With
+    /// [`with_key_family`](Self::with_key_family), each value with a known key carries `syncguard.key_family`; a release
+    /// and an extend know only the lock id. Waits and holds of a recipe carry `syncguard.recipe`, such as `election` or
+    /// `semaphore`.
     ///
-    /// What waits and holds right now is counted where it happens, without the queue, so the counts stay
-    /// right when events are dropped. A loss that nobody has noticed yet still counts as held.
+    /// Current waiters and holders are counted without the queue, so the counts stay right when events are dropped. A
+    /// lost lock counts as held until the loss is noticed.
     ///
     /// ```
     /// use opentelemetry_sdk::metrics::SdkMeterProvider;
@@ -51,23 +51,22 @@ impl TelemetryOptions {
     /// ```
     pub fn with_opentelemetry(mut self, meter: &Meter) -> Self {
         if !keeps_anything(meter) {
-            static SAID: Once = Once::new();
-            SAID.call_once(|| {
+            static WARNED: Once = Once::new();
+            WARNED.call_once(|| {
                 tracing::warn!(
                     "this OpenTelemetry meter keeps no metrics; make the meter provider first, and pass a meter of it"
                 );
             });
         }
         let metrics = Arc::new(Metrics::new(meter));
-        let counts = Arc::clone(&metrics);
-        self.counters.push(Box::new(move |change| counts.count(change)));
+        let gauges = Arc::clone(&metrics);
+        self.gauges.push(Box::new(move |change| gauges.count(change)));
         self.with_on_event(move |event| metrics.record(event))
     }
 }
 
-/// Registers the counter of dropped events, and says whether the meter will ever ask for it.
-///
-/// A meter of a provider that nobody set drops at once what it is to ask.
+/// Registers the counter of dropped events. Returns true if the meter will ever ask for it: without a provider, a meter
+/// drops the callback at once.
 fn keeps_anything(meter: &Meter) -> bool {
     let ask: Arc<fn() -> u64> = Arc::new(dropped_by_all);
     let kept = Arc::downgrade(&ask);
@@ -92,7 +91,7 @@ struct Metrics {
     held: UpDownCounter<i64>,
 }
 
-/// Seconds. The defaults of OpenTelemetry are made for milliseconds.
+/// In seconds. The defaults of OpenTelemetry are for milliseconds.
 const OPERATION: [f64; 11] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
 const WAIT: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 const HOLD: [f64; 12] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
@@ -123,7 +122,7 @@ impl Metrics {
             ),
             queue_time: seconds(
                 "syncguard.lock.queue_time",
-                "Time in the line of the process, with others first",
+                "Time in the queue of the process, behind other waiters",
                 &WAIT,
             ),
             attempts: meter
@@ -156,10 +155,10 @@ impl Metrics {
         }
     }
 
-    fn count(&self, change: &Change) {
-        let counter = match change.what {
-            Counted::Waiting => &self.waiting,
-            Counted::Holding => &self.held,
+    fn count(&self, change: &GaugeChange) {
+        let counter = match change.gauge {
+            Gauge::Waiters => &self.waiting,
+            Gauge::Holders => &self.held,
         };
         let mut attributes = vec![backend(change.backend)];
         attributes.extend(change.key_family.clone().map(family));

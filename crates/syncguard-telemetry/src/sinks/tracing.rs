@@ -10,16 +10,15 @@ impl TelemetryOptions {
     ///
     /// | level | what happened |
     /// |---|---|
-    /// | `ERROR` | a lock was lost; an error that needs somebody to look, such as `AuthFailed` |
-    /// | `WARN` | an error that a retry may get over; a release or an extend of a lock that was not held |
+    /// | `ERROR` | a lock was lost; an error that needs a person, such as `AuthFailed` |
+    /// | `WARN` | an error that a retry may mend; a release or an extend of a lock that was not held |
     /// | `INFO` | a wait for a lock ran out of time or retries |
-    /// | `DEBUG` | it worked; contention; the caller gave it up; a wait that ended with an error of its last acquire, which has its own line |
-    /// | `TRACE` | a question (`isLocked`, `lookup`) was answered |
+    /// | `DEBUG` | success; contention; an operation that the caller gave up; a wait that ended with an error of its last acquire, which has its own line |
+    /// | `TRACE` | an answer to `isLocked` or `lookup` |
     ///
     /// The fields are those of [`LockEvent`], in snake case; `duration_ms` is in milliseconds, with
-    /// fractions. Raw keys and lock ids are never among them, whatever else the options say. Each
-    /// line goes to the subscriber and into the span that were current where the event happened,
-    /// which stay alive until then.
+    /// fractions. Raw keys and lock ids are never among them, whatever else the options say. Each line goes to the
+    /// subscriber and the span that were current in the operation; both stay alive until then.
     ///
     /// A guard whose backend has this does not log its loss a second time.
     pub fn with_tracing(mut self) -> Self {
@@ -65,7 +64,7 @@ fn level(event: &LockEvent) -> Level {
     match (event.kind(), event.error_code()) {
         (_, Some(ErrorCode::Aborted)) => Level::DEBUG,
         (_, Some(ErrorCode::AcquisitionTimeout)) => Level::INFO,
-        // Its acquire has said so. What no acquire has said is that nothing was answered, or asked.
+        // Its acquire has logged the error already, unless the store did not answer or was not asked.
         (EventKind::Wait, Some(code))
             if !matches!(code, ErrorCode::NetworkTimeout | ErrorCode::InvalidArgument) =>
         {

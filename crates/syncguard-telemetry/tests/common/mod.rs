@@ -1,4 +1,4 @@
-//! Backends to observe, and what was seen of them.
+//! Observed backends and their events.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
@@ -35,9 +35,9 @@ impl Seen {
         move |event| events.lock().unwrap().push(event.clone())
     }
 
-    /// Everything since the last time.
+    /// The events since the last call.
     pub(crate) async fn events(&self, of: &TelemetryHandle) -> Vec<LockEvent> {
-        // A paused clock runs on while everybody waits for another thread, but not for one of tokio's.
+        // A paused clock advances while all tasks wait, but not while a blocking task of tokio runs.
         let (done, wait) = channel::<()>();
         let clock_stands = tokio::task::spawn_blocking(move || wait.recv());
         of.flush().await;
@@ -51,7 +51,7 @@ impl Seen {
     }
 }
 
-/// What happened, in one line: `wait fail locked !AcquisitionTimeout attempts=3 200ms`.
+/// The event in one line: `wait fail locked !AcquisitionTimeout attempts=3 200ms`.
 pub(crate) fn line(event: &LockEvent) -> String {
     let parts = [
         Some(event.kind().to_string()),
@@ -65,7 +65,7 @@ pub(crate) fn line(event: &LockEvent) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// An observed backend of the test's own, and its events.
+/// Wraps a backend, and returns it with its handle and its events.
 pub(crate) fn observed<B: LockBackend>(backend: B) -> (Telemetry<B>, TelemetryHandle, Seen) {
     let seen = Seen::default();
     let backend = with_telemetry(backend, seen.options());
@@ -81,7 +81,7 @@ pub(crate) async fn take<B: LockBackend>(backend: &B, key: &str) -> Acquired<B::
     backend.acquire(request(key)).await.unwrap().acquired().unwrap()
 }
 
-/// A store in memory that takes its time and fails on demand.
+/// A store in memory that takes time and fails on demand.
 #[derive(Clone, Default)]
 pub(crate) struct Store {
     pub(crate) inner: MemoryBackend,
@@ -94,7 +94,7 @@ impl Store {
         Self { latency, ..Self::default() }
     }
 
-    /// The next operations fail.
+    /// Lets the next `times` operations fail.
     pub(crate) fn fail(&self, code: ErrorCode, times: usize) {
         self.failures.lock().unwrap().extend(std::iter::repeat_n(code, times));
     }

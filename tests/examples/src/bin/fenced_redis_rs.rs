@@ -1,5 +1,5 @@
-//! Fenced writes with redis-rs, in two forms: a script, and a transaction with WATCH and MULTI for data that
-//! a script cannot change, or must not.
+//! Fenced writes with redis-rs, in two forms: a script, and a transaction with WATCH and MULTI for data that a script
+//! cannot or must not change.
 //!
 //! ```console
 //! $ docker run --rm -d -p 6379:6379 redis
@@ -18,7 +18,7 @@ use redis::{AsyncCommands as _, Client, RedisResult, Script, cmd, pipe};
 use syncguard::redis::RedisBackend;
 use syncguard::{Fence, LockConfig, acquire};
 
-/// `>` and not `>=`: a holder may write more than once, and no two holders have the same fence.
+/// `>` and not `>=`, because a holder may write more than once, and no two holders have the same fence.
 const SET: &str = "
     local highest = redis.call('HGET', KEYS[1], 'fence')
     if highest and tonumber(highest) > tonumber(ARGV[1]) then
@@ -27,8 +27,8 @@ const SET: &str = "
     redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'value', ARGV[2])
     return 1";
 
-/// Sets a value unless somebody with a higher fence has done so before; says whether it did. The hash must
-/// neither expire nor be evicted: with it goes the memory of the highest fence.
+/// Sets a value unless a holder with a higher fence has written before; returns whether it did. The hash must neither
+/// expire nor be evicted, because it has the highest fence so far.
 async fn set(
     connection: &mut MultiplexedConnection,
     key: &str,
@@ -39,8 +39,8 @@ async fn set(
     script.key(key).arg(fence.to_string()).arg(value).invoke_async(connection).await
 }
 
-/// The same without a script. The connection is of its own, since what is watched belongs to it: no other
-/// task may send anything on it meanwhile.
+/// The same without a script. The connection is used for nothing else, because the watch belongs to it: no other task
+/// may send commands on it meanwhile.
 async fn set_in_a_transaction(
     client: &Client,
     key: &str,
@@ -56,7 +56,7 @@ async fn set_in_a_transaction(
         }
         let mut write = pipe();
         write.atomic().hset(key, "fence", fence.to_string()).hset(key, "value", value);
-        // Nothing is written if the key was changed since it was watched: then it is read again.
+        // Nothing is written if the key was changed since the watch; then the value is read again.
         let written: Option<(u32, u32)> = write.query_async(&mut own).await?;
         if written.is_some() {
             return Ok(true);
@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::open(url)?;
     let mut connection = client.get_multiplexed_async_connection().await?;
 
-    // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
+    // A holder stalls: its lock expires while the holder believes that it holds it, and another holder takes over.
     let config = LockConfig::new("profile:7").with_ttl(Duration::from_millis(100));
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "profile:7").await?;

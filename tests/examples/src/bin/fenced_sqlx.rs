@@ -19,16 +19,16 @@ use syncguard::{Fence, Held, LockConfig, acquire, lock};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Sets a balance unless somebody with a higher fence has done so before; says whether it did. It does
-/// not matter where the locks are.
+/// Sets a balance unless a holder with a higher fence has written before; returns whether it did. The locks may be in
+/// any store.
 async fn set_balance(db: &PgPool, account: i64, balance: i64, fence: Fence) -> Result<bool> {
     let sql = "UPDATE accounts SET balance = $2, fence = $3 WHERE id = $1 AND fence <= $3";
     let write = sqlx::query(sql).bind(account).bind(balance).bind(fence.as_i64());
     Ok(write.execute(db).await?.rows_affected() == 1)
 }
 
-/// Moves money, and commits only while this lock is held: for locks in the same database. No table of yours
-/// needs a fence then. Says whether the lock was held.
+/// Moves money, and commits only while this lock is held. This works for locks in the same database, and your tables
+/// need no fence then. Returns whether the lock was held.
 async fn transfer(db: &PgPool, check_fence: &'static str, held: &Held) -> Result<bool> {
     let mut transaction = db.begin().await?;
     let (lock_id, fence) = (held.lock_id(), held.fence().to_string());
@@ -54,11 +54,11 @@ async fn main() -> Result<()> {
     let backend = PostgresBackend::connect(url).await?;
     backend.setup_schema().await?;
     let db = PgPool::connect(url).await?;
-    // Once for the program: it holds the names of the tables.
+    // Once for the program, because it holds the names of the tables.
     let check_fence: &'static str = check_fence_sql(&PostgresOptions::new())?.leak();
     lock(&backend, "accounts:schema", async |_| raw_sql(TABLE).execute(&db).await).await??;
 
-    // A holder stalls: its lock runs out while it believes that it holds it. Another takes over.
+    // A holder stalls: its lock expires while the holder believes that it holds it, and another holder takes over.
     let config = LockConfig::new("accounts").with_ttl(Duration::from_millis(100));
     let stalled = acquire(&backend, config).await?;
     let successor = acquire(&backend, "accounts").await?;

@@ -59,7 +59,7 @@ async fn main() -> Result<()> {
             .with_acquisition(patience),
         database: pool(&database)?,
     };
-    // Under a lock, because to create a table twice at once fails.
+    // Under a lock, because two processes cannot create a table at the same time.
     let client = app.database.get().await?;
     app.locks.lock("webhook:schema", async |_| client.batch_execute(TABLES).await).await??;
     drop(client);
@@ -75,9 +75,9 @@ async fn main() -> Result<()> {
     };
     let locks = app.locks.clone();
     let router = Router::new().route("/webhook", post(receive)).with_state(app);
-    // Deliveries under way are seen through, and their locks released.
+    // Deliveries in progress are finished, and their locks released.
     axum::serve(listener, router).with_graceful_shutdown(shutdown).await?;
-    // Of senders that hung up as well.
+    // Also the locks of senders that hung up.
     let left = locks.drained(Duration::from_secs(5)).await;
     if left > 0 {
         println!("{} leaves {left} locks to their TTL", process::id());
@@ -93,7 +93,7 @@ async fn receive(
     headers: HeaderMap,
     body: String,
 ) -> (StatusCode, &'static str) {
-    // Verify the signature before all else: whoever chooses the id chooses what is locked.
+    // Verify the signature first: the sender of an id chooses what is locked.
     let event = headers.get("webhook-id").and_then(|id| id.to_str().ok());
     let Some(event) = event.filter(|id| (1..=100).contains(&id.len())) else {
         return (StatusCode::BAD_REQUEST, "a webhook-id of 1 to 100 characters is needed");
@@ -101,7 +101,7 @@ async fn receive(
     match process(&app, event, &body).await {
         Ok(true) => (StatusCode::OK, "processed"),
         Ok(false) => (StatusCode::OK, "processed before"),
-        // No success, so that the sender comes again: never say 200 about what is not recorded.
+        // An error, so that the sender tries again: never answer 200 for an event that is not recorded.
         Err(error) => {
             println!("{} failed: {error}", process::id());
             (StatusCode::SERVICE_UNAVAILABLE, "deliver it again")
@@ -109,7 +109,7 @@ async fn receive(
     }
 }
 
-/// Whether there was anything left to do.
+/// Returns false if the event was processed before.
 async fn process(app: &App, event: &str, body: &str) -> Result<bool> {
     // Most repetitions come late, and need no lock.
     if is_processed(&app.database.get().await?, event).await? {
@@ -117,7 +117,7 @@ async fn process(app: &App, event: &str, body: &str) -> Result<bool> {
     }
     let work = async {
         if is_processed(&app.database.get().await?, event).await? {
-            return Ok(false); // by whom we waited for
+            return Ok(false); // by the holder that we waited for
         }
         ship(event).await;
         let mut client = app.database.get().await?;
@@ -137,9 +137,8 @@ async fn process(app: &App, event: &str, body: &str) -> Result<bool> {
     guarded.await?
 }
 
-/// A call to somebody else, which no transaction of ours can take back: the lock keeps it from
-/// happening twice at once. After a crash before the commit it happens again, so hand the event's id on
-/// as its idempotency key.
+/// A call to another service, which our transaction cannot undo: the lock keeps it from happening twice at once.
+/// After a crash before the commit it happens again, so pass the event's id on as its idempotency key.
 async fn ship(event: &str) {
     println!("{} ships {event}", process::id());
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -161,7 +160,7 @@ fn pool(url: &str) -> Result<Pool> {
     Ok(pool.timeouts(timeouts).runtime(Runtime::Tokio1).build()?)
 }
 
-/// Delete records that are older than the sender goes on trying.
+/// Delete records that are older than the time for which the sender tries.
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS processed_events (
         id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());

@@ -1,4 +1,4 @@
-//! What was found.
+//! The violations found.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::invariant::{Invariant, Violation};
 use crate::operation::Operation;
 
-/// Of each invariant so many are kept; more are only counted.
+/// The number of kept violations of each invariant; further ones are only counted.
 const KEPT: u64 = 100;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What is known of one key.
+//! The checker's knowledge of a key.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use super::stairs::Stairs;
 use super::table::Place;
 use crate::operation::Operation;
 
-/// The locks of a key, and what outlives them.
+/// The locks of a key, and the facts that outlive them.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: Arc<str>,
-    /// Those that are not forgotten, in the order in which they were asked for.
+    /// The locks that are not forgotten, in the order of their first request.
     pub(super) locks: Vec<Place>,
-    /// Those that somebody relies on, or did a moment ago.
+    /// The locks that a holder relies on, or relied on until a moment ago.
     pub(super) relied: Vec<Place>,
-    /// The fences that were granted.
+    /// The granted fences.
     pub(super) fences: Stairs,
-    /// Whose fence it is.
+    /// The owner of each fence.
     pub(super) owners: HashMap<u64, (Arc<str>, Arc<Operation>)>,
-    /// The fence whose owner is kept, though its lock is forgotten.
+    /// The fence whose owner is kept although its lock is forgotten.
     pub(super) former: Vec<u64>,
-    /// Locks that are forgotten, and began before others had ended that are not.
+    /// Forgotten locks that began before the end of others that are not forgotten.
     pub(super) carried: VecDeque<Carried>,
-    /// The one whose life ends last.
+    /// The lock whose life ends last.
     pub(super) longest: Option<Carried>,
-    /// Who was told that it is locked, when no lock was known that could have been meant.
+    /// Callers that were told that the key is locked while no known lock explained that.
     pub(super) doubtful: Vec<Arc<Operation>>,
-    /// Whose permit it is.
+    /// The semaphore that this permit belongs to.
     pub(super) semaphore: Option<usize>,
 }
 
-/// What is left of a lock.
+/// The rest of a forgotten lock.
 #[derive(Clone, Debug)]
 pub(super) struct Carried {
-    /// When it was forgotten.
+    /// The time at which it was forgotten.
     pub(super) forgotten: u64,
-    /// By the store's clock.
+    /// Its life by the store's clock.
     pub(super) life: Option<(u64, u64)>,
-    /// Its fence, and when its holder was told.
+    /// Its fence, and the time at which its holder was told.
     pub(super) granted: Option<(u64, u64)>,
     pub(super) proof: Arc<Operation>,
 }

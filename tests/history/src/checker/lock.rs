@@ -1,4 +1,4 @@
-//! What is known of one lock id.
+//! The checker's knowledge of a lock id.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use crate::event::{Answer, Call, Moment};
 use crate::invariant::Limits;
 use crate::operation::Operation;
 
-/// How many of its operations are kept for a proof.
+/// The number of operations that are kept for a proof.
 const PROOF: usize = 12;
 
-/// Everything that was done with one lock id, as far as it still matters.
+/// The operations with one lock id, as far as they still matter.
 #[derive(Debug)]
 pub(super) struct Lock {
     pub(super) id: Arc<str>,
     pub(super) key: usize,
-    /// When it was first asked for.
+    /// The time of the first acquire.
     pub(super) began: u64,
-    /// What happened to it last.
+    /// The last operations.
     pub(super) last: u64,
-    /// Acquires and extends that are under way.
+    /// Acquires and extends in progress.
     pub(super) open: Vec<Open>,
     pub(super) grant: Option<Grant>,
-    /// The first fence that was seen, and by whom.
+    /// The first fence that was seen, and the operation that saw it.
     pub(super) fence: Option<(u64, Arc<Operation>)>,
     pub(super) relied: Relied,
     pub(super) life: Life,
     pub(super) window: Window,
-    /// The release that has won.
+    /// The release that succeeded.
     pub(super) released: Option<Arc<Operation>>,
-    /// The first time at which somebody was told that it is over.
+    /// The first time at which a caller was told that the lock is over.
     pub(super) over: Option<(u64, Arc<Operation>)>,
     proof: VecDeque<Arc<Operation>>,
 }
 
-/// An operation that is under way, and until when it would let its holder rely on the lock.
+/// An operation in progress, and how long its holder could rely on the lock after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) called: u64,
@@ -45,7 +45,7 @@ pub(super) struct Open {
     pub(super) promised: Option<u64>,
 }
 
-/// How its holder learned that it is his.
+/// The operation that told the holder of the grant.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
     pub(super) operation: Arc<Operation>,
@@ -53,7 +53,7 @@ pub(super) struct Grant {
     pub(super) fence: u64,
 }
 
-/// For how long its holder relies on it, by his own clock, in microseconds.
+/// How long the holder relies on the lock by its own clock, in microseconds.
 #[derive(Debug, Default)]
 pub(super) struct Relied {
     from: u64,
@@ -61,17 +61,17 @@ pub(super) struct Relied {
     given_up: Option<u64>,
 }
 
-/// From when until when it certainly lives, by the store's clock, in milliseconds.
+/// The interval in which the lock is certainly live by the store's clock, in milliseconds.
 #[derive(Debug)]
 pub(super) struct Life {
     acquired_at: Option<u64>,
-    /// What the store has said last; several where answers crossed.
+    /// The last expiry that the store has reported; several if answers crossed.
     words: Vec<Word>,
-    /// When the last word was asked for.
+    /// The time of the call with the last report.
     asked: Moment,
-    /// Extends of unknown outcome may have made it end then.
+    /// The ends that extends of unknown outcome may have set.
     may_end: u64,
-    /// The same for those that expected what the store has said; a later one has made an end of that.
+    /// The same for extends that expected the reported expiry; a later report rules them out.
     conditional: Vec<(u64, u64)>,
     confirmed: u64,
     freed: u64,
@@ -83,14 +83,14 @@ struct Word {
     expires_at: u64,
 }
 
-/// From when until when it can have been live, in microseconds.
+/// The interval in which the lock can have been live, in microseconds.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// When it was first asked for by somebody who may have got it.
+    /// The time of the first acquire that may have been granted.
     from: Option<u64>,
     until: u64,
     released: u64,
-    /// Until when an acquire may be carried out once more.
+    /// The latest time at which an acquire may be carried out once more.
     resent: u64,
 }
 
@@ -122,10 +122,10 @@ impl Lock {
         }
     }
 
-    /// One more of its operations is over.
+    /// One more operation has ended.
     pub(super) fn keep(&mut self, operation: &Arc<Operation>) {
         if self.proof.len() == PROOF {
-            // How it began stays.
+            // The first operations are kept.
             self.proof.remove(1);
         }
         self.proof.push_back(Arc::clone(operation));
@@ -135,7 +135,7 @@ impl Lock {
         self.proof.iter().cloned()
     }
 
-    /// Whether its holder relies on it at that time, as far as it is known now.
+    /// Returns true if the holder relies on the lock at that time, as far as is known now.
     pub(super) fn is_relied_on(&self, at: u64) -> bool {
         let until =
             self.open.iter().filter_map(|open| open.promised).fold(self.relied.until, u64::min);
@@ -145,13 +145,13 @@ impl Lock {
             && self.relied.given_up.is_none_or(|given_up| at < given_up)
     }
 
-    /// From when until when he does, in words.
+    /// The interval in which the holder relies on the lock, as text.
     pub(super) fn span(&self) -> String {
         let until = self.relied.given_up.map_or(self.relied.until, |it| it.min(self.relied.until));
         format!("from {} to {}", self.relied.from, until)
     }
 
-    /// The holder is told that it is his: whether he relies on it from now on.
+    /// The holder is told of the grant. Returns true if the holder relies on the lock from now on.
     pub(super) fn is_granted(&mut self, operation: &Arc<Operation>, ttl: u64, fence: u64) -> bool {
         let answered = operation.over_at();
         self.grant = Some(Grant { operation: Arc::clone(operation), answered, fence });
@@ -160,17 +160,17 @@ impl Lock {
         self.is_relied_on(answered)
     }
 
-    /// An extend is answered: whether the holder relies on it anew, after a time in which he did not.
+    /// An extend is answered. Returns true if the holder relies on the lock again after a time without.
     pub(super) fn is_prolonged(&mut self, operation: &Operation, ttl: u64) -> bool {
         if self.grant.is_none() {
             return false;
         }
-        // While an extend is under way the shorter of the two counts.
+        // While an extend is in progress, the shorter of the two times counts.
         let promised = operation.called.steady + ttl * 1000;
         let meanwhile = self.relied.until.min(promised);
         match &operation.answered {
             Some((answered, Answer::Extended { .. } | Answer::Mismatch { .. })) => {
-                // A mismatch has changed nothing.
+                // A mismatch changes nothing.
                 if matches!(operation.answer(), Some(Answer::Extended { .. })) {
                     self.relied.until = promised;
                 }
@@ -191,29 +191,29 @@ impl Lock {
         }
     }
 
-    /// Whether its holder has given it up.
+    /// Returns true if the holder has given up the lock.
     pub(super) fn is_let_go(&self) -> bool {
         self.relied.given_up.is_some()
     }
 
-    /// The holder gives it up.
+    /// The holder gives up the lock.
     pub(super) fn is_given_up(&mut self, at: u64) {
         let given_up = self.relied.given_up.get_or_insert(at);
         *given_up = at.min(*given_up);
     }
 
-    /// From when until when it can have been live.
+    /// The interval in which the lock can have been live.
     pub(super) fn could_live(&self) -> Option<(u64, u64)> {
         let from = self.window.from?;
         Some((from, self.window.until.min(self.window.released.max(self.window.resent))))
     }
 
-    /// When nothing can be seen of it any more.
+    /// The time from which the lock cannot be seen any more.
     pub(super) fn is_over_at(&self) -> u64 {
         self.could_live().map_or(self.last, |(_, until)| until.max(self.last))
     }
 
-    /// Its life by the store's clock, if the store has said anything of it.
+    /// The life of the lock by the store's clock, if the store has reported it.
     pub(super) fn life(&self, limits: &Limits) -> Option<(u64, u64)> {
         let Life { words, conditional, .. } = &self.life;
         let from = self.life.acquired_at?;
@@ -225,18 +225,18 @@ impl Lock {
         expires_at = expires_at.min(self.life.may_end.saturating_sub(slack));
         let mut until = expires_at + millis(TIME_TOLERANCE);
         if self.grant.is_none() {
-            // Nobody was told that it is his, so the backend gives it back by itself, which no
-            // holder records: it is certain as long as it was seen.
+            // No caller was told of the grant, so the backend releases the lock by itself and no holder records that:
+            // the lock is certain only as long as it was seen.
             until = until.min(self.life.asked.unix.saturating_sub(slack));
         }
         until = until.min(self.life.freed.saturating_sub(slack));
-        // Whoever takes it over has another clock.
+        // The client that takes the lock over has another clock.
         Some((from, until.saturating_sub(millis(limits.drift))))
     }
 }
 
 impl Life {
-    /// The store has said when it expires.
+    /// The store has reported the expiry.
     pub(super) fn says(
         &mut self,
         operation: &Operation,
@@ -253,7 +253,7 @@ impl Life {
         self.words.retain(|word| word.answered >= asked);
     }
 
-    /// It was carried out once more: what was said of it before is over.
+    /// The acquire was carried out once more: earlier reports are void.
     pub(super) fn restarts(&mut self, operation: &Operation) {
         let (acquired_at, expires_at) = match (operation.answer(), &operation.call) {
             (Some(Answer::Found { acquired_at, expires_at, .. }), _) => (*acquired_at, *expires_at),
@@ -268,21 +268,21 @@ impl Life {
         self.says(operation, None, expires_at);
     }
 
-    /// Whether "not held" says that it is over for good: where locks live by clocks that are apart, and may be
-    /// set back, one of them can have been ahead.
+    /// Returns true if "not held" means that the lock is over for good. If locks live by clocks that differ and may
+    /// be set back, one of them can have been ahead.
     pub(super) fn is_over_by_all(&self, called: Moment, limits: &Limits) -> bool {
         let last = self.words.iter().map(|word| word.expires_at).max().unwrap_or(0);
         let drift = millis(limits.drift);
         drift == 0 || last + millis(TIME_TOLERANCE) + drift <= called.unix
     }
 
-    /// It was extended for certain.
+    /// The lock was certainly extended.
     pub(super) fn is_confirmed(&mut self, called: u64) {
         self.confirmed = self.confirmed.max(called);
         self.conditional.retain(|(other, _)| *other >= called);
     }
 
-    /// An extend of unknown outcome may have been carried out after everything that was confirmed.
+    /// An extend of unknown outcome may have been carried out after all confirmed operations.
     pub(super) fn may_be_shorter(&mut self, called: Moment, ttl: u64, expected: Option<u64>) {
         let end = called.unix + ttl;
         if expected.is_none() {
@@ -292,15 +292,15 @@ impl Life {
         }
     }
 
-    /// A release may have ended it.
+    /// A release may have ended the lock.
     pub(super) fn may_be_freed(&mut self, called: Moment) {
         self.freed = self.freed.min(called.unix);
     }
 }
 
 impl Window {
-    /// An acquire or an extend that was carried out, or may have been. `gone`: when its caller was,
-    /// where nobody was told its outcome.
+    /// An acquire or an extend that was or may have been carried out. `gone`: the time at which its caller was gone,
+    /// if no caller was told the outcome.
     pub(super) fn opens(&mut self, operation: &Operation, gone: u64, limits: &Limits) {
         let (ttl, is_acquire) = match operation.call {
             Call::Acquire { ttl, .. } => (ttl, true),
@@ -309,7 +309,7 @@ impl Window {
         };
         let called = operation.called.steady;
         if is_acquire && matches!(operation.answer(), Some(Answer::Failed { .. })) {
-            // It may have been carried out and taken back before its caller was told, as where no replica
+            // The store may have carried it out and undone it before its caller was told, for example if no replica
             // confirms it.
             self.from = Some(self.from.map_or(called, |from| from.min(called)));
             self.until = self.until.max(operation.over_at());
@@ -333,12 +333,12 @@ impl Window {
         }
     }
 
-    /// Whether what was called then may concern another sending of its acquire.
+    /// Returns true if an operation that was called then may refer to another sending of the acquire.
     pub(super) fn may_be_again(&self, called: u64) -> bool {
         called <= self.resent
     }
 
-    /// It was released.
+    /// The lock was released.
     pub(super) fn closes(&mut self, at: u64) {
         self.released = self.released.min(at);
     }

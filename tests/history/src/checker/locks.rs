@@ -1,4 +1,4 @@
-//! All locks, and the invariants that speak of fences and of ends.
+//! All locks, and the invariants about fences and ends.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,7 +15,7 @@ use crate::event::{Answer, Call};
 use crate::invariant::{Invariant, Limits};
 use crate::operation::Operation;
 
-/// How long after its end a lock is looked at for the last time.
+/// How long after its end a lock is examined for the last time.
 const MARGIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -24,17 +24,17 @@ pub(super) struct Locks {
     pub(super) keys: Vec<Key>,
     names: HashMap<Arc<str>, usize>,
     pub(super) semaphores: Semaphores,
-    /// Two who may have relied on a key at once.
+    /// Two holders that may have relied on a key at the same time.
     pub(super) suspects: Vec<Suspect>,
-    /// When to look whether a lock can be forgotten.
+    /// The times at which a lock may be forgotten.
     due: BinaryHeap<Reverse<(u64, Place)>>,
-    /// Keys at which somebody was told something that no lock explains.
+    /// Keys for which a caller got an answer that no known lock explains.
     pub(super) doubts: Vec<usize>,
     pub(super) now: u64,
 }
 
 impl Locks {
-    /// All lines before `now` were looked at, and all calls before `oldest` are answered.
+    /// All lines before `now` were examined, and all calls before `oldest` are answered.
     pub(super) fn passes(&mut self, now: u64, oldest: u64, limits: &Limits, found: &mut Found) {
         self.confirm(found);
         self.now = now;
@@ -78,7 +78,7 @@ impl Locks {
         }
     }
 
-    /// An operation is over. `gone`: when its caller was, where nobody was told its outcome.
+    /// An operation has ended. `gone`: the time at which its caller was gone, if no caller was told the outcome.
     pub(super) fn closes(
         &mut self,
         operation: &Arc<Operation>,
@@ -124,7 +124,7 @@ impl Locks {
         }
     }
 
-    /// How many permits a semaphore has, by whoever uses it.
+    /// The number of permits of a semaphore, by one of its users.
     pub(super) fn semaphore(&mut self, key: &str, permits: u64) {
         self.semaphores.has(key, permits);
     }
@@ -140,7 +140,7 @@ impl Locks {
         }
     }
 
-    /// Lock ids, and what is kept beside them.
+    /// The number of lock ids, and of further facts.
     pub(super) fn retained(&self) -> (usize, usize) {
         let of_key = |key: &Key| {
             key.fences.len() + key.owners.len() + key.carried.len() + key.doubtful.len()
@@ -172,7 +172,7 @@ impl Locks {
         self.keys.len() - 1
     }
 
-    /// One of a lock's operations is over: what is the same for all of them.
+    /// An operation of a lock has ended: the part that is the same for all operations.
     fn begins(
         &mut self,
         id: &str,
@@ -196,7 +196,7 @@ impl Locks {
         Some(place)
     }
 
-    /// A lock that nobody can have got is forgotten at once.
+    /// A lock that no caller can have got is forgotten at once.
     fn ends(&mut self, place: Place, limits: &Limits, found: &mut Found) {
         let Some(lock) = self.table.get(place) else { return };
         let key = lock.key;
@@ -242,7 +242,7 @@ impl Locks {
     ) {
         let Some(lock) = self.table.get_mut(place) else { return };
         let key = &mut self.keys[lock.key];
-        // What was carried out once more, before its holder was told or after he had let go, is another
+        // An acquire that was carried out once more, before its holder was told or after it had given up, is another
         // lock with the same id.
         let is_seen = |it: &Operation| matches!(it.answer(), Some(Answer::Found { .. }));
         if let Some((first, before)) = lock.fence.as_ref().filter(|_| may_be_again)
@@ -286,7 +286,7 @@ impl Locks {
                 lock.life.is_confirmed(operation.called.steady);
             }
             Some(Answer::Mismatch { expires_at }) => lock.life.says(operation, None, *expires_at),
-            // An earlier sending may have been carried out, where there was one.
+            // An earlier sending may have been carried out, if there was one.
             Some(Answer::NotHeld) if !limits.resent.is_zero() => {
                 lock.life.may_be_shorter(operation.called, ttl, expected);
             }
@@ -315,7 +315,7 @@ impl Locks {
         if let Some((at, Answer::Released)) = &operation.answered {
             lock.window.closes(at.steady);
             if lock.window.may_be_again(operation.called.steady) {
-                // Of the second sending, maybe.
+                // This may be the answer to the second sending.
             } else if let Some(before) = &lock.released {
                 let what = format!("a lock of {:?} was released twice", self.keys[lock.key].name);
                 let proof = [Arc::clone(before), Arc::clone(operation)];
@@ -326,7 +326,7 @@ impl Locks {
         }
     }
 
-    /// A lock that was over is not held again; whether this says that it is over.
+    /// A lock that was over is not held again. Returns true if this answer means that the lock is over.
     fn stays_over(
         &mut self,
         place: Place,
@@ -335,14 +335,14 @@ impl Locks {
         found: &mut Found,
     ) {
         let Some(lock) = self.table.get(place) else { return };
-        // Before it is granted, "not held" says nothing of its end.
+        // Before the grant, "not held" says nothing about the lock's end.
         let Some((at, answer)) = &operation.answered else { return };
         if is_held(answer)
             && let Some(grant) = &lock.grant
         {
             let taken = self.taken_over(lock.key, grant.fence);
             let over = lock.over.clone().into_iter().chain(taken).min_by_key(|(at, _)| *at);
-            // A release that is repeated may find what came of an earlier sending.
+            // A resent release may find the result of its earlier sending.
             let is_again =
                 *answer == Answer::Released && lock.window.may_be_again(operation.called.steady);
             let over = over.filter(|(at, _)| *at < operation.called.steady && !is_again);
@@ -367,7 +367,7 @@ impl Locks {
         }
     }
 
-    /// The first time at which somebody was told of a higher fence.
+    /// The first time at which a caller was told of a higher fence.
     fn taken_over(&self, key: usize, fence: u64) -> Option<(u64, Arc<Operation>)> {
         let key = &self.keys[key];
         if key.fences.highest().is_none_or(|highest| highest <= fence) {
@@ -384,7 +384,7 @@ impl Locks {
         first.map(|(at, operation)| (at, Arc::clone(operation)))
     }
 
-    /// Something was done with an id that is forgotten, because it was over for long.
+    /// An operation used an id that is forgotten because its lock ended long ago.
     fn of_nobody(operation: &Arc<Operation>, found: &mut Found) {
         if operation.answer().is_some_and(is_held) {
             let what = "a lock that nobody has asked for, or that was over for long, was held";
@@ -397,7 +397,7 @@ impl Locks {
         let key = &mut self.keys[lock.key];
         key.locks.retain(|other| *other != place);
         key.fences.forget(oldest);
-        // Whose the highest fence was is never forgotten.
+        // The owner of the highest fence is never forgotten.
         if let Some((fence, _)) = &lock.fence {
             let highest = key.fences.highest();
             let over = std::mem::take(&mut key.former).into_iter().chain([*fence]);
@@ -432,12 +432,12 @@ impl Locks {
 }
 
 fn is_held(answer: &Answer) -> bool {
-    // A lock that expires at another time than was expected is held as well.
+    // A lock with another expiry than expected is held as well.
     matches!(answer, Answer::Extended { .. } | Answer::Mismatch { .. } | Answer::Released)
 }
 
 impl Key {
-    /// Whoever asks after another was granted the key gets a higher fence.
+    /// An acquire that is called after another one was granted gets a higher fence.
     fn granted(&mut self, fence: u64, operation: &Arc<Operation>, found: &mut Found) {
         if let Some((higher, before)) = self.fences.higher(fence, operation.called.steady) {
             let what = format!("the fence {fence} was granted after {higher}");
@@ -446,7 +446,7 @@ impl Key {
         self.fences.climb(operation.over_at(), fence, operation);
     }
 
-    /// By the store's clock, too.
+    /// The same by the store's clock.
     fn takes_its_turn(&self, lock: &Lock, (from, until): (u64, u64), found: &mut Found) {
         let others = self.carried.iter().chain(&self.longest);
         let overlaps =

@@ -1,10 +1,9 @@
 //! The ten invariants, over histories of any length.
 //!
-//! Lines are read in the order of their times. An invariant is held against each answer as it comes,
-//! where everything that it speaks of has an earlier time; what speaks of a whole lock, when that
-//! is over for certain. Then the lock is forgotten. What outlives it is kept for its key: the highest
-//! fence and who had it, the life that ends last, and of the other locks as much as can matter to
-//! those that began before they were forgotten.
+//! Lines are read in the order of their times. An invariant is checked at each answer if it refers only to earlier
+//! times. An invariant about a whole lock is checked when the lock is certainly over. Then the lock is forgotten. Its
+//! key keeps the highest fence and its owner, the life that ends last, and as much of the other locks as can matter
+//! to locks that began before they were forgotten.
 
 mod found;
 mod key;
@@ -31,24 +30,24 @@ use crate::event::{Call, Entry, Line, Moment};
 use crate::invariant::{Invariant, Limits, Violation};
 use crate::operation::Operation;
 
-/// A call that is not answered for so long holds nothing up any more: its caller was killed, and nobody
-/// has said so.
+/// A call that is not answered for this long does not delay the checks any more: its caller was killed without a
+/// record of that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Holds lines against the invariants as they come.
+/// Checks lines against the invariants as they come.
 ///
-/// Feed it the lines of all writers, and [`advance`](Self::advance) to a time up to which nothing can come
-/// any more. It keeps what has happened in the last seconds, and of each key a little more.
+/// Feed it the lines of all writers, and [`advance`](Self::advance) it to a time before which no line can come any
+/// more. It keeps the events of the last seconds, and a little more of each key.
 #[derive(Debug)]
 pub struct Checker {
     limits: Limits,
-    /// What is read and not looked at, because something earlier may come.
+    /// Lines that were read and not examined, because earlier lines may come.
     ahead: VecDeque<Line>,
     is_sorted: bool,
-    /// Where the lines that were looked at end.
+    /// The time up to which lines were examined.
     now: u64,
     open: HashMap<Caller, Operation>,
-    /// Those that are open, and some that are over, in the order of their calls.
+    /// Operations in progress, and some that have ended, in the order of their calls.
     calls: VecDeque<(u64, Caller)>,
     locks: Locks,
     registers: Registers,
@@ -59,19 +58,19 @@ pub struct Checker {
     refused: u64,
 }
 
-/// The name of a process, hashed, and the number of its operation.
+/// The hashed name of a process, and the number of its operation.
 type Caller = (u64, u64);
 
-/// What a checker keeps.
+/// The sizes of a checker's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// Lines that are not looked at yet.
+    /// Lines that are not examined yet.
     pub ahead: usize,
-    /// Operations that are under way.
+    /// Operations in progress.
     pub open: usize,
     /// Lock ids.
     pub locks: usize,
-    /// What is left of locks that are forgotten, and of registers.
+    /// The rest of forgotten locks, and of registers.
     pub carried: usize,
 }
 
@@ -83,14 +82,14 @@ impl Retained {
     }
 }
 
-/// What a run comes to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What was broken, sorted by invariant: the first hundred of each.
+    /// The violations, sorted by invariant: the first hundred of each.
     pub violations: Vec<Violation>,
-    /// How many there were.
+    /// The number of all violations.
     pub violated: u64,
-    /// What has happened.
+    /// The counts of the run.
     pub counts: Counts,
     /// The longest time from the end of a fault to the answer of the first call made after it that was
     /// served, in milliseconds.
@@ -98,7 +97,7 @@ pub struct Verdict {
 }
 
 impl Checker {
-    /// Nothing has happened yet.
+    /// A checker without lines.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -118,7 +117,7 @@ impl Checker {
         }
     }
 
-    /// Takes a line; those of one process come in their order.
+    /// Takes a line. The lines of one process come in their order.
     pub fn feed(&mut self, line: Line) {
         if self.ahead.back().is_some_and(|last| line.order() < last.order()) {
             self.is_sorted = false;
@@ -126,8 +125,8 @@ impl Checker {
         self.ahead.push_back(line);
     }
 
-    /// Looks at all lines before this time, in microseconds of the steady clock. Later lines for an earlier
-    /// time are looked at too late: what they show is not certain.
+    /// Examines all lines before this time, in microseconds of the steady clock. Later lines for an earlier time come
+    /// too late: their result is not certain.
     pub fn advance(&mut self, before: u64) {
         if !self.is_sorted {
             self.ahead.make_contiguous().sort_by_key(Line::order);
@@ -144,14 +143,13 @@ impl Checker {
         }
     }
 
-    /// What was broken until now, in the order in which it was noticed: the first hundred of each
-    /// invariant.
+    /// The violations so far, in the order in which they were noticed: the first hundred of each invariant.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.found.violations
     }
 
-    /// What has happened until now.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -164,13 +162,13 @@ impl Checker {
         self.service.longest_outage_ms()
     }
 
-    /// How many lines made no sense: answers without a call.
+    /// The number of invalid lines: answers without a call.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// What it keeps.
+    /// The size of its memory.
     #[must_use]
     pub fn retained(&self) -> Retained {
         let (locks, carried) = self.locks.retained();
@@ -178,7 +176,7 @@ impl Checker {
         Retained { ahead: self.ahead.len(), open: self.open.len(), locks, carried }
     }
 
-    /// Nothing comes any more.
+    /// The end of the history.
     #[must_use]
     pub fn finish(mut self) -> Verdict {
         self.advance(u64::MAX);
@@ -224,7 +222,7 @@ impl Checker {
         }
     }
 
-    /// All lines before `now` were looked at.
+    /// All lines before `now` were examined.
     fn pass(&mut self, now: u64) {
         if self.now >= now {
             return;
@@ -236,7 +234,7 @@ impl Checker {
         service.judge(now, limits, found);
     }
 
-    /// An operation is over, or nobody will hear of it.
+    /// An operation has ended, or its answer will never come.
     fn close(&mut self, operation: Operation, gone: u64) {
         let oldest = self.oldest();
         let operation = Arc::new(operation);
@@ -277,8 +275,8 @@ impl Checker {
         }
     }
 
-    /// Nobody of that process hears an answer any more. Whoever was stopped first and killed then may have
-    /// sent it in between.
+    /// The process is gone and gets no answers any more. A process that was stopped first and killed then may have
+    /// sent a request in between.
     fn ended(&mut self, process: u64, at: u64) {
         let of_it: Vec<Caller> =
             self.open.keys().filter(|(of, _)| *of == process).copied().collect();
@@ -290,7 +288,7 @@ impl Checker {
         }
     }
 
-    /// When the oldest call was made that is not answered.
+    /// The time of the oldest call without an answer.
     fn oldest(&mut self) -> u64 {
         while self.calls.front().is_some_and(|(_, caller)| !self.open.contains_key(caller)) {
             self.calls.pop_front();

@@ -1,4 +1,4 @@
-//! Whoever was told that a key is locked was told so because of a lock that could still live.
+//! A caller that was told that a key is locked was told so because of a lock that could still be live.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use super::{PATIENCE, micros};
 use crate::invariant::Invariant;
 use crate::operation::Operation;
 
-/// Whether there was such a lock.
+/// The verdict on such a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Known,
-    /// Something is under way that may turn out to be the reason.
+    /// An operation in progress may turn out to be the reason.
     Possible,
     None,
 }
@@ -32,7 +32,7 @@ impl Locks {
         }
     }
 
-    /// Looks again at what was in doubt.
+    /// Examines the open cases again.
     pub(super) fn doubt(&mut self, is_over: bool, found: &mut Found) {
         let mut keys = std::mem::take(&mut self.doubts);
         if is_over {
@@ -55,7 +55,7 @@ impl Locks {
     fn reason(&self, key: usize, operation: &Operation) -> Reason {
         let (called, answered) = (operation.called.steady, operation.over_at());
         let mut reason = Reason::None;
-        // The newest is the likeliest.
+        // The newest lock is the likeliest.
         for place in self.keys[key].locks.iter().rev() {
             let Some(lock) = self.table.get(*place) else { continue };
             if lock.could_live().is_some_and(|(from, until)| from <= answered && called <= until) {

@@ -14,20 +14,20 @@ pub(super) struct Registers(BTreeMap<String, Register>);
 
 #[derive(Debug, Default)]
 struct Register {
-    /// Of accepted reads and writes: the fences, and the values as they were then.
+    /// The fences of accepted reads and writes, and the values at that time.
     fences: Stairs,
     values: Stairs,
-    /// Who wrote a value, and in which order they were answered.
+    /// The writers of each value, in the order of their answers.
     writers: HashMap<u64, Arc<Operation>>,
     order: VecDeque<(u64, u64)>,
     written: u64,
     unknown: u64,
-    /// The value and the number of writes that were found in the end.
+    /// The final value and number of writes.
     found: Option<(u64, u64)>,
 }
 
 impl Registers {
-    /// An operation is over; nobody waits any more since before `oldest`.
+    /// An operation has ended, and all calls before `oldest` are answered.
     pub(super) fn closes(&mut self, operation: &Arc<Operation>, oldest: u64, found: &mut Found) {
         let (name, fence, value, is_write) = match (&operation.call, operation.answer()) {
             (Call::Claim { register, fence }, Some(Answer::Claimed { value })) => {
@@ -55,7 +55,7 @@ impl Registers {
                 broken("two writes of one value", &before);
             }
         }
-        // Whoever comes after another sees no lower value, and was let in with no lower fence.
+        // An operation after another one sees no lower value, and was accepted with no lower fence.
         for (stairs, number) in [(&mut register.fences, fence), (&mut register.values, value)] {
             if let Some((_, before)) = stairs.higher(number, operation.called.steady) {
                 broken("a value or a fence that goes back", before);
@@ -102,7 +102,7 @@ impl Registers {
 }
 
 impl Register {
-    /// A value that is written once more now is lower than the highest, or the highest itself.
+    /// A value that is written a second time is lower than the highest value, or the highest value itself.
     fn forget(&mut self, before: u64) {
         while let Some((at, value)) = self.order.front().copied() {
             if at >= before || self.values.highest() == Some(value) {

@@ -1,4 +1,4 @@
-//! After each fault somebody is served in time, if anybody asks.
+//! After each fault, a call is served in time if there are calls.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::operation::Operation;
 pub(super) struct Service {
     /// Ends of faults that are not judged yet.
     heals: Vec<Heal>,
-    /// Ends of faults since which nobody was served.
+    /// Ends of faults without a served call since.
     outages: Vec<u64>,
     longest: u64,
 }
@@ -21,16 +21,16 @@ pub(super) struct Service {
 struct Heal {
     at: u64,
     until: u64,
-    /// How often somebody asked.
+    /// The number of calls.
     calls: u32,
     is_served: bool,
-    /// The server was stopped: then nobody can be served, and the time counts from its end.
+    /// The server was stopped, so no call can be served, and the time counts from the end of the stop.
     is_stopped: bool,
     asked: Vec<Arc<Operation>>,
 }
 
 impl Service {
-    /// So many may have been lost on their way.
+    /// This many calls may have been lost on the network.
     const LOST: u32 = 2;
 
     pub(super) fn note(&mut self, at: u64, note: &Entry, limits: &Limits) {

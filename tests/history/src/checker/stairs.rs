@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use crate::operation::Operation;
 
-/// Numbers in the order of their answers, each higher than the one before.
+/// Numbers in the order of their answers, each higher than the number before.
 #[derive(Debug, Default)]
 pub(super) struct Stairs(VecDeque<(u64, u64, Arc<Operation>)>);
 
 impl Stairs {
-    /// A number that was answered now.
+    /// Adds a number that is answered now.
     pub(super) fn climb(&mut self, at: u64, number: u64, operation: &Arc<Operation>) {
         if self.highest().is_none_or(|highest| highest < number) {
             self.0.push_back((at, number, Arc::clone(operation)));
         }
     }
 
-    /// The highest of all.
+    /// The highest number.
     pub(super) fn highest(&self) -> Option<u64> {
         self.0.back().map(|(_, number, _)| *number)
     }
 
-    /// Who was answered with a higher number before then.
+    /// The operation that was answered with a higher number before that time.
     pub(super) fn higher(&self, number: u64, before: u64) -> Option<(u64, &Arc<Operation>)> {
         if self.highest().is_none_or(|highest| highest <= number) {
             return None;
@@ -32,7 +32,7 @@ impl Stairs {
         (*highest > number).then_some((*highest, operation))
     }
 
-    /// Nobody asks for a time before this one any more.
+    /// Forgets all times before this one.
     pub(super) fn forget(&mut self, before: u64) {
         while self.0.get(1).is_some_and(|(at, ..)| *at < before) {
             self.0.pop_front();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::lock::Lock;
 
-/// Where a lock is, as long as it is there.
+/// The place of a lock in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     index: usize,

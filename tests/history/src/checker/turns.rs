@@ -1,4 +1,4 @@
-//! One holder at a time by the clocks of the holders, and never more than a semaphore has permits.
+//! One holder at a time by the clocks of the holders, and no more holders of a semaphore than its permits.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::locks::Locks;
 use super::table::{Place, Table};
 use crate::invariant::Invariant;
 
-/// One began to rely on a key while another did. Whether that is so is certain once the time has passed.
+/// Two holders began to overlap. This is certain once the time has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Suspect {
     Two { at: u64, one: Place, other: Place },
@@ -24,11 +24,11 @@ pub(super) struct Semaphores {
 #[derive(Debug, Default)]
 struct Semaphore {
     name: String,
-    /// Where processes disagree, as during a roll-out, the largest number counts. Nobody has named one:
-    /// then it is none.
+    /// If processes disagree, as during a roll-out, the largest number counts. `None` before a process has named a
+    /// number.
     permits: Option<u64>,
     relied: Vec<Place>,
-    /// It is said once.
+    /// Reported once.
     is_reported: bool,
 }
 
@@ -39,7 +39,7 @@ impl Semaphores {
         *most = permits.max(*most);
     }
 
-    /// Whose permit this key is.
+    /// The semaphore of this key.
     pub(super) fn of_permit(&mut self, key: &str) -> Option<usize> {
         let (name, _) = key.split_once(":permit:")?;
         Some(self.index(name))
@@ -54,7 +54,7 @@ impl Semaphores {
 }
 
 impl Locks {
-    /// Somebody relies on a lock from now on.
+    /// A holder relies on a lock from now on.
     pub(super) fn relies(&mut self, place: Place, at: u64) {
         let Self { table, keys, semaphores, suspects, .. } = self;
         let Some(lock) = table.get(place) else { return };
@@ -77,7 +77,7 @@ impl Locks {
         }
     }
 
-    /// The time of the suspects has passed: what has happened at it is known.
+    /// Judges the suspects whose time has passed, because all events until then are known.
     pub(super) fn confirm(&mut self, found: &mut Found) {
         let Self { table, keys, semaphores, suspects, .. } = self;
         for suspect in suspects.drain(..) {

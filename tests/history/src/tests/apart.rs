@@ -1,12 +1,12 @@
-//! Where locks live by clocks that are apart and may be set back, who is told that a lock has expired may
-//! find it live a moment later.
+//! If locks live by clocks that differ and may be set back, a caller that was told of an expiry may find the lock
+//! live a moment later.
 
 use std::time::Duration;
 
 use super::{Script, TTL};
 use crate::{Answer, Call, Invariant, Limits, check};
 
-/// The lock is said to be over at this time, and is released then.
+/// The lock is reported as over at this time, and is released then.
 fn broken(at: u64, drift: u64) -> Vec<Invariant> {
     let mut script = Script::new();
     let extend = Call::Extend { lock: "a".to_owned(), ttl: TTL, expected: None };

@@ -1,4 +1,4 @@
-//! What is forgotten, and what must not be.
+//! Facts that are forgotten, and facts that must not be.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::{Answer, Call, Checker, Entry, Fault, Invariant, Limits, Line, Moment
 const LATER: u64 = 3_600_000;
 
 impl Script {
-    /// A run whose end comes after that hour.
+    /// A run that ends after that hour.
     fn long() -> Self {
         let mut script = Self::default();
         script.note(2 * LATER, Entry::Quiet { live: 0, tasks: 0, borrowed: 0 });
@@ -39,7 +39,7 @@ fn what_is_over_is_forgotten() {
         checker.feed(line);
     }
     checker.advance(LATER * 1000);
-    // The fence of the last one, its owner, and the line that is still to come.
+    // The fence of the last lock, its owner, and the line that is still to come.
     let Retained { ahead, open, locks, carried } = checker.retained();
     assert_eq!((ahead, open, locks), (1, 0, 0));
     assert!(carried <= 3, "{carried}");
@@ -47,7 +47,7 @@ fn what_is_over_is_forgotten() {
 
 #[test]
 fn one_and_two_a_holder_of_an_hour_is_not_forgotten() {
-    // Kept alive all the time, and in the middle of it somebody else has the key for a moment.
+    // The lock is kept alive all the time, and in the middle another caller has the key for a moment.
     let mut script = Script::long();
     script.acquire(0, "a", 1);
     for at in (50..LATER).step_by(50) {
@@ -57,7 +57,7 @@ fn one_and_two_a_holder_of_an_hour_is_not_forgotten() {
         }
     }
     let broken = whole(&script);
-    // And its extends go on, though it was taken over.
+    // Its extends go on, although it was taken over.
     for invariant in
         [Invariant::HoldersTakeTurns, Invariant::LocksTakeTurns, Invariant::OverForGood]
     {
@@ -74,7 +74,7 @@ fn three_a_fence_does_not_go_back_after_an_hour() {
         let expected: &[_] = if is_broken { &[Invariant::FencesGrow] } else { &[] };
         assert_eq!(script.broken(), expected, "the fence {fence} after 7");
     }
-    // One that took long to be answered is compared with what was before its call.
+    // An operation with a slow answer is compared with the state before its call.
     let mut script = Script::long();
     script.acquire(0, "a", 7).release(10, "a", Answer::Released);
     let call = Call::Acquire { key: "k".to_owned(), lock: "b".to_owned(), ttl: TTL };
@@ -126,13 +126,13 @@ fn seven_a_lock_of_an_hour_ago_is_no_reason() {
     let mut script = Script::long();
     script.acquire(0, "a", 1).look(LATER, "a", 1, 0);
     assert_eq!(script.broken(), [Invariant::BackInTime]);
-    // After an hour in which nobody asked, somebody does and is not served.
+    // After an hour without calls, a call is not served.
     let mut script = Script::long();
     script.note(LATER - 1500, Entry::Fault(Fault::Severed));
     script.note(LATER - 1000, Entry::Healed);
     script.ask(LATER, "b", failed()).ask(LATER + 1, "b", failed()).ask(LATER + 2, "b", failed());
     assert_eq!(script.broken(), [Invariant::BackInTime]);
-    // What is under way may turn out to be the reason, also when its caller is gone.
+    // An operation in progress may turn out to be the reason, also if its caller is gone.
     let mut script = Script::long();
     let (key, lock) = ("k".to_owned(), "a".to_owned());
     script.note(0, Entry::Called { number: 99, call: Call::Acquire { key, lock, ttl: TTL } });
@@ -153,7 +153,7 @@ fn nine_permits_of_an_hour_are_counted() {
     assert_eq!(whole(&script), [Invariant::PermitsAreCounted]);
 }
 
-/// As [`broken`](Script::broken), for scripts that are too long to be cut everywhere.
+/// Like [`broken`](Script::broken), for scripts that are too long to be cut everywhere.
 fn whole(script: &Script) -> Vec<Invariant> {
     let violations = crate::check(&script.history(), &Limits::new());
     let mut broken: Vec<_> = violations.iter().map(|it| it.invariant).collect();
@@ -161,7 +161,7 @@ fn whole(script: &Script) -> Vec<Invariant> {
     broken
 }
 
-/// Two million operations of eight members on four keys, and what is kept of them meanwhile.
+/// Two million operations of eight members on four keys, and the checker's memory meanwhile.
 #[test]
 fn two_million_operations_leave_nothing_behind() {
     const OPERATIONS: u64 = 2_000_000;
@@ -200,7 +200,7 @@ fn two_million_operations_leave_nothing_behind() {
         let write = Call::Write { register, fence, value: fence };
         call(&mut checker, now + 1500, turn % 8, write, Answer::Written);
         let release = Call::Release { lock };
-        // Some are lost, and the next one waits for the end of the time.
+        // Some answers are lost, and the next operation waits for the time limit.
         let is_lost = turn % 100 == 0;
         let answer = if is_lost { failed() } else { Answer::Released };
         count = call(&mut checker, now + 2000, turn % 8, release, answer);

@@ -1,5 +1,5 @@
-//! Where a backend sends an acquire or an extend again within one call, an earlier sending may be carried out
-//! as well: what the simulation has shown, seeds 201, 205 and 209 on the twin of PostgreSQL.
+//! If a backend resends an acquire or an extend within one call, the earlier request may be carried out as well, as
+//! the simulation has shown with seeds 201, 205 and 209 on the twin of PostgreSQL.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! A history with a violation, and what is left of it.
+//! A history with a violation, and its reduced form.
 
 use super::{EPOCH, Script, extended, failed};
 use crate::{Answer, Call, Limits, check, shrink};
 
-/// Many turns of two keys, and in the middle of them what must not be.
+/// Many turns of two keys, and in the middle of them a violation.
 fn around(flaw: impl Fn(&mut Script, u64)) -> Script {
     let mut script = Script::new();
     for turn in 0..60_u64 {

@@ -1,4 +1,4 @@
-//! What makes no difference any more.
+//! Forgets facts that make no difference any more.
 
 use super::{
     ABSENT, At, Firestore, Flaw, Known, Look, NEWEST, OLD, Owner, Phase, Request, Rules, Which,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::world::{Answer, Asks, Client};
 
-/// Fences only have to grow: how many there were before makes no difference.
+/// Fences only have to grow, so their number makes no difference.
 pub(super) fn rebase(world: &mut World<Firestore>) {
     let counter = world.store.counter;
     let fence_of = |request: &Request<Firestore>| match request.at {
@@ -14,7 +14,7 @@ pub(super) fn rebase(world: &mut World<Firestore>) {
         _ => None,
     };
     if world.requests().filter_map(fence_of).all(|fence| fence > counter) {
-        // All to come are above both.
+        // All later fences are above both.
         world.store.highest = world.store.highest.max(counter);
     }
     let lowest = world.requests().filter_map(fence_of).min().unwrap_or(u8::MAX);
@@ -32,8 +32,8 @@ pub(super) fn rebase(world: &mut World<Firestore>) {
     world.store.highest -= lowest;
 }
 
-/// Whether its commit fails, whenever it comes: a document has changed that it states, and no change is
-/// taken back. One that is to be absent may be so again, but for the counter.
+/// Returns true if its commit will fail at any time: a document with a precondition has changed, and no change is
+/// undone. Only a lock, not the counter, can be absent again.
 fn is_doomed(request: &Request<Firestore>, has_counter: bool, rules: &Rules) -> bool {
     match (request.asks, request.at) {
         (Asks::Acquire, At::Commits { lock, counter, .. }) => {
@@ -60,7 +60,7 @@ fn is_doomed(request: &Request<Firestore>, has_counter: bool, rules: &Rules) -> 
 pub(super) fn forget(world: &mut World<Firestore>, rules: &Rules) {
     let has_counter = world.store.has_counter;
     let may_lose = world.left.lost > 0;
-    // What it has seen is in the version that its commit states.
+    // Its knowledge is in the version that its commit states.
     let is_guarded = !rules.has(Flaw::UnguardedCleanUp);
     world.cleaner.take_if(|seen| is_guarded && seen.version != NEWEST);
     if let Some(seen) = &mut world.cleaner {
@@ -103,14 +103,14 @@ pub(super) fn forget(world: &mut World<Firestore>, rules: &Rules) {
         requests(client, may_lose);
         for job in client.jobs.iter_mut().flatten() {
             job.sent = 0;
-            // No commit of it is left that could be met.
+            // No commit of it is left that could succeed.
             job.at.seen.take_if(|seen| counter > *seen);
             job.at.look = job.at.look.and_then(|look| look_at(look, counter));
         }
     }
 }
 
-/// What a look has shown, if its commit can still be met. Else the next step is another look.
+/// The result of a look, if its commit can still succeed. Otherwise the next step is another look.
 fn look_at(look: Look, counter: u8) -> Option<Look> {
     match look {
         Look { is_ours: true, lock, .. } => {
@@ -121,7 +121,7 @@ fn look_at(look: Look, counter: u8) -> Option<Look> {
     }
 }
 
-/// A lock that is over by every clock is nobody's, unless somebody is to extend it or to give it back.
+/// A lock that is over by every clock has no owner, unless a client will extend or release it.
 fn owner_of_what_is_expired(world: &mut World<Firestore>, rules: &Rules) {
     let Some(lock) = world.store.lock.filter(|lock| lock.expires + rules.tolerance <= 0) else {
         return;
@@ -149,7 +149,7 @@ fn owner_of_what_is_expired(world: &mut World<Firestore>, rules: &Rules) {
     }
 }
 
-/// Nobody asks when a request was sent; what it knew is in its commit.
+/// The send time of a request does not matter; its knowledge is in its commit.
 fn requests(client: &mut Client<Firestore>, may_lose: bool) {
     let nothing = Known { version: ABSENT, expires: 0 };
     for late in client.late.iter_mut().flatten() {
@@ -176,7 +176,7 @@ fn requests(client: &mut Client<Firestore>, may_lose: bool) {
     }
 }
 
-/// A release begins with its commit, in which there is nothing but the version.
+/// A release begins with its commit, which has only the version.
 fn release_commits(request: &mut Request<Firestore>) {
     let Asks::Release { known } = request.asks else { return };
     let lock = match request.at {

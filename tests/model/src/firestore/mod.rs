@@ -4,8 +4,8 @@
 //! `prolong`), `release.rs`, `by_lock_id.rs` (`choose`), `settle.rs` (`once`), `is_locked.rs`; `retry.rs` starts
 //! over with a read after a conflict, or when the connection is lost.
 //!
-//! Of a document's update times only this matters: none ([`ABSENT`]), the newest, or an older one. Left out:
-//! the cache of a lock's version beside what its holder knows; duplicates of a lock id.
+//! A document's update time is one of three values: none ([`ABSENT`]), the newest, or an older one. Left out: the
+//! cache of a lock's version beside its holder's knowledge; duplicates of a lock id.
 
 mod forget;
 
@@ -14,7 +14,7 @@ use crate::world::{
     Again, Answer, Asks, Broken, CLIENTS, Client, Owner, Phase, Request, Store, Which, World,
 };
 
-/// What is stored.
+/// The stored data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Firestore {
     lock: Option<Lock>,
@@ -36,26 +36,26 @@ const ABSENT: Version = 0;
 const OLD: Version = 1;
 const NEWEST: Version = 2;
 
-/// What a holder knows of its lock.
+/// A holder's knowledge of its lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Known {
     version: Version,
     expires: Ticks,
 }
 
-/// How far an operation has come.
+/// The progress of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum At {
-    /// At its first call: a read for an acquire, else nothing was sent yet.
+    /// At its first call: a read for an acquire, otherwise nothing was sent yet.
     #[default]
     Begins,
-    /// It has lost against another writer, and reads.
+    /// It has lost against another writer, and reads again.
     Reads,
-    /// Its commit is on the way: on these versions, with this expiry and fence.
+    /// Its commit is on the network: with these versions, this expiry and this fence.
     Commits { lock: Version, counter: Version, expires: Ticks, fence: u8 },
 }
 
-/// How far a clean-up has come.
+/// The progress of a clean-up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Cleaning {
     /// The counter's version that the acquire's last commit stated, if it sent one.
@@ -63,11 +63,11 @@ pub struct Cleaning {
     look: Option<Look>,
 }
 
-/// What a clean-up has read.
+/// The result of a clean-up's read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Look {
     is_ours: bool,
-    /// The counter has moved since the acquire's last commit stated it, or none was sent.
+    /// The counter has changed since the acquire's last commit, or no commit was sent.
     is_void: bool,
     lock: Version,
     counter: Version,
@@ -88,7 +88,7 @@ fn is_live(lock: &Lock, rules: &Rules, now: Ticks) -> bool {
     lock.expires + tolerance > now
 }
 
-/// Every version that anybody knows.
+/// All versions that any client knows.
 fn outdate(world: &mut World<Firestore>, lock: bool, counter: bool) {
     let old = |version: &mut Version, is_written: bool| {
         if is_written && *version == NEWEST {
@@ -174,7 +174,7 @@ fn acquire(world: &mut World<Firestore>, rules: &Rules, owner: Owner, at: At, no
     Next::Answer(Answer::Granted(Known { version: NEWEST, expires }))
 }
 
-/// `once` and `prolong`: on the version that is known, else on the one that a query finds.
+/// `once` and `prolong`: with the known version, otherwise with the version that a query finds.
 fn extend(
     world: &mut World<Firestore>,
     rules: &Rules,
@@ -202,7 +202,7 @@ fn extend(
         (At::Commits { lock, expires, .. }, Some(found))
             if lock == NEWEST || rules.has(Flaw::BlindExtend) =>
         {
-            // A write that changes nothing leaves the version as it is.
+            // A write without a change leaves the version as it is.
             if expires != found.expires {
                 write(world, Some(Lock { expires, ..found }));
             }
@@ -212,7 +212,7 @@ fn extend(
     }
 }
 
-/// `once`: the version that is known, else the one that a query finds.
+/// `once`: with the known version, otherwise with the version that a query finds.
 fn release(
     world: &mut World<Firestore>,
     rules: &Rules,
@@ -270,7 +270,7 @@ impl Store for Firestore {
                 request.at = At::Begins;
                 request.answer = Some(answer);
             }
-            // Its sender is gone, and nobody starts over.
+            // The sender is gone, so there is no retry.
             Next::At(At::Reads) if which != Which::Awaited => request.answer = Some(Answer::Late),
             Next::At(at) => request.at = at,
         }
@@ -324,7 +324,7 @@ impl Store for Firestore {
         true
     }
 
-    /// By every client's clock. By that of its holder alone it may be over sooner.
+    /// Over by every client's clock. By its holder's clock it may be over sooner.
     fn live(world: &World<Self>, rules: &Rules) -> Option<(Owner, Ticks)> {
         let live = world.store.lock.filter(|lock| is_live(lock, rules, rules.drift));
         live.map(|lock| (lock.owner, lock.expires + rules.tolerance - rules.drift))

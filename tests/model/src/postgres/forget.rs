@@ -1,4 +1,4 @@
-//! What makes no difference any more.
+//! Forgets facts that make no difference any more.
 
 use super::{
     Answer, Asks, At, Begun, Flaw, NOTHING, Owner, Postgres, Request, Row, Rules, Which, World,
@@ -7,11 +7,12 @@ use super::{
 use crate::rules::Ticks;
 use crate::world::Client;
 
-/// A snapshot's counter that is not the one of now, and never will be: it only grows. Theirs has none.
+/// The value for a snapshot's counter that has changed since, because it only grows. Statements of the TypeScript
+/// library have none.
 pub(super) const EARLIER: u8 = u8::MAX;
 
-/// Fences only have to grow: what matters of the counter is whether it has moved since a snapshot, and
-/// whether it is behind a lock's.
+/// Fences only have to grow, so only two facts matter: whether the counter has changed since a snapshot, and whether
+/// it is behind a lock's fence.
 pub(super) fn rebase(world: &mut World<Postgres>) {
     let counter = world.store.counter;
     let fence_of = |request: &Request<Postgres>| match request.at {
@@ -19,7 +20,7 @@ pub(super) fn rebase(world: &mut World<Postgres>) {
         _ => None,
     };
     if world.requests().filter_map(fence_of).all(|fence| fence > counter) {
-        // All to come are above both.
+        // All later fences are above both.
         world.store.highest = world.store.highest.max(counter);
     }
     let lowest = world.requests().filter_map(fence_of).min().unwrap_or(u8::MAX);
@@ -42,12 +43,12 @@ fn requests(world: &mut World<Postgres>) -> impl Iterator<Item = &mut Request<Po
     clients.flat_map(|client| client.waits.iter_mut().chain(client.late.iter_mut().flatten()))
 }
 
-/// Whether the server refuses it whenever it comes.
+/// Returns true if the server will refuse it at any time.
 fn is_over(rules: &Rules, sent: Ticks) -> bool {
     0 > sent + rules.bound && !rules.has_any(&[Flaw::NoDeadline, Flaw::StaleNow])
 }
 
-/// Whether it will be refused, and writes nothing until then.
+/// Returns true if it will be refused, and writes nothing until then.
 fn is_doomed(rules: &Rules, request: &Request<Postgres>) -> bool {
     match request.at {
         At::Sent => is_over(rules, request.sent),
@@ -109,8 +110,8 @@ pub(super) fn forget(world: &mut World<Postgres>, rules: &Rules) {
     }
 }
 
-/// An expired row is nobody's, and is as old as can be, unless somebody is extending it or, by their library,
-/// began when it was live.
+/// An expired row has no owner, and its age does not matter, unless a client is extending it, or began while it was
+/// live in the TypeScript library.
 fn owner_of_what_is_expired(world: &mut World<Postgres>, rules: &Rules) {
     let extends = |at| matches!(at, At::Written(Written { write: Write::Expiry(_), .. }));
     let is_extended = world.requests().any(|request| extends(request.at));
@@ -141,11 +142,11 @@ fn times(
 ) {
     let is_acquire = request.asks == Asks::Acquire;
     match &mut request.at {
-        // Our statements do not care when they began.
+        // Our statements do not depend on their start.
         At::Begun(begun) | At::HasTurn(begun) if !is_typescript && !rules.has(Flaw::StaleNow) => {
             begun.at = 0;
         }
-        // It is not refused any more; when it was sent only tells how long to see to it if it is lost.
+        // It cannot be refused any more; its send time only limits the clean-up if it is lost.
         At::Written(_) => {
             if is_late || !is_acquire || !may_lose && !request.is_again {
                 request.sent = 0;
@@ -161,14 +162,14 @@ fn times(
         }
         _ => {}
     }
-    // Theirs have no deadline, and are not sent again.
+    // Requests of the TypeScript library have no deadline, and are not resent.
     if is_typescript {
         request.sent = 0;
     }
 }
 
-/// An acquire that will be refused is refused at once, for which it may have to wait for others. Not one that
-/// was sent before and has not begun: it may find its lock.
+/// An acquire that will be refused is refused at once, although it may have to wait for others. This does not hold
+/// for a resent acquire that has not begun: it may find its lock.
 pub(super) fn hasten(world: &mut World<Postgres>, rules: &Rules) {
     for client in world.clients.iter_mut().filter(|client| !client.is_typescript) {
         let Some(waits) = &mut client.waits else { continue };

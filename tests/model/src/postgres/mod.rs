@@ -1,18 +1,18 @@
-//! PostgreSQL: a statement goes from wait to wait, READ COMMITTED.
+//! PostgreSQL: statements under READ COMMITTED, wait by wait.
 //!
-//! A statement sees what was committed when it began (its snapshot). Where it comes to lock a row that
-//! another transaction has written, it waits, and then judges the newest version; so it does after the wait
-//! for the advisory lock. What it writes is seen by others when it has committed, which may take any time.
+//! A statement sees the data that was committed at its start (its snapshot). If it locks a row that another
+//! transaction has written, it waits, then uses the newest version; the same holds after the wait for the advisory
+//! lock. Others see its writes after its commit, which may take any time.
 //!
 //! | file | what it mirrors |
 //! |---|---|
 //! | `ours.rs` | `sql/acquire.sql`, `extend.sql` and `release.sql` of `syncguard-postgres`; `pool.rs` (`query`: sent again on another connection) |
 //! | `typescript.rs` | the transactions of the TypeScript library, as `tests/tests/postgres/typescript.rs` has them |
 //! | `settle.rs` | `sql/settle.sql`, `src/settle.rs` (two looks), `sql/cleanup.sql` |
-//! | `forget.rs` | nothing: what of all this makes no difference any more |
+//! | `forget.rs` | nothing: it forgets facts that make no difference any more |
 //!
-//! Left out: transactions of users that hold on to a row by `check_fence` (`vacant` in `acquire.sql`); holders, by
-//! which nothing is decided.
+//! Left out: transactions of users that hold a row by `check_fence` (`vacant` in `acquire.sql`); holders, which
+//! decide nothing.
 
 mod forget;
 mod ours;
@@ -25,7 +25,7 @@ use crate::world::{
     Again, Answer, Asks, Broken, CLIENTS, Client, Owner, Request, Store, Which, World,
 };
 
-/// What is committed.
+/// The committed data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Postgres {
     row: Option<Row>,
@@ -38,41 +38,41 @@ pub struct Postgres {
 struct Row {
     owner: Owner,
     expires: Ticks,
-    /// An extend that was given up has committed after its holder's release had found the lock expired.
-    /// This can happen: the commit of the extend then took longer than the lock had left. The TTL ends it.
+    /// An extend that was given up has committed after its holder's release had found the lock expired. This can
+    /// happen if the commit of the extend took longer than the rest of the lock's time. The TTL ends the lock.
     is_revived: bool,
 }
 
-/// How far a statement, or a transaction, has come.
+/// The progress of a statement or a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum At {
-    /// On its way to the server.
+    /// On the network to the server.
     #[default]
     Sent,
-    /// It has its snapshot, and waits for the advisory lock, or, to release, for the row.
+    /// Has its snapshot, and waits for the advisory lock, or, for a release, for the row.
     Begun(Begun),
-    /// It has the advisory lock; an extend of the TypeScript library has the row.
+    /// Has the advisory lock; an extend of the TypeScript library has the row.
     HasTurn(Begun),
-    /// It has written, and is to commit.
+    /// Has written, and will commit.
     Written(Written),
 }
 
-/// What it saw when it began.
+/// Its snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Begun {
-    /// When that was.
+    /// The time of the snapshot.
     at: Ticks,
     saw_row: bool,
     counter: u8,
 }
 
-/// What it has written.
+/// Its writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Written {
     write: Write,
-    /// It took the advisory lock, and has it until its commit.
+    /// Holds the advisory lock until its commit.
     has_turn: bool,
-    /// It locks the row, until its commit.
+    /// Holds the row lock until its commit.
     has_row: bool,
 }
 
@@ -82,18 +82,18 @@ enum Write {
         row: Row,
         fence: u8,
     },
-    /// The fence is used up, and the lock was not taken.
+    /// The fence is used, and the lock was not taken.
     OnlyCounter,
     Expiry(Ticks),
     Delete,
 }
 
-/// How far a clean-up has come.
+/// The progress of a clean-up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Cleaning {
-    /// The first look has shown that nothing more can come.
+    /// The first look has shown that the acquire cannot arrive any more.
     is_second: bool,
-    /// Whether this look's snapshot has the row.
+    /// True if this look's snapshot has the row.
     look: Option<bool>,
 }
 
@@ -115,14 +115,14 @@ fn row_is_free(world: &World<Postgres>) -> bool {
     !world.requests().any(|it| matches!(it.at, At::Written(written) if written.has_row))
 }
 
-/// An expiry before this is like this one: nobody takes it for live. Their transactions go by the time at which
-/// they began, which is remembered for as long as a lock lasts; where row and beginning are older, the row counts
-/// as expired. Then they write, which is the worse.
+/// An earlier expiry is like this one: no client takes the lock for live. Transactions of the TypeScript library use
+/// their start time, which is kept for the length of a lock; if row and start are older, the row counts as expired.
+/// Then they write, which is the worse case.
 fn oldest(rules: &Rules) -> Ticks {
     if rules.typescript > 0 { rules.expired() - rules.ttl } else { rules.expired() }
 }
 
-/// Everything of a transaction is seen by all, and its locks are free.
+/// All writes of a transaction become visible, and its locks are free.
 fn commit(world: &mut World<Postgres>, owner: Owner, write: Write) -> Answer<Postgres> {
     let store = &mut world.store;
     match write {
@@ -275,7 +275,7 @@ impl Store for Postgres {
         NOTHING
     }
 
-    /// Their transactions end with their connection; the server carries our statements out.
+    /// Transactions of the TypeScript library end with their connection; the server carries our statements out.
     fn crashed(client: &mut Client<Self>) {
         if client.is_typescript {
             client.waits.take_if(|it| !matches!(it.at, At::Written(_)));
@@ -295,7 +295,7 @@ fn to(world: &mut World<Postgres>, who: usize, which: Which, at: At) -> bool {
     true
 }
 
-/// The answer to a request, whose transaction is over.
+/// The answer to a request after the end of its transaction.
 fn done(world: &mut World<Postgres>, who: usize, which: Which, answer: Answer<Postgres>) -> bool {
     if let Some(request) = world.request(who, which) {
         request.at = At::Sent;

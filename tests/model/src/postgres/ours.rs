@@ -42,8 +42,8 @@ fn written(write: Write, has_turn: bool) -> Option<Next> {
     Some(Next::At(At::Written(Written { write, has_turn, has_row: true })))
 }
 
-/// `stored` and `counter`: what the snapshot shows. A contended acquire ends here. `acquire.rs`, `decide`:
-/// a live lock with our id is ours.
+/// `stored` and `counter`: the snapshot. A contended acquire ends here. `acquire.rs`, `decide`: a live lock with our
+/// id is ours.
 fn acquire_begins(world: &World<Postgres>, rules: &Rules, owner: Owner) -> Option<Next> {
     let live = world.store.row.filter(|row| row.is_live(rules, 0));
     Some(match live {
@@ -55,9 +55,9 @@ fn acquire_begins(world: &World<Postgres>, rules: &Rules, owner: Owner) -> Optio
     })
 }
 
-/// `turn`, `expired`, `time`, `numbered` and `taken`, at the moment at which there is nothing more to wait
-/// for. Until then the statement has no lock here, though it may have the advisory one: in the model others
-/// may come first who could not, and none is kept out who could.
+/// `turn`, `expired`, `time`, `numbered` and `taken`, at the moment after the last wait. Until then the statement has
+/// no lock here, although it may have the advisory one: in the model others may come first that could not in reality,
+/// and none is kept out that could come.
 fn acquire_writes(
     world: &World<Postgres>,
     rules: &Rules,
@@ -67,13 +67,13 @@ fn acquire_writes(
 ) -> Option<Next> {
     let locks_row = !rules.has(Flaw::MissingRowLock);
     let row = world.store.row;
-    // Whoever is writing the row finishes first, for a look at it and for a write.
+    // The writer of the row finishes first, for a read and for a write.
     if !row_is_free(world) {
         return None;
     }
     let expired = row.filter(|row| !row.is_live(rules, 0));
     if begun.saw_row && locks_row && expired.is_none() {
-        // Extended, deleted or taken meanwhile.
+        // The row was extended, deleted or taken meanwhile.
         return Some(Next::Answer(Answer::Locked));
     }
     let time = if rules.has(Flaw::StaleNow) { begun.at } else { 0 };
@@ -90,10 +90,10 @@ fn acquire_writes(
     written(Write::Insert { row, fence: world.store.counter + 1 }, true)
 }
 
-/// `turn`, `held`, `clock` and `extended`, at the moment at which there is nothing more to wait for.
+/// `turn`, `held`, `clock` and `extended`, at the moment after the last wait.
 ///
-/// Where the snapshot shows nothing to extend, the answer is the same and sooner; whoever hears it stops
-/// relying on the lock.
+/// If the snapshot has nothing to extend, the answer is the same and comes sooner; its caller stops relying on the
+/// lock.
 fn extend(
     world: &World<Postgres>,
     rules: &Rules,
@@ -117,8 +117,8 @@ fn extend(
     written(Write::Expiry(ttl + i8::from(is_same)), has_turn)
 }
 
-/// Where the snapshot shows no live row, that is the answer, also while somebody is writing it. Else the row
-/// as it is once nobody writes it: it has another id if it was taken over.
+/// If the snapshot has no live row, that is the answer, also while another transaction writes the row. Otherwise the
+/// row counts after its writer has finished: it has another id if it was taken over.
 fn release(
     world: &World<Postgres>,
     rules: &Rules,

@@ -1,11 +1,10 @@
-//! What ends in the background.
+//! Clean-up in the background.
 
 use super::{Cleaning, Flaw, Owner, Postgres, Rules, World};
 use super::{row_is_free, turn_is_free};
 
-/// `settle.rs`: two looks, one after the other. The second one counts if nobody was in the middle of
-/// acquiring the key for the first, and the deadline was over. A job that only repeats a release is one
-/// look.
+/// `settle.rs`: two looks, one after the other. The second look counts if the first found no acquire of the key in
+/// progress and its deadline was over. A job that only repeats a release is one look.
 ///
 /// A look is two steps: its snapshot, and then the advisory lock and the time.
 pub(super) fn settle(
@@ -42,7 +41,7 @@ pub(super) fn settle(
     Some(is_last)
 }
 
-/// `cleanup.sql`: judged anew, and a row in use is left alone.
+/// `cleanup.sql`: checks the row again, and skips a row in use.
 pub(super) fn clean(world: &mut World<Postgres>, rules: &Rules) -> bool {
     let expired = world.store.row.filter(|row| !row.is_live(rules, 0));
     if world.cleaner.take().is_some() {

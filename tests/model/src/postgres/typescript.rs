@@ -1,6 +1,6 @@
-//! The transactions of the TypeScript library: the time is that of their beginning; acquire reads the
-//! row without a lock, and writes whatever it has become, under the advisory lock; extend and release
-//! lock the row, and know nothing of the advisory lock.
+//! The transactions of the TypeScript library. Their time is that of their start. Acquire reads the row without a
+//! lock, and overwrites its current state under the advisory lock. Extend and release lock the row, and do not use
+//! the advisory lock.
 
 use super::forget::EARLIER;
 use super::{
@@ -21,7 +21,7 @@ pub(super) fn advance(
             let begun = Begun { at: 0, saw_row: false, counter: EARLIER };
             to(world, who, which, At::Begun(begun))
         }
-        // `read`: the advisory lock, and then the row as it is committed.
+        // `read`: the advisory lock, then the committed row.
         (Asks::Acquire, At::Begun(begun)) => {
             if !turn_is_free(world) {
                 return false;
@@ -31,13 +31,13 @@ pub(super) fn advance(
             }
             to(world, who, which, At::HasTurn(begun))
         }
-        // `write`: the counter, and the row whatever it has become.
+        // `write`: the counter, and the row in its current state.
         (Asks::Acquire, At::HasTurn(begun)) => {
             let row = Row { owner, expires: begun.at + rules.ttl, is_revived: false };
             let write = Write::Insert { row, fence: store.counter + 1 };
             row_is_free(world) && has_written(world, (who, which), write, true)
         }
-        // `find`: the row, once nobody else writes it.
+        // `find`: the row, after its writer has finished.
         (Asks::Extend { .. } | Asks::Release { .. }, At::Begun(begun)) => {
             if !row_is_free(world) {
                 return false;

@@ -1,25 +1,25 @@
-//! Fewer worlds that say as much.
+//! Reduces the number of worlds without losing a result.
 //!
-//! Three things make worlds one, and each has its own reason to be right:
+//! Three rules merge worlds, each for its own reason:
 //!
-//! 1. **Order.** Clients of one kind that have done the same are interchangeable: no rule and no step asks for
-//!    a client's number. So they are put in order. (`in_order`)
-//! 2. **Forgetting.** What no step will look at any more has one value for all, and requests and jobs that can
-//!    change nothing any more are gone. A world and its smaller one go on to the same worlds, made smaller.
-//!    (`forget`, here and in each store.) The test below tries this for every step of every world in small sizes.
-//! 3. **Haste.** What a client alone waits for, and is the worse off the later it comes, comes at once: whoever
-//!    relies on a lock for longer, and may begin sooner, does all that one may do who is told later.
-//!    (`hasten`.) This holds only where nothing can be lost any more, else the wait is what matters.
+//! 1. **Order.** Clients of one kind with the same history are interchangeable, because no rule and no step depends on
+//!    a client's number. So they are sorted. (`in_order`)
+//! 2. **Forgetting.** Facts that no later step uses get one value, and requests and jobs that cannot change anything
+//!    any more are removed. A world and its reduced form lead to the same worlds, reduced. (`forget`, here and in each
+//!    store.) The test below checks this for every step of every world in small sizes.
+//! 3. **Haste.** An event that only one client waits for, and whose delay only harms that client, happens at once: a
+//!    client that relies on a lock for longer, and may begin sooner, does all that a client does that is told later.
+//!    (`hasten`.) This holds only if the event cannot be lost any more; otherwise the wait matters.
 //!
-//! Where a rule is broken on purpose of which such a reason makes use, it is left alone.
+//! A rule that a planted violation breaks is not used for a reduction that relies on it.
 
 use crate::rules::{Flaw, Rules};
 use crate::world::{Again, Answer, Asks, Client, Phase, Request, Store, World};
 
 impl<S: Store> World<S> {
-    /// The one of all the worlds like this one.
+    /// The representative of all equivalent worlds.
     pub(crate) fn small(mut self, rules: &Rules) -> Self {
-        // A counter that is set back to nothing counts from nothing.
+        // A counter that was reset counts from zero.
         if !rules.has(Flaw::CounterCleanedUp) {
             S::rebase(&mut self);
         }
@@ -31,7 +31,7 @@ impl<S: Store> World<S> {
         self.sorted().in_order()
     }
 
-    /// Lets happen at once what may as well.
+    /// Lets events happen at once that may.
     fn hasten(&mut self, rules: &Rules) {
         if self.left.lost > 0 {
             return;
@@ -40,9 +40,10 @@ impl<S: Store> World<S> {
         self.hear(rules);
     }
 
-    /// Hears at once that a lock is had.
+    /// Delivers a grant at once.
     fn hear(&mut self, rules: &Rules) {
-        // It counts from the asking, and until then the earlier of both ends does: nothing is won by hearing it late.
+        // The time counts from the request, and until the answer the earlier of both ends counts, so a late answer
+        // gains nothing.
         if rules.has_any(&[Flaw::PromiseFromReply, Flaw::OptimisticExtend]) {
             return;
         }
@@ -51,12 +52,12 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Forgets what makes no difference any more.
+    /// Forgets facts that make no difference any more.
     pub(crate) fn forget(&mut self, rules: &Rules) {
         S::forget(self, rules);
         let (may_lose, may_extend) = (self.left.lost > 0, self.left.extends > 0);
         for client in &mut self.clients {
-            // Theirs never states it.
+            // The TypeScript library never states it.
             let is_stated = may_extend && !client.is_typescript;
             client.forget(may_lose, is_stated);
         }
@@ -65,7 +66,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// When a client has ended matters as long as it may still write something that lives too long.
+    /// The time of a client's end matters as long as it may still write a lock that lives too long.
     fn forget_ended(&mut self, rules: &Rules, who: usize) {
         let client = &self.clients[who];
         let is_settled = client.late.iter().flatten().all(|it| S::will_live(it, rules).is_some());
@@ -83,7 +84,7 @@ impl<S: Store> World<S> {
             _ => false,
         };
         if is_over && client.jobs == [None; _] {
-            // No clock of its own is asked any more.
+            // Its clock is not used any more.
             client.drift = 0;
             if client.late == [None; _] && !is_named {
                 client.phase = Phase::Idle;
@@ -92,7 +93,7 @@ impl<S: Store> World<S> {
         }
     }
 
-    /// Whether the lock of a client that has ended, and any that it is about to write, is over in time.
+    /// Returns true if the lock of a client that has ended, and any that it will still write, is over in time.
     pub(crate) fn is_over_in_time(&self, rules: &Rules, who: usize) -> bool {
         let client = &self.clients[who];
         let Phase::Ended { at } = client.phase else { return true };
@@ -108,7 +109,7 @@ impl<S: Store> World<S> {
 
 impl<S: Store> Client<S> {
     fn forget(&mut self, may_lose: bool, is_stated: bool) {
-        // Nobody hears what is late.
+        // Late answers have no receiver.
         for late in self.late.iter_mut().flatten() {
             late.asked = 0;
             late.is_again = false;
@@ -126,7 +127,7 @@ impl<S: Store> Client<S> {
                 *known = S::for_release(*known);
             }
         }
-        // It is one look, whenever it comes.
+        // It is one look, at any time.
         for job in self.jobs.iter_mut().flatten().filter(|job| !job.is_acquire) {
             job.sent = 0;
         }
@@ -134,7 +135,7 @@ impl<S: Store> Client<S> {
 }
 
 impl<S: Store> Request<S> {
-    /// One that is waited for.
+    /// A request with a waiting caller.
     fn forget(&mut self, may_lose: bool, is_stated: bool) {
         let is_acquire = self.asks == Asks::Acquire;
         if matches!(self.asks, Asks::Release { .. }) {
@@ -147,7 +148,7 @@ impl<S: Store> Request<S> {
             if !is_stated {
                 *known = S::for_release(*known);
             }
-            // It is not refused any more; when it was sent only tells how long to see to it if it is lost.
+            // It cannot be refused any more; its send time only limits the clean-up if it is lost.
             if !is_acquire || !may_lose && !self.is_again {
                 self.sent = 0;
             }

@@ -1,4 +1,4 @@
-//! That forgetting loses nothing, and adds nothing: tried in each world of small sizes.
+//! Forgetting loses nothing and adds nothing: tested in each world of small sizes.
 
 #![allow(clippy::print_stdout, reason = "figures for a human eye")]
 
@@ -12,10 +12,10 @@ use crate::rules::{Budget, Flaw, Rules};
 use crate::world::{Phase, Store, World};
 use crate::{Firestore, Postgres, Redis};
 
-/// Steps as they are, and what is forgotten.
+/// All steps, with forgetting.
 struct Both<S: Store> {
     model: Protocol<S>,
-    /// With what stores let happen at once, which nothing may be lost by.
+    /// With the events that stores let happen at once, which must lose nothing.
     is_hasty: bool,
 }
 
@@ -41,7 +41,7 @@ impl<S: Store> Both<S> {
         actions.into_iter().filter_map(next).collect()
     }
 
-    /// Where one gets to from a world, made smaller; steps that show nothing in the smaller one do not count.
+    /// The worlds after one step, reduced; steps without an effect in the reduced world do not count.
     fn goes_on_to(&self, world: &World<S>, small: &World<S>) -> BTreeSet<World<S>> {
         let (mut met, mut open) = (HashSet::from([*world]), vec![*world]);
         let mut goes_on_to = BTreeSet::new();
@@ -80,19 +80,19 @@ impl<S: Store> Both<S> {
     }
 }
 
-/// Whoever waits for an answer that says nothing has it already. If it crashes meanwhile, that is as if it
-/// never began anything again.
+/// A client that waits for an answer without information has it already. If the client crashes meanwhile, that is as
+/// if it began nothing again.
 fn is_nothing_new<S: Store>(action: Action, world: &World<S>, small: &World<S>) -> bool {
     let Action::Crash(who) = action else { return false };
     small.clients[who].phase == Phase::Idle && world.clients[who].phase != Phase::Idle
 }
 
-/// All worlds of two clients. How many were not as small as they can be.
+/// Visits all worlds of two clients. Returns how many were not reduced already.
 fn compare_all<S: Store>(rules: Rules) {
     compare_each::<S>(&Both::new(rules, false), 1);
 }
 
-/// The same with one in so many.
+/// Visits one in this many worlds of two clients.
 fn compare_each<S: Store>(both: &Both<S>, one_in: usize) {
     let rules = both.model.rules;
     let mut open = both.model.init_states();
@@ -121,7 +121,7 @@ fn compare_each<S: Store>(both: &Both<S>, one_in: usize) {
     assert!(smaller.len() < met.len());
 }
 
-/// Worlds of three clients, on ways that are drawn.
+/// Worlds of three clients, on random paths.
 fn compare_some<S: Store>(rules: Rules, steps: usize) {
     let both = Both::<S>::new(rules, false);
     let mut number = 1_u64;
@@ -135,7 +135,7 @@ fn compare_some<S: Store>(rules: Rules, steps: usize) {
     for _ in 0..steps {
         both.compare(&world);
         let mut next = both.next(&world);
-        // Else most ways are nothing but time.
+        // Otherwise most paths would only let time pass.
         next.retain(|(action, next)| *action != Action::Tick || *next != world && draw(3) == 0);
         world = match next.len() {
             0 => beginnings[draw(beginnings.len())],
@@ -148,7 +148,7 @@ const SMALL: Budget = Budget { extends: 1, lost: 1, crashes: 1, copies: 0, clean
 
 const LOST: Budget = Budget { crashes: 0, ..SMALL };
 
-/// All would take minutes.
+/// All worlds would take minutes.
 const ONE_IN: usize = 20;
 
 fn rules(budget: Budget) -> Rules {
@@ -180,7 +180,7 @@ fn forgetting_changes_nothing_on_firestore() {
     compare_some::<Firestore>(Rules { acquisitions: 2, drift: 1, ..rules(SMALL) }, 20_000);
 }
 
-/// A world that is broken on purpose is as broken when something of it is forgotten.
+/// A world that is broken on purpose stays as broken when facts are forgotten.
 #[test]
 fn forgetting_changes_nothing_where_a_rule_is_broken() {
     compare_some::<Postgres>(rules(SMALL).with(Flaw::NoDeadline), 5_000);

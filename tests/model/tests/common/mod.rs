@@ -1,4 +1,4 @@
-//! Checks with their figures.
+//! Checks, and their figures.
 
 #![allow(clippy::print_stdout, reason = "figures for a human eye")]
 
@@ -10,7 +10,7 @@ pub(crate) const ONE_HOLDER: &str = "one holder at a time";
 pub(crate) const FENCES_GROW: &str = "fences grow";
 pub(crate) const NO_ORPHAN: &str = "no orphan";
 
-/// A rule broken on purpose, and what that must break.
+/// A rule that is broken on purpose, and the properties that this must break.
 pub(crate) struct Flawed {
     pub(crate) flaw: Flaw,
     pub(crate) rules: Rules,
@@ -23,14 +23,14 @@ impl Flawed {
     }
 }
 
-/// Visits all worlds: none is broken, and what matters happens in some of them.
+/// Visits all worlds: no rule is broken, and all required events happen in some of them.
 #[allow(dead_code, reason = "not every model needs it")]
 pub(crate) fn holds<S: Store>(name: &str, rules: Rules) {
     let report = never_breaks::<S>(name, rules);
     assert_eq!(report.missing, [""; 0], "a model that is too small proves nothing");
 }
 
-/// Visits all worlds: none is broken. For sizes in which not everything can happen that matters.
+/// Visits all worlds: no rule is broken. For sizes that are too small for all required events.
 pub(crate) fn never_breaks<S: Store>(name: &str, rules: Rules) -> Report {
     let report = visit::<S>(rules);
     println!("{name}: {report}");
@@ -44,8 +44,8 @@ fn visit<S: Store>(rules: Rules) -> Report {
     search::<S>(rules, limits, |worlds| println!("{worlds} worlds"))
 }
 
-/// Visits all worlds three times: with nothing forgotten, with what makes no difference forgotten, and so again
-/// with stateright's own search, which has to find as many.
+/// Visits all worlds three times: without forgetting, with forgetting, and with forgetting in stateright's own
+/// search, which has to find the same number.
 pub(crate) fn holds_either_way<S: Store>(name: &str, rules: Rules) {
     let whole = never_breaks::<S>(name, Rules { is_reduced: false, ..rules });
     let reduced = never_breaks::<S>(name, rules);
@@ -55,7 +55,7 @@ pub(crate) fn holds_either_way<S: Store>(name: &str, rules: Rules) {
     assert!(checked.is_complete && reduced.worlds == checked.worlds, "{checked}");
 }
 
-/// Visits worlds until one is broken. The same size, with nothing broken on purpose, is broken later or never.
+/// Visits worlds until a rule is broken. The same size without the broken rule is broken later or never.
 pub(crate) fn is_found<S: Store>(flawed: &Flawed) {
     let Flawed { flaw, rules, breaks } = flawed;
     let report = find::<S>(rules.with(*flaw), breaks);
@@ -68,7 +68,7 @@ pub(crate) fn is_found<S: Store>(flawed: &Flawed) {
     assert!(sooner.is_none(), "{flaw:?}: {breaks} without it, after {flawless}");
 }
 
-/// Visits worlds until one is broken, with nothing broken on purpose.
+/// Visits worlds until a rule is broken, without a planted violation.
 #[allow(dead_code, reason = "not every model needs it")]
 pub(crate) fn is_broken<S: Store>(rules: Rules, breaks: &'static str) {
     let report = find::<S>(rules, breaks);

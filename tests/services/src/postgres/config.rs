@@ -1,17 +1,17 @@
-//! What a server is started with.
+//! The options of a server.
 
 use anyhow::Result;
 
 use super::PostgresServer;
 
-/// Options for a [`PostgresServer`]; what is not set is as PostgreSQL has it, `fsync` included.
+/// Options for a [`PostgresServer`]. Unset options have PostgreSQL's defaults, `fsync` included.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresBuilder {
     pub(super) authentication: Authentication,
     extra: Vec<String>,
 }
 
-/// What the server asks of a client.
+/// The authentication of clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Authentication {
     /// Nothing.
@@ -32,14 +32,14 @@ impl Authentication {
 }
 
 impl PostgresBuilder {
-    /// What the server asks of a client.
+    /// Sets the authentication of clients.
     #[must_use]
     pub fn authentication(mut self, authentication: Authentication) -> Self {
         self.authentication = authentication;
         self
     }
 
-    /// Adds a line to the configuration, as it would stand in `postgresql.conf`.
+    /// Adds a line to `postgresql.conf`.
     #[must_use]
     pub fn config(mut self, line: &str) -> Self {
         self.extra.push(line.to_owned());
@@ -50,7 +50,7 @@ impl PostgresBuilder {
     ///
     /// # Errors
     ///
-    /// When PostgreSQL is missing or does not start; with the end of its log.
+    /// If PostgreSQL is missing or does not start; with the end of its log.
     pub fn start(self) -> Result<PostgresServer> {
         PostgresServer::start_with(&self)
     }
@@ -61,7 +61,7 @@ impl PostgresBuilder {
             String::new(),
             "listen_addresses = '127.0.0.1'".to_owned(),
             format!("port = {port}"),
-            // Two servers cannot share a socket's folder, and nobody needs one.
+            // Two servers cannot share a socket's folder, and no test needs a socket.
             "unix_socket_directories = ''".to_owned(),
         ];
         lines.extend(self.extra.iter().cloned());

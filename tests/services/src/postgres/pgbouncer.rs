@@ -1,4 +1,4 @@
-//! The connection pooler many PostgreSQL servers are reached through.
+//! PgBouncer, a connection pooler in front of PostgreSQL.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,23 +20,23 @@ pub struct PgBouncer {
     folder: TempDir,
 }
 
-/// For how long a client keeps its server connection.
+/// How long a client keeps its server connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
     /// Until it disconnects.
     Session,
     /// Until its transaction ends: no session state, no session locks.
     Transaction,
-    /// For one statement: no transactions of several statements.
+    /// For one statement, so transactions of several statements are not possible.
     Statement,
 }
 
 impl PgBouncer {
-    /// Starts a pooler in front of `postgres`, which asks of clients what `postgres` asks.
+    /// Starts a pooler in front of `postgres`, with the same authentication.
     ///
     /// # Errors
     ///
-    /// When PgBouncer is missing or does not start; with the end of its log.
+    /// If PgBouncer is missing or does not start; with the end of its log.
     pub fn start(postgres: &PostgresServer, mode: PoolMode) -> Result<Self> {
         Self::start_with(postgres, mode, &[])
     }
@@ -77,7 +77,7 @@ impl PgBouncer {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
-    /// Starts again on the same port; a pooler that still runs is stopped first.
+    /// Starts the pooler again on the same port. A running pooler is stopped first.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached, or refuses the SQL; the message has its answer.
+    /// If the server cannot be reached or refuses the SQL; the message has its answer.
     pub fn psql(&self, sql: &str) -> Result<String> {
         super::psql(self.port, "postgres", sql)
     }
@@ -102,7 +102,7 @@ impl PgBouncer {
     ///
     /// # Errors
     ///
-    /// When the pooler cannot be reached, or refuses the command.
+    /// If the pooler cannot be reached or refuses the command.
     pub fn admin(&self, command: &str) -> Result<String> {
         super::psql(self.port, "pgbouncer", command)
     }

@@ -1,4 +1,4 @@
-//! One server.
+//! A PostgreSQL server.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -24,7 +24,7 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// The password of the user `postgres`; asked for with [`Authentication::Scram`] only.
+    /// The password of the user `postgres`, which only [`Authentication::Scram`] asks for.
     pub const PASSWORD: &'static str = "syncguard";
 
     /// Options for a server.
@@ -54,7 +54,7 @@ impl PostgresServer {
         self.port
     }
 
-    /// What the server asks of a client.
+    /// The authentication of clients.
     #[must_use]
     pub fn authentication(&self) -> Authentication {
         self.authentication
@@ -69,7 +69,7 @@ impl PostgresServer {
         Ok(self.process.as_ref().context(NOT_RUNNING)?.pid())
     }
 
-    /// A fast shutdown: sessions are ended, transactions rolled back, everything written.
+    /// A fast shutdown: sessions end, transactions are rolled back, and all data is written.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl PostgresServer {
         self.process.take().context(NOT_RUNNING)?.stop(Signal::INT)
     }
 
-    /// SIGKILL for the postmaster and its children, as a crash of the machine short of its disk
+    /// SIGKILL for the postmaster and its children. This is a crash of the machine without the loss of its disk
     /// cache.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl PostgresServer {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
-    /// Starts again with the same port and data, through crash recovery after [`kill`](Self::kill);
-    /// a server that still runs is stopped first.
+    /// Starts the server again with the same port and data, through crash recovery after [`kill`](Self::kill). A
+    /// running server is stopped first.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl PostgresServer {
         self.launch()
     }
 
-    /// SIGSTOP for the postmaster and its children: sessions stay open, nothing is answered.
+    /// SIGSTOP for the postmaster and its children: sessions stay open, and statements get no answer.
     ///
     /// # Errors
     ///
@@ -123,13 +123,13 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached, or refuses the SQL; the message has its answer.
+    /// If the server cannot be reached or refuses the SQL; the message has its answer.
     pub fn psql(&self, sql: &str) -> Result<String> {
         super::psql(self.port, "postgres", sql)
     }
 
     pub(super) fn start_with(options: &PostgresBuilder) -> Result<Self> {
-        // First, as the installation creates the user that the folder is handed over to.
+        // This comes first, because the installation creates the user that will own the folder.
         program("initdb")?;
         let mut server = Self {
             process: None,
@@ -187,16 +187,14 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        // Killed, it would leave a shared memory segment behind, of which a machine has a limited
-        // number.
+        // A killed server would leave a shared memory segment behind, and a machine has a limited number of them.
         if let Some(process) = self.process.take() {
             let _ = process.stop(Signal::QUIT);
         }
     }
 }
 
-/// What `pg_ctl` looks at: the first line of the file is the postmaster's process, the eighth its
-/// state.
+/// The file that `pg_ctl` reads: the first line is the postmaster's process id, the eighth its state.
 fn is_ready(data: &Path, pid: u32) -> bool {
     let state = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let mut lines = state.lines().map(str::trim);

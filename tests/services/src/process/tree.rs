@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-/// Children, their children, and so on.
+/// All descendants of a process.
 pub(super) fn descendants(root: u32) -> Result<Vec<u32>> {
     let table = table()?;
     let mut found = vec![root];
@@ -19,12 +19,12 @@ pub(super) fn descendants(root: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Whether none of the processes exists. Those that nobody has waited for yet do not count.
+/// Returns true if none of the processes exists. Zombies do not count.
 pub(super) fn all_ended(pids: &[u32]) -> Result<bool> {
     Ok(table()?.iter().all(|entry| entry.ended() || !pids.contains(&entry.pid)))
 }
 
-/// Whether none of the processes runs: each has stopped or ended. A signal takes its time.
+/// Returns true if none of the processes runs: each has stopped or ended. A signal takes some time.
 pub(super) fn all_stopped(pids: &[u32]) -> Result<bool> {
     Ok(table()?.iter().all(|entry| entry.stopped() || entry.ended() || !pids.contains(&entry.pid)))
 }
@@ -56,7 +56,7 @@ impl Entry {
 }
 
 fn table() -> Result<Vec<Entry>> {
-    // `ps` is no part of a minimal Debian, and /proc no part of macOS.
+    // A minimal Debian has no `ps`, and macOS has no /proc.
     if !Path::new("/proc/self/stat").exists() {
         let output = Command::new("ps").args(["-A", "-o", "pid=,ppid=,stat="]).output()?;
         return Ok(String::from_utf8(output.stdout)?.lines().filter_map(Entry::parse).collect());
@@ -71,7 +71,7 @@ fn table() -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// From "pid (name) state parent …", where the name may hold anything.
+/// From "pid (name) state parent …". The name may contain any character.
 fn from_stat(stat: &str) -> Option<Entry> {
     let (pid, _) = stat.split_once(' ')?;
     let (_, rest) = stat.rsplit_once(") ")?;

@@ -1,4 +1,4 @@
-//! One connection: two threads a direction, so that delayed bytes do not hold up those behind them.
+//! One connection, with two threads for each direction, so that delayed bytes do not hold up the bytes behind them.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -16,18 +16,17 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
     client: TcpStream,
     server: TcpStream,
-    /// Whether the client was sent something since it last sent something; a new one starts a
-    /// flight too.
+    /// True if the client got bytes since it last sent some. The first bytes of a connection start a flight too.
     answered: AtomicBool,
-    /// Bytes of the current reply that the client was sent.
+    /// The bytes of the current reply that were sent to the client.
     reply: AtomicUsize,
-    /// Whether a reply is being cut; what the client says to the part it gets is swallowed.
+    /// True while a reply is being cut. Bytes that the client sends in answer to the first part are swallowed.
     cut: AtomicBool,
-    /// Whether it is closed as soon as the client says something.
+    /// True if the connection closes when the client sends again.
     forgotten: AtomicBool,
-    /// Whether the direction to the client was ended; what the server still says is swallowed.
+    /// True if the direction to the client was ended. Further bytes of the server are swallowed.
     half_closed: AtomicBool,
-    /// On the way to the server. Locked after the faults, before the counters.
+    /// The bytes to the server. Lock order: faults, this, counters.
     gate: Mutex<Gate>,
 }
 
@@ -67,7 +66,7 @@ impl Connection {
     }
 
     pub(super) fn close_client(&self) {
-        // Fails where the other side was faster.
+        // Fails if the other side closed first.
         let _ = self.client.shutdown(Shutdown::Both);
     }
 
@@ -99,7 +98,7 @@ impl Connection {
         gate.deliver(written);
     }
 
-    /// Runs one of the four loops; one that fails ends the connection.
+    /// Runs one of the four loops. A loop that fails ends the connection.
     fn spawn(self: &Arc<Self>, run: impl FnOnce(&Self) -> io::Result<()> + Send + 'static) {
         let connection = Arc::clone(self);
         thread::spawn(move || {
@@ -149,7 +148,7 @@ impl Connection {
                 (faults.to_client, faults.frozen)
             };
             if !frozen {
-                // Fails when the writing side is gone: nobody is there to read them.
+                // Fails if the writing side is gone, and then no reader is left.
                 let _ = replies.send(Chunk::after(latency, bytes));
             }
         })
@@ -169,7 +168,7 @@ impl Connection {
     fn write_client(&self, replies: &Receiver<Chunk>) -> io::Result<()> {
         let end = self.send_replies(replies);
         if end.is_err() && lock(&self.gate).caught() {
-            // Without this loop what the server still says is swallowed.
+            // Without this loop, further bytes of the server are swallowed.
             return Ok(());
         }
         end
@@ -186,7 +185,7 @@ impl Connection {
                 self.send_to_client(&bytes)?;
                 continue;
             };
-            // All before the write: who reads these bytes finds the cut counted, and can send
+            // All of this comes before the write: a client that reads these bytes finds the cut counted, and can send
             // nothing more.
             self.cut.store(true, Ordering::SeqCst);
             lock(&self.shared.counters).cuts += 1;
@@ -197,7 +196,7 @@ impl Connection {
         self.client.shutdown(Shutdown::Write)
     }
 
-    /// Ends the connection, of one that was ever held only the client's side.
+    /// Ends the connection; if bytes were ever held on it, only the client's side.
     fn cut_client(&self) {
         if lock(&self.gate).caught() {
             self.close_client();
@@ -210,7 +209,7 @@ impl Connection {
         if bytes.is_empty() {
             return Ok(());
         }
-        // All before the write: whoever reads these bytes finds them counted.
+        // This comes before the write: a client that reads these bytes finds them counted.
         self.reply.fetch_add(bytes.len(), Ordering::SeqCst);
         lock(&self.shared.counters).bytes_to_client += bytes.len() as u64;
         self.answered.store(true, Ordering::SeqCst);

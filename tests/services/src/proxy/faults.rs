@@ -1,36 +1,35 @@
-//! What a proxy does to the bytes, and what it counts.
+//! The faults and the counters of a proxy.
 
 use std::ops::Sub;
 use std::time::Duration;
 
-/// Where connections are cut.
+/// The rule for cutting connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReplyCut {
     /// Nowhere.
     #[default]
     Never,
-    /// The next reply with this many bytes or more is cut after them, and that is it; 0: before its
-    /// first byte.
+    /// Cuts the next reply that has this many bytes after them, and no other reply. 0 cuts before the first byte.
     Once(usize),
-    /// Every reply is cut after this many bytes; 0: before its first byte.
+    /// Cuts every reply after this many bytes. 0 cuts before the first byte.
     Always(usize),
 }
 
-/// What went through a proxy. The difference of two is what went through in between.
+/// Counts of a proxy. The difference of two counts is what happened in between.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Connections opened.
     pub connections: u64,
-    /// Bytes the clients sent that were not swallowed; held ones count when they are delivered.
+    /// Bytes that the clients sent and that were not swallowed. Held bytes count when they are delivered.
     pub bytes_to_server: u64,
     /// Bytes passed on to the clients.
     pub bytes_to_client: u64,
-    /// Times a client sent something after it had been sent something, or first: its round trips,
-    /// if it waits for answers.
+    /// How often a client sent bytes after it had received some, and the first time: its round trips, if it waits for
+    /// answers.
     pub flights: u64,
     /// Connections closed by a [`ReplyCut`].
     pub cuts: u64,
-    /// Times a connection was caught by a [`Hold`](super::Hold).
+    /// How often a connection was caught by a [`Hold`](super::Hold).
     pub held: u64,
 }
 
@@ -55,13 +54,13 @@ pub(super) struct Faults {
     pub(super) to_client: Duration,
     pub(super) frozen: bool,
     pub(super) cut: ReplyCut,
-    /// Whether the next connection that sends something is held.
+    /// True if the next connection that sends bytes is held.
     pub(super) hold_next: bool,
 }
 
 impl Faults {
-    /// How much of a chunk of `length` bytes gets through if `sent` bytes of its reply did; `None`:
-    /// all, uncut.
+    /// How much of a chunk of `length` bytes gets through after `sent` bytes of its reply; `None` if the chunk is not
+    /// cut.
     pub(super) fn cut(&mut self, sent: usize, length: usize) -> Option<usize> {
         let (ReplyCut::Once(after) | ReplyCut::Always(after)) = self.cut else {
             return None;

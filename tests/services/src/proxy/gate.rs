@@ -1,4 +1,4 @@
-//! Where what a client sends is let through or kept back.
+//! Lets the bytes of a client through or holds them.
 
 use std::mem;
 use std::sync::mpsc::Sender;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Chunk {
     pub(super) due: Instant,
     pub(super) bytes: Vec<u8>,
-    /// Told when they were written.
+    /// Notified when they were written.
     pub(super) written: Option<Sender<()>>,
 }
 
@@ -19,28 +19,28 @@ impl Chunk {
     }
 }
 
-/// What happened to bytes.
+/// The fate of bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// They go through.
+    /// The bytes go through.
     No,
-    /// They are the first of their connection that are held.
+    /// The bytes are the first that are held on their connection.
     First,
-    /// They are held behind others.
+    /// The bytes are held behind others.
     More,
 }
 
 #[derive(Debug)]
 pub(super) struct Gate {
-    /// The way to the server, until the end of what the client sends was passed on.
+    /// The sender to the server, until the end of the client's bytes was passed on.
     requests: Option<Sender<Chunk>>,
-    /// Whether the next bytes are held, and all behind them.
+    /// True if the next bytes and all bytes behind them are held.
     marked: bool,
     held: Option<Vec<u8>>,
-    /// Whether anything was ever held. From then on nothing that happens on the client's side closes
-    /// the server's side, which may be busy with what it was delivered.
+    /// True if bytes were ever held. From then on no event on the client's side closes the server's side, because the
+    /// server may be busy with delivered bytes.
     caught: bool,
-    /// Whether the client ended while bytes are held.
+    /// True if the client ended while bytes are held.
     ended: bool,
 }
 
@@ -67,8 +67,8 @@ impl Gate {
         self.ended
     }
 
-    /// Holds the bytes if it has to. `next` tells whether any connection is to be caught, and is
-    /// taken by the one that is.
+    /// Holds the bytes if necessary. `next` is true if the next connection has to be caught; the connection that is
+    /// caught clears it.
     pub(super) fn keep(&mut self, bytes: &[u8], next: &mut bool) -> Kept {
         if let Some(held) = &mut self.held {
             held.extend_from_slice(bytes);
@@ -84,12 +84,12 @@ impl Gate {
 
     pub(super) fn pass(&self, chunk: Chunk) {
         if let Some(requests) = &self.requests {
-            // Fails when the writing side is gone, and then the connection is being closed.
+            // Fails if the writing side is gone, because the connection is being closed then.
             let _ = requests.send(chunk);
         }
     }
 
-    /// Passes on what is held, and the end behind it if the client has ended.
+    /// Passes on the held bytes, and the end of the client if it has ended.
     pub(super) fn deliver(&mut self, written: &Sender<()>) {
         if let Some(bytes) = self.held.take() {
             self.pass(Chunk { due: Instant::now(), bytes, written: Some(written.clone()) });
@@ -99,7 +99,7 @@ impl Gate {
         }
     }
 
-    /// The client sends nothing more.
+    /// The client has ended.
     pub(super) fn end(&mut self) {
         self.ended = true;
         if self.held.is_none() {
@@ -114,13 +114,13 @@ impl Gate {
         self.requests = None;
     }
 
-    /// Drops what is held.
+    /// Drops the held bytes.
     pub(super) fn close(&mut self) {
         self.held = None;
         self.requests = None;
     }
 }
 
-/// How long the end of a client stays behind what was delivered: Firestore cancels a request when it
-/// sees its sender end before it is done.
+/// How long the end of a client stays behind the delivered bytes: Firestore cancels a request if its sender ends
+/// before the request is done.
 const END_LATER: Duration = Duration::from_secs(1);

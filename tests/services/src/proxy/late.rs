@@ -1,37 +1,36 @@
-//! Requests that arrive late: after their sender gave up, or after a later one that overtook them.
+//! Requests that arrive late: after their sender gave up, or after a later request that overtook them.
 
 use std::sync::mpsc::channel;
 
 use super::{FaultProxy, lock};
 
-/// What is kept back of what clients send.
+/// The rule for holding bytes of clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Hold {
-    /// Nothing more; what is held already stays held.
+    /// Holds nothing more. Bytes that are held already stay held.
     #[default]
     None,
-    /// The first connection that sends something is held from then on, and no other.
+    /// Holds the first connection that sends bytes from then on, and no other.
     Next,
-    /// The connections that are open now are held, each from the next it sends; later ones are not.
+    /// Holds the connections that are open now, each from its next bytes. Later connections are not held.
     Open,
 }
 
 impl FaultProxy {
-    /// From now on, keeps back what clients send until [`deliver`](Self::deliver). The last call
-    /// counts, for all connections of which nothing is held yet.
+    /// From now on, holds bytes of clients until [`deliver`](Self::deliver). The last call counts, for all
+    /// connections without held bytes.
     ///
-    /// A connection of which something is held stays open towards the server when its client closes
-    /// or resets it, and the bytes are kept.
+    /// A connection with held bytes stays open towards the server when its client closes or resets it, and the bytes
+    /// are kept.
     ///
-    /// All a client sends is held, also that it gives up: HTTP/2 then resets the stream, and the server
-    /// cancels the request when both are delivered. [`sever_clients`](Self::sever_clients) before that
-    /// keeps the request alone.
+    /// All bytes of the client are held, including its cancellation: HTTP/2 then resets the stream, and the server
+    /// cancels the request when both are delivered. Call [`sever_clients`](Self::sever_clients) before that to keep
+    /// only the request.
     ///
-    /// The proxy knows no requests: an acknowledgement of HTTP/2 or the start of a session are
-    /// something sent, too.
+    /// The proxy knows nothing of requests: an acknowledgement of HTTP/2 or the start of a session are bytes, too.
     ///
-    /// With [`Hold::Open`], a connection is open when the proxy has accepted it. A client can be sure
-    /// of that only once it got an answer.
+    /// With [`Hold::Open`], a connection is open when the proxy has accepted it. A client can be sure of that only
+    /// after it got an answer.
     pub fn hold(&self, which: Hold) {
         let mut faults = lock(&self.shared.faults);
         faults.hold_next = which == Hold::Next;
@@ -40,12 +39,11 @@ impl FaultProxy {
         }
     }
 
-    /// Sends all that is held to the server, each over the connection it was meant for, and lifts the
-    /// hold of these connections. Returns once it is written, with the number of connections it was
-    /// written to.
+    /// Sends all held bytes to the server, each over its own connection, and ends the hold of these connections.
+    /// Returns after the write, with the number of connections.
     ///
-    /// Where the client has gone, the server reads the end a second after what it is delivered, and
-    /// its replies are swallowed. In which order connections are written to is not defined.
+    /// If the client has gone, the server reads the end a second after the delivered bytes, and its replies are
+    /// swallowed. The order of the connections is not defined.
     pub fn deliver(&self) -> usize {
         let (written, receipts) = channel();
         for connection in self.shared.open_connections() {
@@ -55,13 +53,13 @@ impl FaultProxy {
         receipts.iter().count()
     }
 
-    /// The number of connections of which something is held now.
+    /// The number of connections with held bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         self.shared.open_connections().iter().filter(|connection| connection.holds()).count()
     }
 
-    /// Closes the client's side of all connections of which something is held, and keeps that.
+    /// Closes the client's side of all connections with held bytes, and keeps the bytes.
     pub fn sever_clients(&self) {
         for connection in self.shared.open_connections() {
             if connection.holds() {

@@ -1,4 +1,4 @@
-//! Against a server that answers each line with the same line.
+//! Tests with a server that answers each line with the same line.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
@@ -9,12 +9,12 @@ use super::*;
 mod late;
 mod telling;
 
-/// Long enough for a busy machine to do in it what has to be done meanwhile.
+/// Long enough even for a busy machine.
 const LATENCY: Duration = Duration::from_millis(150);
-/// For what happens for sure.
+/// The limit for events that must happen.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves until the test process ends. Gives its port, and a counter of lines received.
+/// Serves until the test process ends. Returns its port, and a counter of received lines.
 fn echo_server() -> (u16, Arc<Mutex<usize>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -64,7 +64,7 @@ impl Client {
         self.receive(line.len())
     }
 
-    /// All there is until the end of the stream.
+    /// Reads to the end of the stream.
     fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.stream.read_to_string(&mut rest).unwrap();
@@ -92,7 +92,7 @@ fn forwards_and_counts() {
 fn a_flight_is_what_is_sent_without_waiting() {
     let (port, _) = echo_server();
     let proxy = FaultProxy::start(port).unwrap();
-    // Replies are late enough for all requests to be sent before the first of them.
+    // Replies are late enough that all requests are sent before the first of them.
     proxy.set_latency(Duration::ZERO, LATENCY);
     let mut client = Client::connect(&proxy);
     for round_trips in 1..=3 {
@@ -132,10 +132,10 @@ fn cuts_the_reply_at_every_byte_and_only_once() {
         client.send("reply\n");
         assert_eq!(client.rest(), "reply\n"[..after]);
         assert_eq!(proxy.counters().cuts, after as u64 + 1);
-        // The server did carry it out.
+        // The server did carry out the request.
         assert_eq!(*lock(&received), 2 * (after + 1));
     }
-    // Longer than the reply: stays armed, cuts nothing.
+    // The limit is longer than the reply, so it cuts nothing and stays armed.
     proxy.set_reply_cut(ReplyCut::Once(7));
     let mut client = Client::connect(&proxy);
     assert_eq!(client.ask("reply\n"), "reply\n");

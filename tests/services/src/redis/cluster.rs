@@ -7,19 +7,19 @@ use anyhow::{Context as _, Result, ensure};
 use super::RedisServer;
 use crate::wait;
 
-/// Redis servers that share the slots between them. With replicas, each master has one, which takes over when the
-/// master has been silent for two seconds.
+/// Redis servers that share the slots. With replicas, each master has one, which takes over when the master has been
+/// silent for two seconds.
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
 }
 
 impl RedisCluster {
-    /// Starts `masters` servers (three or more) and waits until each finds the cluster in order.
+    /// Starts `masters` servers (three or more) and waits until each of them reports a healthy cluster.
     ///
     /// # Errors
     ///
-    /// When the servers do not start or do not find each other.
+    /// If the servers do not start or do not find each other.
     pub fn start(masters: u16) -> Result<Self> {
         Self::start_nodes(masters, masters)
     }
@@ -31,13 +31,13 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start), and when a replica does not follow its master.
+    /// As [`start`](Self::start), and if a replica does not follow its master.
     pub fn start_with_replicas(masters: u16) -> Result<Self> {
         let cluster = Self::start_nodes(masters, 2 * masters)?;
         let (masters, replicas) = cluster.nodes.split_at(usize::from(masters));
         for (master, replica) in masters.iter().zip(replicas) {
             let id = id(master)?;
-            // Not before the replica has heard of it.
+            // Fails until the replica has heard of the master.
             wait::until("a known master", TIMEOUT, || {
                 Ok(replica.cli(&["CLUSTER", "REPLICATE", &id]).is_ok())
             })?;
@@ -46,7 +46,7 @@ impl RedisCluster {
             replica.wait_for_info("replication", "master_link_status:up")?;
         }
         for master in masters {
-            // It sends no writes before the replica has acknowledged one.
+            // The master sends no writes before the replica has acknowledged one.
             master.cli(&["FLUSHALL"])?;
             wait::until("a replica that follows", TIMEOUT, || {
                 let info = master.cli(&["INFO", "replication"])?;
@@ -73,7 +73,7 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// When it does not start, or the others do not find it.
+    /// If it does not start, or the others do not find it.
     pub fn add_node(&mut self) -> Result<&RedisServer> {
         self.nodes.push(RedisServer::builder().cluster(true).start()?);
         let added = self.nodes.last().context("a node")?;
@@ -82,11 +82,11 @@ impl RedisCluster {
         Ok(added)
     }
 
-    /// Removes the server that was added last, which must have no slot any more.
+    /// Removes the server that was added last, which must not have a slot any more.
     ///
     /// # Errors
     ///
-    /// When one of the others refuses to forget it.
+    /// If another server refuses to forget it.
     pub fn remove_last_node(&mut self) -> Result<()> {
         let mut removed = self.nodes.pop().context("a node")?;
         let id = id(&removed)?;
@@ -97,16 +97,16 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// Moves a slot with all that is in it, as `redis-cli --cluster reshard` does. Nobody is stopped meanwhile.
+    /// Moves a slot with all its keys, as `redis-cli --cluster reshard` does. No server is stopped meanwhile.
     ///
     /// # Errors
     ///
-    /// When one of the nodes refuses for 30 seconds.
+    /// If a node refuses for 30 seconds.
     pub fn move_slot(&self, slot: u16, from: &RedisServer, to: &RedisServer) -> Result<()> {
         let slot = slot.to_string();
         self.begin_move(&slot, from, to)?;
         let port = to.port().to_string();
-        // On a busy machine a node may think for a moment that the cluster is down, and refuses the keys.
+        // On a busy machine a node may believe for a moment that the cluster is down, and refuse the keys.
         wait::until("the keys to move", TIMEOUT, || {
             let names = from.cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"])?;
             let names: Vec<&str> = names.lines().filter(|name| !name.is_empty()).collect();
@@ -118,18 +118,18 @@ impl RedisCluster {
             from.cli(&migrate)?;
             Ok(false)
         })?;
-        // The new owner first, so that the slot is never nobody's.
+        // The new owner comes first, so that the slot always has an owner.
         let id = id(to)?;
         to.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])?;
         from.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])?;
         Ok(())
     }
 
-    /// Waits until this node is a master in the eyes of all others that run.
+    /// Waits until all other running nodes see this node as a master.
     ///
     /// # Errors
     ///
-    /// When that takes longer than 30 seconds.
+    /// If that takes longer than 30 seconds.
     pub fn wait_until_master(&self, port: u16) -> Result<()> {
         let address = format!("127.0.0.1:{port}@");
         for node in self.nodes.iter().filter(|node| node.is_awake()) {
@@ -148,7 +148,7 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// `redis-cluster://` with every node, as fred reads it.
+    /// `redis-cluster://` with every node, in fred's form.
     #[must_use]
     pub fn url(&self) -> String {
         let nodes: Vec<String> =
@@ -173,11 +173,11 @@ impl RedisCluster {
         &mut self.nodes
     }
 
-    /// Waits until every node finds every slot served, as after a restart of one of them.
+    /// Waits until every node sees every slot served, as after a restart of a node.
     ///
     /// # Errors
     ///
-    /// When that takes longer than 30 seconds, or a node is down.
+    /// If that takes longer than 30 seconds, or a node is down.
     pub fn wait_until_ok(&self) -> Result<()> {
         for node in &self.nodes {
             wait::until("cluster_state:ok", TIMEOUT, || {
@@ -194,7 +194,7 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// When a node is down.
+    /// If a node is down.
     pub fn owner_and_other(&self, name: &str) -> Result<(&RedisServer, &RedisServer, String)> {
         let slot = self.nodes[0].cli(&["CLUSTER", "KEYSLOT", name])?;
         let owns = |node: &&RedisServer| node.cli(&["GET", name]).is_ok();
@@ -203,18 +203,19 @@ impl RedisCluster {
         Ok((owner, other, slot))
     }
 
-    /// Has a slot on its way from one node to another: names that are not here are asked for there.
+    /// Starts the move of a slot from one node to another: the first node redirects requests for missing keys to the
+    /// second.
     ///
     /// # Errors
     ///
-    /// When one of the nodes refuses.
+    /// If a node refuses.
     pub fn begin_move(&self, slot: &str, from: &RedisServer, to: &RedisServer) -> Result<()> {
         to.cli(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &id(from)?])?;
         from.cli(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &id(to)?])?;
         Ok(())
     }
 
-    /// Gives a slot to a node, once nothing is left of it on the one it was on.
+    /// Gives a slot to a node, after all its keys have been moved.
     ///
     /// # Errors
     ///
@@ -229,8 +230,7 @@ impl RedisCluster {
 
     fn share_slots(&self, masters: u16) -> Result<()> {
         for (index, node) in (0_u16..).zip(&self.nodes) {
-            // Two masters may be given the same epoch at their start, and sort that out by talking
-            // for seconds.
+            // Two masters may get the same epoch at their start, and need seconds to resolve that.
             node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
             if index >= masters {
                 continue;
@@ -242,7 +242,7 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// Introduces these to all.
+    /// Introduces these nodes to all nodes.
     fn introduce(&self, some: &[RedisServer]) -> Result<()> {
         for a in some {
             for b in &self.nodes {
@@ -259,7 +259,7 @@ impl RedisCluster {
     }
 }
 
-/// What a node calls itself.
+/// The id of a node.
 fn id(node: &RedisServer) -> Result<String> {
     node.cli(&["CLUSTER", "MYID"])
 }

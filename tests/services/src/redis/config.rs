@@ -1,11 +1,11 @@
-//! What a server is started with.
+//! The options of a server.
 
 use anyhow::Result;
 
 use super::RedisServer;
 use crate::ports;
 
-/// Options for a [`RedisServer`]; what is not set is as Redis has it, but that it saves nothing.
+/// Options for a [`RedisServer`]. Unset options have Redis's defaults, but nothing is saved.
 #[derive(Debug, Clone, Default)]
 pub struct RedisBuilder {
     pub(super) password: Option<String>,
@@ -17,7 +17,7 @@ pub struct RedisBuilder {
     extra: Vec<String>,
 }
 
-/// The append-only file: what of the last moments survives a SIGKILL of the server.
+/// The append-only file, which decides which of the last writes survive a SIGKILL of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AppendOnly {
     /// No file.
@@ -57,8 +57,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Limits the memory (`"2mb"`), and says what to evict then (`"noeviction"`, `"allkeys-lru"`,
-    /// …).
+    /// Limits the memory (`"2mb"`), with the eviction policy (`"noeviction"`, `"allkeys-lru"`, …).
     #[must_use]
     pub fn max_memory(mut self, bytes: &str, policy: &str) -> Self {
         self.max_memory = Some((bytes.to_owned(), policy.to_owned()));
@@ -73,15 +72,14 @@ impl RedisBuilder {
         self
     }
 
-    /// Runs in cluster mode, as a node that knows no other; see
-    /// [`RedisCluster`](super::RedisCluster).
+    /// Runs in cluster mode, as a node that knows no other node; see [`RedisCluster`](super::RedisCluster).
     #[must_use]
     pub fn cluster(mut self, on: bool) -> Self {
         self.cluster = on;
         self
     }
 
-    /// Adds a line to the configuration, as it would stand in `redis.conf`.
+    /// Adds a line to `redis.conf`.
     #[must_use]
     pub fn config(mut self, line: &str) -> Self {
         self.extra.push(line.to_owned());
@@ -92,7 +90,7 @@ impl RedisBuilder {
     ///
     /// # Errors
     ///
-    /// When the server is missing or does not start; with the end of its log.
+    /// If the server is missing or does not start; with the end of its log.
     pub fn start(self) -> Result<RedisServer> {
         RedisServer::start_with(&self)
     }
@@ -107,7 +105,7 @@ impl RedisBuilder {
             format!("port {port}"),
             "bind 127.0.0.1".to_owned(),
             format!("dir {folder}"),
-            // Five seconds by default, in the hope of more replicas.
+            // The default is five seconds, to wait for more replicas.
             "repl-diskless-sync-delay 0".to_owned(),
         ];
         if !self.snapshots {
@@ -134,7 +132,7 @@ impl RedisBuilder {
             let bus = ports::free()?;
             lines.push(format!("cluster-enabled yes\ncluster-port {bus}"));
             lines.push("cluster-node-timeout 2000".to_owned());
-            // A master whose last slot is moved away stays one.
+            // A master stays a master when its last slot is moved away.
             lines.push("cluster-allow-replica-migration no".to_owned());
         }
         lines.extend(self.extra.iter().cloned());

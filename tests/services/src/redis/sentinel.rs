@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use super::RedisServer;
 use crate::{ports, scratch, wait};
 
-/// One sentinel that watches one master. Start several for a quorum above one.
+/// A sentinel that watches one master. Start several for a quorum above one.
 #[derive(Debug)]
 pub struct Sentinel {
     server: RedisServer,
@@ -15,15 +15,14 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// The name the master goes by.
+    /// The name of the master.
     pub const MASTER_NAME: &'static str = "syncguard";
 
-    /// Starts a sentinel that needs `quorum` voices to call the master gone, after 500 ms of
-    /// silence.
+    /// Starts a sentinel that needs `quorum` votes to declare the master gone, after 500 ms of silence.
     ///
     /// # Errors
     ///
-    /// When the sentinel does not start or does not reach the master.
+    /// If the sentinel does not start or does not reach the master.
     pub fn start(master: &RedisServer, quorum: u16) -> Result<Self> {
         let folder = scratch::folder("sentinel")?;
         let path = folder.path().to_str().context("the temporary folder's name is not UTF-8")?;
@@ -46,7 +45,7 @@ impl Sentinel {
         Ok(sentinel)
     }
 
-    /// `redis-sentinel://` with the service's name and the master's password, as fred reads it.
+    /// `redis-sentinel://` with the service's name and the master's password, in fred's form.
     #[must_use]
     pub fn url(&self) -> String {
         let password = (self.master_password.as_ref()).map_or(String::new(), |p| format!(":{p}@"));
@@ -57,11 +56,11 @@ impl Sentinel {
         )
     }
 
-    /// The port of the server this sentinel holds to be the master.
+    /// The port of the master in the view of this sentinel.
     ///
     /// # Errors
     ///
-    /// When the sentinel does not answer.
+    /// If the sentinel does not answer.
     pub fn master_port(&self) -> Result<u16> {
         let address =
             self.server.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Self::MASTER_NAME])?;
@@ -73,12 +72,12 @@ impl Sentinel {
     ///
     /// # Errors
     ///
-    /// When that takes longer than 30 seconds.
+    /// If that takes longer than 30 seconds.
     pub fn wait_for_replicas(&self, count: usize) -> Result<()> {
         self.wait_for_report(&format!("slaves={count},"))
     }
 
-    /// Waits until another server than the one on port `old` is the master, and gives its port.
+    /// Waits until a server other than the one on port `old` is the master, and returns its port.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl Sentinel {
         &mut self.server
     }
 
-    /// Waits until the line about the master holds `part`.
+    /// Waits until the line about the master contains `part`.
     fn wait_for_report(&self, part: &str) -> Result<()> {
         wait::until(part, TIMEOUT, || {
             let info = self.server.cli(&["INFO", "sentinel"])?;

@@ -1,4 +1,4 @@
-//! One server.
+//! A Redis server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,7 +18,7 @@ use crate::{install, ports, scratch, wait};
 /// A Redis server on 127.0.0.1; killed when dropped.
 #[derive(Debug)]
 pub struct RedisServer {
-    /// First, so that the server is gone before its folder.
+    /// The first field, so that the server is gone before its folder.
     process: Option<ServerProcess>,
     is_paused: bool,
     port: u16,
@@ -58,7 +58,7 @@ impl RedisServer {
         self.port
     }
 
-    /// The password clients have to give.
+    /// The password for clients.
     #[must_use]
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
@@ -79,7 +79,7 @@ impl RedisServer {
         Ok(self.process.as_ref().context(NOT_RUNNING)?.pid())
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the end.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl RedisServer {
         self.process.take().context(NOT_RUNNING)?.stop(Signal::TERM)
     }
 
-    /// SIGKILL: what is not on disk is lost.
+    /// SIGKILL: data that is not on disk is lost.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl RedisServer {
         self.process.take().context(NOT_RUNNING)?.kill()
     }
 
-    /// Starts again with the same port and folder; a server that still runs is stopped first.
+    /// Starts the server again with the same port and folder. A running server is stopped first.
     ///
     /// # Errors
     ///
@@ -109,12 +109,12 @@ impl RedisServer {
         self.launch()
     }
 
-    /// Whether it runs and is not stopped.
+    /// Returns true if the server runs and is not stopped.
     pub(super) fn is_awake(&self) -> bool {
         self.process.is_some() && !self.is_paused
     }
 
-    /// SIGSTOP: connections stay open, nothing is answered.
+    /// SIGSTOP: connections stay open, and commands get no answer.
     ///
     /// # Errors
     ///
@@ -136,11 +136,11 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Runs one command with `redis-cli` and gives its raw output, without the last line break.
+    /// Runs one command with `redis-cli` and returns its raw output, without the last line break.
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached, or answers with an error; the message has it.
+    /// If the server cannot be reached, or answers with an error; the message has the error.
     pub fn cli(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(install::require(&CLI)?)
             .args(["-e", "-h", "127.0.0.1", "-p"])
@@ -171,7 +171,7 @@ impl RedisServer {
         Ok(server)
     }
 
-    /// Starts what `config` describes. The file is written once: Redis itself rewrites it after a
+    /// Starts the server that `config` describes. The file is written once, because Redis itself rewrites it after a
     /// failover.
     pub(super) fn start_configured(
         folder: TempDir,
@@ -187,7 +187,7 @@ impl RedisServer {
         Ok(server)
     }
 
-    /// Waits until a section of `INFO` has a line `line`.
+    /// Waits until a section of `INFO` has the line `line`.
     pub(super) fn wait_for_info(&self, section: &str, line: &str) -> Result<()> {
         wait::until(line, TIMEOUT, || {
             let info = self.cli(&["INFO", section])?;
@@ -212,7 +212,7 @@ impl RedisServer {
     }
 }
 
-/// Whether the server is through with loading its data.
+/// Returns true if the server has loaded its data.
 fn answers(port: u16, password: Option<&str>) -> Result<bool> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -227,7 +227,7 @@ fn answers(port: u16, password: Option<&str>) -> Result<bool> {
         ask(&format!("AUTH {password}"))?;
     }
     let reply = ask("PING")?;
-    // A replica without its master's data says that it is "down", and is up all the same.
+    // A replica without its master's data reports "down", although it runs.
     let up = reply.starts_with("+PONG") || reply.starts_with("-MASTERDOWN");
     ensure!(up, "PING was answered with {reply:?}");
     Ok(true)

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! The faults.
 
 use syncguard_history::{Entry, Fault};
 
@@ -8,13 +8,13 @@ use crate::hub::{MILLI, SECOND};
 use crate::work::is_spared;
 
 impl Simulation<'_> {
-    /// Something goes wrong.
+    /// A fault.
     pub(super) fn strike(&mut self) {
         self.next_fault = self.now + (20 + self.random.below(180)) * MILLI;
         let number = usize::try_from(self.random.below(self.plan.members as u64)).unwrap_or(0);
         let slow = if self.plan.flaw == Some(Flaw::SlowRecovery) { 3 * SECOND } else { 0 };
         match self.random.below(100) {
-            // Not before its turn: the others' time until then comes first.
+            // Only in its own turn: the time of the others until then comes first.
             0..30 => self.doomed = Some(number),
             30..45 => self.stop(number),
             45..75 => {
@@ -28,7 +28,7 @@ impl Simulation<'_> {
                 hub.slow_down(number, lasts);
                 hub.note(Entry::Fault(Fault::Delayed));
             }
-            // The whole server; not before it has served for a while.
+            // The whole server, but only after it has served for a while.
             kind if self.heals.is_empty() => {
                 let lasts = (50 + self.random.below(1500)) * MILLI;
                 self.heals.push(self.now + lasts);

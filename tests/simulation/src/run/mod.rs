@@ -15,9 +15,9 @@ use crate::store::{Firestore, Memory, Postgres, Redis, Server};
 use crate::twin::Kind;
 use crate::work::{LONGEST, PERMITS, SEMAPHORE};
 
-/// Runs, and checks what happens as it goes. `progress` is told now and then how far it is.
+/// Runs a plan, and checks its history meanwhile. `progress` is called from time to time.
 pub fn run(plan: &Plan, progress: impl FnMut(&Counts)) -> Outcome {
-    // Everybody writes by a clock of his own.
+    // Every member records by its own clock.
     let recorder = Recorder::checking(Clock::Machine, Checker::new(plan.limits()));
     let mut simulation = Simulation::new(plan, recorder);
     let started = Instant::now();
@@ -25,7 +25,7 @@ pub fn run(plan: &Plan, progress: impl FnMut(&Counts)) -> Outcome {
     simulation.outcome(started)
 }
 
-/// The history of a run, which is not checked.
+/// Returns the history of a run without checks.
 #[must_use]
 pub fn record(plan: &Plan) -> History {
     let recorder = Recorder::in_memory(Clock::Machine);
@@ -33,7 +33,7 @@ pub fn record(plan: &Plan) -> History {
     recorder.history()
 }
 
-/// Between two of them, a member runs alone.
+/// Between two of these times, a member runs alone.
 const SLICE: u64 = MILLI;
 
 struct Simulation<'a> {
@@ -45,7 +45,7 @@ struct Simulation<'a> {
     now: u64,
     next_fault: u64,
     heals: Vec<u64>,
-    /// Who is killed when its turn comes.
+    /// The member to kill in its next turn.
     doomed: Option<usize>,
     retained: usize,
     lasted: u64,
@@ -53,9 +53,9 @@ struct Simulation<'a> {
 
 enum State {
     Works(Member),
-    /// SIGSTOP, until then.
+    /// Stopped by SIGSTOP until then.
     Stopped(Member, u64),
-    /// SIGKILL, until then.
+    /// Killed by SIGKILL until then.
     Killed(u64),
 }
 
@@ -80,7 +80,7 @@ impl<'a> Simulation<'a> {
         };
         let mut odds = Odds { lost: 60, late: 120, doubled: 60 };
         if plan.flaw.is_some_and(Flaw::leaves_orphans) {
-            // Those flaws show only where something comes late, or a second time.
+            // These flaws show only if a message comes late or twice.
             odds = Odds { late: 2500, doubled: 600, ..odds };
         }
         let net =
@@ -184,7 +184,7 @@ impl<'a> Simulation<'a> {
         (operations, violated)
     }
 
-    /// A millisecond of everybody's time, one after the other.
+    /// Runs a millisecond of each member, one after the other.
     fn slice(&mut self, strikes: bool) {
         self.now += SLICE;
         if strikes && self.next_fault <= self.now {
@@ -205,7 +205,7 @@ impl<'a> Simulation<'a> {
                 self.returns(number, self.now - SLICE + self.tick(number));
             }
             if let State::Works(member) = &mut self.members[number] {
-                // What comes to it until now, and then its own time.
+                // The member gets its messages until now, then its own time.
                 self.net.hub().run(member.now);
                 let until = member.now + SLICE;
                 member.run(until);
@@ -215,8 +215,8 @@ impl<'a> Simulation<'a> {
         self.recorder.checked(|checker| checker.advance(before));
     }
 
-    /// Where in a millisecond its clock ticks: not all at the same moment, so that each ticks between the
-    /// others'.
+    /// The phase of its clock within a millisecond. It differs between members, so that each ticks between the
+    /// others' ticks.
     fn tick(&self, number: usize) -> u64 {
         (number as u64 + 1) * SLICE / (self.plan.members as u64 + 1)
     }
@@ -235,7 +235,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Everybody finishes; then somebody looks what is left.
+    /// All members finish; then the final state is recorded.
     fn ends(&mut self) {
         for number in 0..self.members.len() {
             if !matches!(self.members[number], State::Works(_)) {
@@ -247,7 +247,7 @@ impl<'a> Simulation<'a> {
                 member.stops();
             }
         }
-        // What was begun in the background ends with the locks it is about; what was held up, when it comes.
+        // Background work ends with its locks, and delayed messages when they arrive.
         let locks = u64::try_from(LONGEST.as_micros()).unwrap_or(0) + SECOND;
         let end = self.now + LATEST.max(locks) + 15 * SECOND;
         while self.now < end {

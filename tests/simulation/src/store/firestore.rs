@@ -1,4 +1,4 @@
-//! Firestore, as far as locks need it: documents that are read together, and commits with preconditions.
+//! The part of Firestore that locks need: documents that are read together, and commits with preconditions.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use super::Atomic;
 use crate::documents::{Change, Condition, Read, Stored, Write};
 use crate::protocol::{Record, Reply, Request};
 
-/// A database. A commit is carried out as a whole, or not at all.
+/// A database. A commit is atomic.
 #[derive(Debug, Default)]
 pub(crate) struct Firestore {
     locks: HashMap<Key, Stored<Record>>,
     ids: HashMap<LockId, Key>,
     counters: HashMap<Key, Stored<u64>>,
-    /// The time of the last commit, in microseconds: the next one has a later one.
+    /// The time of the last commit, in microseconds. The next commit has a later time.
     last: u64,
     commits: u64,
 }
 
-/// Of so many commits one is refused because others are under way, as the server may do.
+/// One of this many commits is refused because others are in progress, as the server may do.
 const REFUSED: u64 = 211;
 
 impl Firestore {
@@ -55,7 +55,7 @@ impl Firestore {
                         self.ids.remove(&before.value.id);
                     }
                 }
-                // What changes nothing leaves the document as it was, its time included.
+                // A write without a change leaves the document and its time as they were.
                 Change::Expiry(key, expires_at) => {
                     if let Some(lock) = self.locks.get_mut(&key)
                         && lock.value.expires_at != expires_at

@@ -1,4 +1,4 @@
-//! The embedded backend as a server: each request is carried out by it, at the time of its arrival.
+//! The memory backend as a server, which carries out each request at the time of its arrival.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::protocol::{Record, Reply, Request};
 pub(crate) struct Memory {
     runtime: Runtime,
     backend: MemoryBackend,
-    /// The store's time, by the simulation, when its clock was last moved.
+    /// The simulation's time at which the backend's clock was last moved.
     at: u64,
-    /// What the backend's clock shows more than the simulation's.
+    /// How far the backend's clock is ahead of the simulation's.
     ahead: u64,
 }
 
 impl Memory {
-    /// At this time, in milliseconds.
+    /// The time, in milliseconds.
     pub(crate) fn new(now: u64) -> Self {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime");

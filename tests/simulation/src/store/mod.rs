@@ -1,4 +1,4 @@
-//! The stores: executable twins of what the real ones carry out.
+//! The stores: executable twins of the real ones.
 
 mod firestore;
 mod memory;
@@ -17,27 +17,27 @@ pub(crate) use self::redis::Redis;
 
 /// A store that carries a request out in one step.
 pub(crate) trait Atomic: Send {
-    /// Carries out a request about locks at this time, in milliseconds. Names the key that has become free.
+    /// Carries out a request about locks at this time, in milliseconds. Returns the key that has become free.
     fn carry_out(&mut self, now: u64, request: &Request) -> (Reply, Option<Key>);
 
-    /// How many locks are live.
+    /// The number of live locks.
     fn live(&mut self, now: u64) -> u64;
 }
 
 /// The server at the end of the network.
 pub(crate) enum Server {
-    /// One step a request; and whether requests may be sent to two of its nodes.
+    /// One step for each request. True if requests may be sent to two of its nodes.
     Atomic { store: Box<dyn Atomic>, is_clustered: bool },
-    /// A statement takes several.
+    /// Several steps for each statement.
     Postgres(Box<Postgres>),
 }
 
-/// What a step of a statement has brought about.
+/// The results of a step of a statement.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
-    /// For whom: the call and its member.
+    /// The call and its member.
     pub(crate) replies: Vec<(u64, usize, Reply)>,
-    /// Statements that need not wait any more.
+    /// Statements that can go on.
     pub(crate) woken: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Server {
         }
     }
 
-    /// A statement takes a step, unless it has ended. Says after how many microseconds it takes the next one.
+    /// Takes a step of a statement, unless it has ended. Returns the microseconds until its next step.
     pub(crate) fn goes(
         &mut self,
         statement: usize,
@@ -74,7 +74,7 @@ impl Server {
         }
     }
 
-    /// What a call has begun is to end.
+    /// Cancels the work of a call.
     pub(crate) fn cancels(&mut self, call: u64) -> Done {
         match self {
             Self::Atomic { .. } => Done::default(),

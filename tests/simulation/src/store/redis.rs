@@ -1,4 +1,4 @@
-//! The scripts of `syncguard-redis/src/lua`, line by line but for holders, by which nothing is decided.
+//! The scripts of `syncguard-redis/src/lua`, line by line, without the holder field, which decides nothing.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use super::Atomic;
 use crate::flaw::Flaw;
 use crate::protocol::{Record, Reply, Request, TOLERANCE};
 
-/// One server. A script is carried out as a whole.
+/// A server. A script is atomic.
 #[derive(Debug, Default)]
 pub(crate) struct Redis {
-    /// Names that live until a time, as with PX.
+    /// Names that expire, like those with PX.
     locks: HashMap<Key, (Record, u64)>,
     index: HashMap<LockId, (Key, u64)>,
     counters: HashMap<Key, u64>,
     flaw: Option<Flaw>,
-    /// How many requests it has carried out.
+    /// The number of requests.
     count: u64,
     released: std::collections::HashSet<LockId>,
 }
@@ -30,7 +30,7 @@ impl Redis {
         self.flaw == Some(flaw)
     }
 
-    /// One of so many, for flaws.
+    /// Returns true once in this many calls, for flaws.
     fn one_of(&self, many: u64) -> bool {
         self.count.is_multiple_of(many)
     }
@@ -102,7 +102,7 @@ impl Redis {
         {
             return Reply::Mismatch { expires_at: record.expires_at };
         }
-        // Each extend changes the expiry, so that an older one that knows the old expiry comes too late.
+        // Each extend changes the expiry, so that an older extend with the old expiry comes too late.
         let expires_at = now + ttl + u64::from(now + ttl == record.expires_at);
         record.expires_at = expires_at;
         let until = expires_at + TOLERANCE;

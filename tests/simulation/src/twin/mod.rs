@@ -1,5 +1,5 @@
-//! A backend at the other end of the network, as the real ones are: deadlines, clean-up and all, through the
-//! same helpers of the library.
+//! A backend on the client's side of the network, like the real ones: with deadlines, clean-up and the same helpers
+//! of the library.
 
 mod firestore;
 mod served;
@@ -32,21 +32,21 @@ use crate::store::Server;
 
 pub(crate) use self::wire::MOST_SKEWED;
 
-/// For how long an answer is waited for.
+/// The time limit for an answer.
 pub(crate) const BOUND: Duration = Duration::from_millis(300);
 
-/// Which library's ways it has.
+/// The backend that it is a twin of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One step at the server, and nothing is sent again. `true`: the driver may send to two nodes.
+    /// One step at the server, and no resends. `true`: the driver may send to two nodes.
     Redis { is_clustered: bool },
-    /// Statements on a few connections; sent again where one is lost.
+    /// Statements on a few connections, which are resent if a connection is lost.
     Postgres,
-    /// Documents, which the client reads, and then writes if they are as it has read them.
+    /// Documents, which the client reads, and writes if they are as it has read them.
     Firestore,
 }
 
-/// A process's backend. Clones are the same.
+/// A process's backend. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Twin(Arc<Inner>);
 
@@ -68,7 +68,7 @@ impl Twin {
         Self::over(Wire::new(net, member, at), kind, flaw, "simulated")
     }
 
-    /// At a server that nobody else uses, without a network, on the machine's time.
+    /// A backend with a server of its own, without a network, on the machine's time.
     pub(crate) fn alone(server: Server, kind: Kind, name: &'static str) -> Self {
         Self::over(Wire::direct(server), kind, None, name)
     }
@@ -82,17 +82,17 @@ impl Twin {
         Self(Arc::new(Inner { ways, state: ClientState::default(), name }))
     }
 
-    /// Holds the next write back; only where it is [alone](Self::alone).
+    /// Holds the next write back; only for a backend that is [alone](Self::alone).
     pub(crate) fn hold_next(&self) {
         self.0.wire().hold_next();
     }
 
-    /// Carries out what was held back. Says whether there was anything.
+    /// Carries out the held writes. Returns true if there were any.
     pub(crate) fn deliver(&self) -> bool {
         self.0.wire().deliver()
     }
 
-    /// Counts a register up, in a store that fences.
+    /// Increments a register in a store that fences.
     pub(crate) async fn ask_register(&self, request: Request) -> Result<Reply, LockError> {
         self.0.wire().ask(request, Instant::now() + BOUND).await
     }

@@ -1,4 +1,4 @@
-//! Backends whose server decides: Redis, PostgreSQL and the embedded one.
+//! Backends whose server decides: Redis, PostgreSQL and memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub(super) struct Served {
     pub(super) wire: Wire,
     pub(super) kind: Kind,
     pub(super) clock: StoreClock,
-    /// Connections, and those of them that contenders may take.
+    /// The connections, and the part that contenders may take.
     pub(super) pool: Arc<Semaphore>,
     contenders: Arc<Semaphore>,
     /// Locks whose acquire was sent more than once.
@@ -34,11 +34,11 @@ struct Answer {
     sent: Instant,
     is_doubled: bool,
     deadline: Timestamp,
-    /// An earlier sending was not answered.
+    /// An earlier sending had no answer.
     lost: Option<LockError>,
 }
 
-/// Who wants a connection.
+/// The user of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
     Contender,
@@ -66,7 +66,7 @@ impl Served {
         Ok(())
     }
 
-    /// As `Inner::write` in inner.rs of Redis, and `query` in pool.rs of PostgreSQL.
+    /// The twin of `Inner::write` in inner.rs of Redis, and of `query` in pool.rs of PostgreSQL.
     async fn write(
         &self,
         lane: Lane,
@@ -119,7 +119,7 @@ impl Served {
                     if self.kind != Kind::Postgres || !is_lost || lost.is_some() {
                         return Err(in_doubt(error, lost.as_ref()));
                     }
-                    // Once more, on another connection.
+                    // Resend on another connection.
                     until = Instant::now() + BOUND;
                     if error.is_outcome_unknown() {
                         lost = Some(error);
@@ -164,7 +164,7 @@ impl Served {
             }
         };
         if answer.is_doubled {
-            // Nobody knows what the other one has done.
+            // The effect of the other sending is unknown.
             return Err(unavailable().with_unknown_outcome());
         }
         match (answer.reply, lost) {
@@ -200,7 +200,7 @@ impl Served {
             Reply::Released => Ok((ReleaseResult::Released, None)),
             Reply::NotHeld { is_expired, now } => {
                 self.clock.learn(answer.sent, time(now)?);
-                // It may be gone because the other sending has released it.
+                // The lock may be gone because the other sending has released it.
                 match answer.lost.or_else(|| answer.is_doubled.then(unavailable)) {
                     Some(lost) if !is_expired => Err(lost.with_unknown_outcome()),
                     _ => Ok((ReleaseResult::NotHeld(reason(is_expired)), Some(now))),
@@ -237,7 +237,7 @@ impl Served {
         self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an earlier sending of its acquire may still arrive.
+    /// Returns true if an earlier sending of its acquire may still arrive.
     pub(super) fn is_in_doubt(&self, id: LockId) -> Option<Unsettled> {
         self.doubtful().remove(&id)
     }

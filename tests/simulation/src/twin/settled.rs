@@ -1,4 +1,4 @@
-//! Ending an acquire whose outcome nobody knows, at a server that decides.
+//! Clean-up of an acquire with an unknown outcome, at a server that decides.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Served {
         }
     }
 
-    /// As settle.rs of Redis.
+    /// The twin of settle.rs of Redis.
     async fn settle_atomic(
         &self,
         acquire: &Unsettled,
@@ -36,7 +36,7 @@ impl Served {
         Ok(if is_certain { Settled::Done } else { Settled::NotYet(self.clock.passes_in(deadline)) })
     }
 
-    /// As settle.rs of PostgreSQL: two looks.
+    /// The twin of settle.rs of PostgreSQL, with two looks.
     async fn settle_statements(
         &self,
         acquire: &Unsettled,

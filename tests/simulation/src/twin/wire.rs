@@ -1,4 +1,4 @@
-//! The way to the store: over the simulated network, or without one.
+//! The connection to the store: over the simulated network, or without one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,10 +12,10 @@ use crate::hub::{EPOCH, MILLI, Net, Outcome, SECOND};
 use crate::protocol::{Reply, Request};
 use crate::store::Server;
 
-/// A process's way to the store.
+/// A process's connection to the store.
 pub(crate) struct Wire {
     way: Way,
-    /// Whether the server is told of calls that nobody waits for any more.
+    /// True if the server is told of calls without a caller.
     pub(super) cancels: bool,
 }
 
@@ -23,30 +23,30 @@ enum Way {
     Net {
         net: Net,
         member: usize,
-        /// When the process's clock was made, by both clocks.
+        /// The start of the process's clock, by both clocks.
         started: (Instant, u64),
         skew: Mutex<Skew>,
     },
-    /// A server that carries out at once what it is asked, on the machine's time.
+    /// A server that carries out requests at once, on the machine's time.
     Direct(Mutex<Direct>),
 }
 
 struct Direct {
     server: Server,
     random: Random,
-    /// Whether the next write is held back.
+    /// True if the next write is held back.
     holds: bool,
     held: Option<Request>,
 }
 
-/// By how much a process's clock of the wall is off. It is set now and then.
+/// The error of a process's wall clock. It changes from time to time.
 struct Skew {
     random: Random,
     millis: u64,
     until: u64,
 }
 
-/// How far a clock can be off, in milliseconds, in both directions.
+/// The largest error of a clock in milliseconds, in both directions.
 pub(crate) const MOST_SKEWED: u64 = 200;
 
 impl Wire {
@@ -69,7 +69,7 @@ impl Wire {
         }
     }
 
-    /// Carries out what was held back, for nobody. Says whether there was anything.
+    /// Carries out the held writes, without a caller. Returns true if there were any.
     pub(super) fn deliver(&self) -> bool {
         let Way::Direct(direct) = &self.way else { return false };
         let mut direct = locked(direct);
@@ -80,7 +80,7 @@ impl Wire {
         })
     }
 
-    /// What the process's clock of the wall shows, in milliseconds.
+    /// The process's wall clock, in milliseconds.
     pub(super) fn wall(&self) -> u64 {
         let Way::Net { started, skew, .. } = &self.way else { return machine() };
         let now = time_of(*started);
@@ -92,7 +92,8 @@ impl Wire {
         EPOCH + now / MILLI + skew.millis - MOST_SKEWED
     }
 
-    /// A request and its answer, until then; and whether it may have been carried out more than once.
+    /// Sends a request and waits for its answer until the time limit; also returns whether it may have been carried
+    /// out more than once.
     pub(super) async fn once(
         &self,
         request: Request,
@@ -156,7 +157,7 @@ impl Direct {
         Ok((self.carry_out(&request), false))
     }
 
-    /// To its end: nobody else is there to be waited for.
+    /// Runs to its end, because no other request can block it.
     fn carry_out(&mut self, request: &Request) -> Reply {
         let Some(statement) = self.server.begins(0, 0, request.clone()) else {
             return self.server.carry_out(machine(), request).0;

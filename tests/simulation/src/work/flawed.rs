@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{TTL, Worker};
 
 impl Worker {
-    /// The flawed copy of an election: nobody renews, and nobody looks at the time.
+    /// A flawed copy of an election, without renewals and without checks of the time.
     pub(super) async fn lead_deaf(&mut self) -> Result<(), LockError> {
         let config = LockConfig::new("leader-deaf").with_ttl(TTL);
         if let Some(guard) = try_acquire(&self.backend, config).await?.acquired() {
@@ -22,7 +22,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The flawed user: what the bare backend grants is relied on, however late the answer comes.
+    /// A flawed user of the bare backend, which relies on a grant however late the answer comes.
     pub(super) async fn trust_anything(&mut self) -> Result<(), LockError> {
         let ttl = Duration::from_millis(2);
         let asked = Instant::now();

@@ -1,4 +1,4 @@
-//! What a member of the fleet does: everything that the library offers.
+//! The work of a member of the fleet, with everything that the library offers.
 
 mod flawed;
 mod plain;
@@ -17,11 +17,11 @@ use crate::protocol::{Reply, Request};
 use crate::registers::Registers;
 use crate::twin::Twin;
 
-/// How long locks live.
+/// The TTL of locks.
 pub(crate) const TTL: Duration = Duration::from_millis(600);
-/// The longest that one is asked to live.
+/// The longest TTL.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3600);
-/// How many permits the semaphore has.
+/// The number of permits of the semaphore.
 pub(crate) const PERMITS: u32 = 3;
 pub(crate) const SEMAPHORE: &str = "semaphore";
 
@@ -40,8 +40,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Works until the token fires, and then finishes what it has begun. Errors are on the record; here they
-    /// only mean that a turn is over.
+    /// Works until the token fires, then finishes the current operation. Errors are on the record; here an error only
+    /// ends a turn.
     pub(crate) async fn work(mut self) {
         while !self.stop.is_cancelled() {
             let _ = self.turn().await;
@@ -62,7 +62,7 @@ impl Worker {
         }
         let is_undecided = self.flaw == Some(Flaw::BlindExtends) && self.random.percent(10);
         let is_overslept = self.flaw == Some(Flaw::MissingRowLock) && self.random.percent(10);
-        // The names of keys are few, so that members meet.
+        // The keys are few, so that members meet.
         let number = usize::try_from(self.random.below(self.keys as u64)).unwrap_or(0);
         let key = Registers::name(number);
         match self.random.below(1000) {
@@ -83,19 +83,19 @@ impl Worker {
         }
     }
 
-    /// How many of a hundred locks are forsaken, by whoever does so.
+    /// How many of a hundred locks are abandoned, by a member that does so.
     fn forsakes(&self) -> u64 {
-        // Those flaws show only there.
+        // These flaws show only there.
         if self.flaw.is_some_and(Flaw::leaves_orphans) { 20 } else { 2 }
     }
 }
 
-/// Whether a member is never killed: what it leaves behind, the library was to clear away.
+/// True if a member is never killed, so that the library has to remove all its locks.
 pub(crate) fn is_spared(member: usize, flaw: Option<Flaw>) -> bool {
     member == 0 || flaw.is_some_and(Flaw::leaves_orphans)
 }
 
-/// Reads, takes its time, and writes one more.
+/// Reads the value, pauses, and writes the value plus one.
 async fn increment(
     twin: &Twin,
     recorder: &Recorder,

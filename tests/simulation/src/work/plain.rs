@@ -1,4 +1,4 @@
-//! Locking as most programs do it, and as few should.
+//! Good and bad ways to lock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::{LONGEST, TTL, Worker, increment};
 
 impl Worker {
-    /// As most programs do it.
+    /// The usual way: a lock around the work.
     pub(super) async fn brief(&mut self, number: usize, key: String) -> Result<(), LockError> {
         let pause = self.random.millis(0, 3);
         let patient = AcquisitionOptions::new()
@@ -30,7 +30,7 @@ impl Worker {
         .await
     }
 
-    /// Operation by operation, with an extend in between, and once too often in the end.
+    /// Operation by operation, with an extend in between, and a second release at the end.
     pub(super) async fn by_hand(&mut self, number: usize, key: String) -> Result<(), LockError> {
         let request = AcquireRequest::new(key, TTL)?;
         let lock_id = request.lock_id;
@@ -40,7 +40,7 @@ impl Worker {
         let pause = self.random.millis(0, 3);
         increment(&self.twin, &self.recorder, number, lock.fence, pause).await;
         if self.random.percent(50) {
-            // Longer or shorter than what is left.
+            // Longer or shorter than the remaining time.
             let ttl = TTL * (1 + u32::from(self.random.percent(50))) / 2;
             let _ = self.backend.extend(ExtendRequest::new(lock_id, ttl)?).await?;
         }
@@ -57,7 +57,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Longer than the TTL, kept alive.
+    /// Longer than the TTL, with auto-extend.
     pub(super) async fn long(&mut self, number: usize, key: String) -> Result<(), LockError> {
         let config = LockConfig::new(key)
             .with_ttl(TTL)
@@ -73,13 +73,13 @@ impl Worker {
         Ok(())
     }
 
-    /// About as long as TTL and tolerance or longer, without a look at either: what fences are for.
+    /// About as long as TTL and tolerance or longer, without a look at either. Only the fence protects the data then.
     pub(super) async fn overslept(&mut self, number: usize, key: String) -> Result<(), LockError> {
         let request = AcquireRequest::new(key, TTL)?;
         let AcquireResult::Acquired(lock) = self.backend.acquire(request).await? else {
             return Ok(());
         };
-        // Some to the very end, when others come for it.
+        // Some work to the very end, when others take the lock.
         let late = if self.random.percent(50) { 10 } else { 400 };
         let pause = (TTL + TIME_TOLERANCE).saturating_sub(self.random.millis(0, 30))
             + self.random.millis(0, late);
@@ -92,8 +92,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Not for long, and then for long after all, also where the first word was not answered: what an extend
-    /// that comes late could undo.
+    /// A short extend and then a long one, also if the first had no answer: a late extend could undo the second.
     pub(super) async fn undecided(&mut self, number: usize, key: String) -> Result<(), LockError> {
         let config = LockConfig::new(key)
             .with_ttl(TTL)
@@ -112,7 +111,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Only looks.
+    /// Only reads.
     pub(super) async fn curious(&mut self, key: String) -> Result<(), LockError> {
         self.backend.is_locked(IsLockedRequest::new(key.as_str())?).await?;
         self.backend.lookup(LookupRequest::by_key(key)?).await?;

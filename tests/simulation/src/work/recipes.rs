@@ -47,7 +47,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Stands for election for a while, and leads if it is elected.
+    /// Takes part in an election for a while, and leads if it wins.
     pub(super) async fn lead(&mut self) -> Result<(), LockError> {
         let shutdown = self.stop.child_token();
         let election = Election::new(self.backend.clone(), "leader")

@@ -1,4 +1,4 @@
-//! Waiting, and going away.
+//! Waiters, some of which go away.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::{sleep, timeout};
 
 use super::{TTL, Worker, increment};
 
-/// So long that nobody lives to see its end.
+/// Longer than the whole simulation.
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl Worker {
-    /// Waits for its turn, however long it takes, and may go away meanwhile.
+    /// Waits for its turn without a limit, and may go away meanwhile.
     pub(super) async fn patient(&mut self, number: usize, key: String) -> Result<(), LockError> {
         let options = AcquisitionOptions::new().with_timeout(Duration::from_secs(10));
         let config = LockConfig::new(key).with_ttl(TTL).with_acquisition(options);
@@ -22,7 +22,7 @@ impl Worker {
                 let guard = guard?;
                 let pause = self.random.millis(0, 2);
                 increment(&self.twin, &self.recorder, number, guard.fence(), pause).await;
-                // Some forget to release: dropped, it does so in the background.
+                // Some callers only drop the guard, which releases in the background.
                 if self.random.percent(70) {
                     let _ = guard.release().await?;
                 }
@@ -32,7 +32,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes it if it is free; an answer that takes long is not waited for.
+    /// Takes the key if it is free; does not wait for a slow answer.
     pub(super) async fn impatient(&mut self, key: String) -> Result<(), LockError> {
         let waits = self.random.millis(0, 3);
         let config = LockConfig::new(key).with_ttl(TTL);
@@ -43,8 +43,8 @@ impl Worker {
         }
         Ok(())
     }
-    /// Asks for an hour, and goes away sooner or later. What comes of that must not stay: the end of the
-    /// simulation is long before. Not for members that are killed: only the hour ends what they leave.
+    /// Asks for an hour, and goes away at some time. Its lock must not stay: the simulation ends long before. Not for
+    /// members that are killed, because only the hour ends their locks.
     pub(super) async fn forsaken(&mut self) -> Result<(), LockError> {
         let key = format!("forsaken-{}", self.random.below(1 << 20));
         let config = LockConfig::new(key).with_ttl(HOUR);

@@ -1,6 +1,6 @@
-//! How processes that want one key share it, on a clock that costs no time.
+//! How processes share one key, on a clock that costs no time.
 //!
-//! Each test is red without the rule that its name states.
+//! Each test fails without the rule in its name.
 
 #![allow(clippy::print_stdout, reason = "the figures of a test that fails")]
 
@@ -27,7 +27,7 @@ fn counts(tallies: &[Tally]) -> Vec<Counts> {
     tallies.iter().map(Tally::counts).collect()
 }
 
-/// Runs processes of so many tasks each, for longer where turns are. Also the commands for each turn.
+/// Runs processes with this many tasks each, for longer in cases with turns. Also returns the commands for each turn.
 fn equals(
     seed: u64,
     processes: u32,
@@ -60,7 +60,7 @@ fn a_process_that_has_had_its_turn_lets_rivals_in() {
                     let share = process.share(counts.clone());
                     assert!((20.0..=30.0).contains(&share), "{share} %");
                     assert_eq!(process.time_outs, 0);
-                    // Chance decides between rivals: six rounds of everybody, and the turns.
+                    // Chance decides between rivals, so there are six rounds of all processes.
                     let bound = ms(6 * u64::from(4 * tasks) * hold + 10 * 16);
                     assert!(process.longest_wait <= bound, "{:?}", process.longest_wait);
                 }
@@ -120,7 +120,7 @@ fn a_key_that_no_rival_wants_is_left_alone_for_a_small_part_of_the_time() {
             };
             let ((all, _), (some, looks)) = (turns(true), turns(false));
             assert!(some >= 0.95 * all, "{}", some / all);
-            // Three in each pause.
+            // Three polls in each pause.
             assert!((20..=80).contains(&looks), "{looks}");
         }
     }
@@ -146,7 +146,7 @@ fn clients_that_poll_find_the_key_free() {
             assert!(timed_out <= 2.0, "{timed_out} %");
             for host in &counts[..2] {
                 assert_eq!(host.time_outs, 0);
-                // Nobody tells of the release of a client that polls.
+                // The release of a client that polls gives no signal.
                 assert!(host.longest_wait <= ms(1_500), "{:?}", host.longest_wait);
             }
         }
@@ -170,7 +170,7 @@ fn a_process_without_signals_gets_its_turn_beside_processes_that_hear() {
     }
 }
 
-/// Its heads have hardly any time left when their turn comes.
+/// Its heads have little time left when their turn comes.
 #[test]
 fn a_process_with_more_waiters_than_it_can_serve_lets_rivals_in() {
     for seed in seeds() {

@@ -1,4 +1,4 @@
-//! A store that tells of releases, and the ways to it.
+//! A store with signals, and the connections to it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use syncguard_core::{
 };
 use tokio::time::sleep;
 
-/// The store. Locks do not expire, since no holder of these tests crashes.
+/// The store. Locks do not expire, because no holder of these tests crashes.
 #[derive(Clone, Default)]
 pub(crate) struct Store(Arc<Mutex<State>>);
 
@@ -32,7 +32,7 @@ struct State {
 
 struct Lock {
     id: LockId,
-    /// Whether its holder is a client that only polls.
+    /// True if the holder is a client that only polls.
     polls: bool,
 }
 
@@ -43,10 +43,10 @@ struct Watcher {
     goes_on: bool,
 }
 
-/// How clients hear of releases.
+/// How clients learn of releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signals {
-    /// A watch goes on until it is dropped, as on Redis.
+    /// A watch gives signals until it is dropped, as on Redis.
     Lasting,
     /// A watch gives one signal, as on Firestore.
     Once,
@@ -103,7 +103,8 @@ impl Store {
     }
 }
 
-/// The clock has steps of a millisecond: what is left of one passes by chance, so that no way always takes the same.
+/// The clock has steps of a millisecond. The rest of a step passes at random, so that no connection always takes the
+/// same time.
 async fn travel(latency: Duration) {
     let latency = latency + random_part(Duration::from_millis(1));
     match u64::try_from(latency.as_millis()) {
@@ -112,11 +113,11 @@ async fn travel(latency: Duration) {
     }
 }
 
-/// The way of one process to the store.
+/// The connection of one process to the store.
 #[derive(Clone)]
 pub(crate) struct Process {
     store: Store,
-    /// Of one direction.
+    /// The delay in one direction.
     latency: Duration,
     signals: Signals,
     client: ClientState,
@@ -127,7 +128,7 @@ impl Process {
         Self { store: store.clone(), latency, signals, client: ClientState::default() }
     }
 
-    /// The same where no other process can reach the store.
+    /// The same if no other process can reach the store.
     pub(crate) fn of_single_process(self) -> Self {
         Self { client: self.client.with_queues_of_single_process(), ..self }
     }

@@ -1,4 +1,4 @@
-//! Processes that want a key all the time, and how they fare.
+//! Processes that always want a key, and their results.
 
 use std::future::Future;
 use std::ops::Range;
@@ -44,7 +44,7 @@ impl Tally {
 }
 
 impl Counts {
-    /// In percent of what both have got.
+    /// In percent of the turns of both groups.
     pub(crate) fn share(self, all: impl IntoIterator<Item = Self>) -> f64 {
         let all: u32 = all.into_iter().map(|counts| counts.turns).sum();
         100.0 * f64::from(self.turns) / f64::from(all)
@@ -56,7 +56,7 @@ impl Counts {
     }
 }
 
-/// The work that each worker does again and again.
+/// The work that each worker repeats.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) keys: u32,
@@ -66,7 +66,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Without a break, on one key.
+    /// On one key, without a pause.
     pub(crate) fn of(hold: Duration) -> Self {
         Self { keys: 1, hold: hold..hold, rest: Duration::ZERO..Duration::ZERO }
     }
@@ -77,7 +77,7 @@ impl Work {
     }
 }
 
-/// As long as the clock can tell.
+/// As short as the clock can measure.
 async fn rest(range: &Range<Duration>) {
     let time = range.start + pause::random_part(range.end.saturating_sub(range.start));
     if !time.is_zero() {
@@ -90,7 +90,7 @@ pub(crate) fn ours(process: &Process, tasks: u32, work: &Work) -> Tally {
     ours_within(process, tasks, work, Duration::from_secs(5))
 }
 
-/// The same with a limit for each wait.
+/// Tasks of a process of this library, with a limit for each wait.
 pub(crate) fn ours_within(process: &Process, tasks: u32, work: &Work, limit: Duration) -> Tally {
     let tally = Tally::default();
     for _ in 0..tasks {
@@ -150,7 +150,7 @@ async fn polls(store: &Store, key: &str, id: LockId, began: Instant) -> bool {
     false
 }
 
-/// Runs processes for so long, on a clock that costs no time and with chance that comes again.
+/// Runs processes for this long, on a clock that costs no time and with repeatable chance.
 pub(crate) fn simulate<F: Future>(seed: u64, seconds: u64, begin: impl FnOnce() -> F) -> F::Output {
     seed_randomness(Some(seed));
     let runtime =

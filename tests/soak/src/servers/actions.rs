@@ -1,4 +1,4 @@
-//! What can be done to each server.
+//! The faults of each server.
 
 use std::thread;
 
@@ -25,7 +25,7 @@ pub(super) fn for_store(store: &Store) -> Vec<Action> {
                 Action { fault, every: (6_000, 14_000), takes_away: true, run: restart_pooler };
             vec![pooler, restarts((20_000, 40_000)), terminates(), stop]
         }
-        // Its data is in memory: a restart would be another store.
+        // The emulator's data is in memory, so a restart would give another store.
         Server::Firestore(_) => vec![stop],
         Server::Sqlite(_) => {
             let keep_out = Action {
@@ -48,14 +48,14 @@ fn terminates() -> Action {
     Action { fault: Fault::Severed, every: (400, 1600), takes_away: false, run: terminate }
 }
 
-/// Longer than anybody waits for an answer, and than the limit for what may be on its way.
+/// Longer than any caller waits for an answer, and longer than the limit for late requests.
 fn stop(store: &Store, random: &mut Random) -> Result<()> {
     store.pause()?;
     thread::sleep(random.millis(5500, 6500));
     store.resume()
 }
 
-/// SIGKILL, and a start with what is on the disk.
+/// SIGKILL, and a start with the data on disk.
 fn restart(store: &Store, random: &mut Random) -> Result<()> {
     match &mut *store.server() {
         Server::Redis(server) => {
@@ -81,7 +81,7 @@ fn restart_pooler(store: &Store, random: &mut Random) -> Result<()> {
     Ok(())
 }
 
-/// Ends one session of the fleet's, wherever it is in its work.
+/// Ends one session of the fleet, at any point of its work.
 fn terminate(store: &Store, _: &mut Random) -> Result<()> {
     if let Server::Postgres(server) | Server::PgBouncer(_, server) = &*store.server() {
         server.psql(
@@ -93,7 +93,7 @@ fn terminate(store: &Store, _: &mut Random) -> Result<()> {
     Ok(())
 }
 
-/// For less long than anybody waits.
+/// Shorter than any caller waits.
 fn keep_out(store: &Store, random: &mut Random) -> Result<()> {
     store.pause()?;
     thread::sleep(random.millis(20, 400));

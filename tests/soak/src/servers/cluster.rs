@@ -1,6 +1,5 @@
-//! What happens to a cluster. Each write waits for its replica, so that nothing that was answered is lost when
-//! a replica takes over; slots rest for a while before that, as a replica that has not heard of a moved slot
-//! would lose it, whoever works on it.
+//! Faults of a cluster. Each write waits for its replica, so no answered write is lost when a replica takes over.
+//! Slots rest for a while before a takeover, because a replica that does not know of a moved slot would lose it.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -37,7 +36,7 @@ fn with(store: &Store, work: impl FnOnce(&mut RedisCluster) -> Result<()>) -> Re
     }
 }
 
-/// Ends one connection of a client, with a command under way if there is one.
+/// Ends one connection of a client, with a command in progress if there is one.
 fn sever(store: &Store, random: &mut Random) -> Result<()> {
     with(store, |cluster| {
         let node = random.choose(cluster.nodes());
@@ -48,7 +47,7 @@ fn sever(store: &Store, random: &mut Random) -> Result<()> {
             .filter_map(|line| line.split(' ').next()?.strip_prefix("id="))
             .collect();
         if !ids.is_empty() {
-            // It may be gone by itself.
+            // The connection may have ended by itself.
             let _ = node.cli(&["CLIENT", "KILL", "ID", random.choose::<&str>(&ids)]);
         }
         Ok(())
@@ -63,7 +62,7 @@ fn delay(store: &Store, random: &mut Random) -> Result<()> {
     })
 }
 
-/// Moves the slot of a shard from the master that has it to another.
+/// Moves the slot of a shard from its master to another master.
 fn reshard(store: &Store, random: &mut Random) -> Result<()> {
     with(store, |cluster| {
         let (slots, nodes) = (slots(cluster)?, cluster.nodes());
@@ -78,7 +77,7 @@ fn reshard(store: &Store, random: &mut Random) -> Result<()> {
     })
 }
 
-/// A replica takes over: because it is told to, or because its master is dead, which comes back as its replica.
+/// A replica takes over, on command or because its master was killed. The killed master comes back as its replica.
 fn fail_over(store: &Store, random: &mut Random) -> Result<()> {
     with(store, |cluster| {
         let master = a_master(cluster, random)?;
@@ -91,14 +90,14 @@ fn fail_over(store: &Store, random: &mut Random) -> Result<()> {
         } else {
             cluster.nodes_mut()[master].kill()?;
             cluster.wait_until_master(heir)?;
-            // Without it nobody can be waited for.
+            // Without a replica, writes cannot wait for one.
             cluster.nodes_mut()[master].restart()?;
         }
         ready(cluster, replica)
     })
 }
 
-/// A master is stopped until its replica has taken over, and goes on as if nothing had been.
+/// A master is stopped until its replica has taken over, then goes on.
 fn stop_a_master(store: &Store, random: &mut Random) -> Result<()> {
     with(store, |cluster| {
         let master = a_master(cluster, random)?;
@@ -121,20 +120,20 @@ fn ready(cluster: &RedisCluster, master: usize) -> Result<()> {
     })
 }
 
-/// Until all nodes have heard of the last slot that was moved.
+/// Waits until all nodes know of the last moved slot.
 const REST: Duration = Duration::from_secs(2);
 
-/// The number of a master that has slots.
+/// The number of a master with slots.
 fn a_master(cluster: &RedisCluster, random: &mut Random) -> Result<usize> {
     let masters: Vec<usize> = slots(cluster)?.into_values().collect();
     Ok(*random.choose(&masters))
 }
 
-/// The first slot of each range, and the number of the node that has it.
+/// The first slot of each range, and the number of its node.
 fn slots(cluster: &RedisCluster) -> Result<BTreeMap<u16, usize>> {
     let mut slots = BTreeMap::new();
     for (number, node) in cluster.nodes().iter().enumerate() {
-        // Each knows its own best.
+        // Each node is asked for its own slots.
         let lines = node.cli(&["CLUSTER", "NODES"])?;
         let own = lines.lines().find(|line| line.contains("myself,master")).unwrap_or_default();
         for range in own.split(' ').skip(8).filter(|range| !range.starts_with('[')) {

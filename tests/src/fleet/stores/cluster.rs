@@ -1,4 +1,4 @@
-//! Three masters and three replicas, which are waited for.
+//! Three masters and three replicas; writes wait for the replicas.
 
 use anyhow::Result;
 use syncguard_test_services::redis::RedisCluster;
@@ -6,7 +6,7 @@ use syncguard_test_services::redis::RedisCluster;
 /// A cluster.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Its servers: masters first, and their replicas in the same order, as long as nobody took over.
+    /// The servers: masters first, then their replicas in the same order, until a replica takes over.
     pub nodes: RedisCluster,
 }
 
@@ -27,7 +27,7 @@ impl Cluster {
                 live += names.lines().filter(|name| !name.contains("}:fence:")).count() as u64;
             }
             let clients = node.cli(&["CLIENT", "LIST", "TYPE", "normal"])?;
-            // One of them asks.
+            // One of these connections is the query itself.
             open += clients.lines().count().saturating_sub(1) as u64;
         }
         Ok((live, open))

@@ -1,4 +1,4 @@
-//! What only Firestore's own client can say of an emulator.
+//! Queries of an emulator that need Firestore's own client.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use crate::register::emulator_client;
 
 pub(super) const PROJECT: &str = "fleet";
 
-/// How many locks there are.
+/// The number of locks.
 pub(super) async fn live(port: u16) -> Result<u64> {
     let database = format!("projects/{PROJECT}/databases/(default)");
     let host_port = format!("127.0.0.1:{port}");
@@ -31,7 +31,7 @@ pub(super) async fn live(port: u16) -> Result<u64> {
     Ok(live.count() as u64)
 }
 
-/// The emulator does not say.
+/// The emulator does not report this.
 pub(super) fn version() -> String {
     "Firestore emulator".to_owned()
 }

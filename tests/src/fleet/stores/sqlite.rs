@@ -1,4 +1,4 @@
-//! A file instead of a server: what stops everybody is a process that is stopped while it writes.
+//! A file instead of a server: a process that is stopped during a write stops all others.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl SqliteFile {
         Ok(())
     }
 
-    /// Killed while it is stopped: what it had begun is gone with it.
+    /// The process is killed while it is stopped, so its write is lost.
     pub(super) fn resume(&mut self) -> Result<()> {
         if let Some(mut writer) = self.writer.take() {
             writer.kill()?;
@@ -72,15 +72,15 @@ impl Drop for SqliteFile {
     }
 }
 
-/// Keeps everybody else from writing until its input ends. It says `in` and `out`.
+/// Keeps all other processes from writing until its input ends. It prints `in` and `out`.
 ///
 /// # Errors
 ///
-/// When the file cannot be written, or is kept by somebody else for two minutes.
+/// If the file cannot be written, or another process keeps it for two minutes.
 #[allow(clippy::print_stdout, reason = "its parent reads it")]
 pub fn keep_out(file: &Path) -> Result<()> {
     let mut connection = Connection::open(file)?;
-    // The members write all the time, and SQLite gives turns by chance.
+    // The members write all the time, and SQLite grants the write lock at random.
     connection.busy_timeout(Duration::from_secs(120))?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute("INSERT INTO fences VALUES ('half done', 7)", ())?;

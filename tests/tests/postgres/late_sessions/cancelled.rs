@@ -1,4 +1,4 @@
-//! Which statements are cancelled, how, and what becomes of their connections.
+//! The cancellation of statements, and the fate of their connections.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use super::passed::{self, Passed};
 use super::stage::{Fault, STATEMENT, Stage};
 use crate::support::{pool, request, session};
 
-/// For sessions that bound nothing themselves, as far as an operation goes.
+/// For sessions without limits of their own.
 const PATIENT: &str = "options=-c%20lock_timeout%3D60s%20-c%20statement_timeout%3D60s";
 
-/// A read that has to be given up.
+/// A read that will be given up.
 async fn give_up(backend: &PostgresBackend) -> Result<()> {
     let started = Instant::now();
     match backend.is_locked(IsLockedRequest::new("key")?).await {
@@ -27,7 +27,7 @@ async fn give_up(backend: &PostgresBackend) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no session of ours waits for the table, which is locked all the time.
+/// Waits until no session of ours waits for the table, which stays locked.
 async fn cancelled(stage: &Stage) -> Result<bool> {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let started = Instant::now();
@@ -70,7 +70,7 @@ async fn a_late_statement_leaves_its_session_behind() -> Result<()> {
     Ok(())
 }
 
-/// Encrypted or not, with the means of the pool.
+/// With or without encryption, by the means of the pool.
 #[tokio::test]
 async fn a_late_statement_is_cancelled_as_its_pool_connects() -> Result<()> {
     let stage = Stage::set().await?;
@@ -106,7 +106,7 @@ async fn a_late_statement_is_cancelled_as_its_pool_connects() -> Result<()> {
         ),
     ];
     for (name, backend, expected) in cases {
-        // A connection, so that its opening is not a part of it.
+        // Opens a connection first, so that this is not part of the measurement.
         drop(backend.pool().get().await?);
         stage.strike(Fault::TableLocked).await?;
         give_up(&backend).await.context(name)?;
@@ -140,7 +140,7 @@ async fn a_late_statement_is_cancelled_over_tls() -> Result<()> {
     Ok(())
 }
 
-/// PgBouncer 1.18 dies when a request's connection is closed too soon. It gets none that is.
+/// PgBouncer 1.18 crashes if the connection of a cancellation is closed too early. The library never does that.
 #[tokio::test]
 async fn a_late_statement_behind_pgbouncer_is_cancelled_with_care() -> Result<()> {
     let stage = Stage::set().await?;
@@ -170,7 +170,7 @@ async fn a_late_statement_behind_pgbouncer_is_cancelled_with_care() -> Result<()
     Ok(())
 }
 
-/// A request that is slower than the answer it was meant to hurry ends nothing that comes later.
+/// A cancellation that is slower than the answer ends no later statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_request_ends_no_other_statement() -> Result<()> {
     const WAY: Duration = Duration::from_millis(100);
@@ -194,7 +194,7 @@ async fn a_late_request_ends_no_other_statement() -> Result<()> {
             tokio::time::sleep(STATEMENT * 9 / 10).await;
             proxy.set_latency(WAY, Duration::ZERO);
             reader.await??;
-            // The request is on its way, and the table becomes free.
+            // The cancellation is on the network, and the table becomes free.
             tokio::time::sleep(WAY / 2).await;
             stage.heal(Fault::TableLocked).await?;
             proxy.set_latency(Duration::ZERO, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Tasks that never stop asking, whatever they are told.
+//! Tasks that never stop, whatever the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::support::{MINUTE, request, take};
 
 const TASKS: usize = 24;
 
-/// What each task has got done and what it was told.
+/// The work of each task, and its errors.
 #[derive(Default)]
 struct Count {
     rounds: Vec<AtomicUsize>,
@@ -61,7 +61,7 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Waits until every task has had a round in which all went well. How long that took.
+    /// Waits until every task has had a round without errors. Returns the time that it took.
     pub(super) async fn all_are_served(&self) -> Result<Duration> {
         let started = Instant::now();
         let rounds = || self.count.rounds.iter().map(|rounds| rounds.load(Ordering::SeqCst));
@@ -78,13 +78,13 @@ impl Crowd {
         }
     }
 
-    /// How many errors they have been told, and how many of these with an unknown outcome.
+    /// The number of errors, and of those with an unknown outcome.
     pub(super) fn errors(&self) -> (usize, usize) {
         let of = |count: &AtomicUsize| count.load(Ordering::SeqCst);
         (of(&self.count.errors), of(&self.count.unknown))
     }
 
-    /// Lets them end.
+    /// Ends the tasks.
     pub(super) async fn leave(mut self) -> Result<()> {
         self.over.store(true, Ordering::SeqCst);
         while let Some(task) = self.tasks.join_next().await {
@@ -94,7 +94,7 @@ impl Crowd {
     }
 }
 
-/// Each operation once, none of them for longer than its bounds. Whether all went well.
+/// Runs each operation once, none longer than its bounds. Returns true without errors.
 async fn once(
     backend: &PostgresBackend,
     count: &Count,
@@ -123,13 +123,13 @@ async fn once(
     Ok(well)
 }
 
-/// The wait for a connection, the statement, and what a busy machine needs.
+/// The wait for a connection, the statement, and time for a busy machine.
 async fn bounded<T>(operation: impl Future<Output = T>) -> Result<T> {
     let longest = 2 * STATEMENT + STATEMENT + 2 * STATEMENT;
     Ok(timeout(longest, operation).await?)
 }
 
-/// Notes an error, which must be one that a late server explains.
+/// Records an error, which a late server must explain.
 fn told<T>(count: &Count, error: &LockError, well: &mut bool) -> Result<Option<T>> {
     let code = error.code();
     let expected =

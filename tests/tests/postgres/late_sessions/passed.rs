@@ -1,5 +1,4 @@
-//! Sessions that the driver takes for encrypted ones, and that are plain: what a connector does, without
-//! a certificate.
+//! Plain sessions that the driver takes for encrypted ones, like those of a connector, without a certificate.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -19,11 +18,11 @@ use syncguard_postgres::tokio_postgres::tls::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Counts what it "encrypts".
+/// Counts the sessions that it "encrypts".
 #[derive(Clone, Default)]
 pub(super) struct Passed(Arc<AtomicUsize>);
 
-/// A pool whose sessions have to be encrypted, and what it connects to.
+/// A pool whose sessions have to be encrypted, and its server.
 pub(super) fn pool(url: &str, size: usize) -> Result<(Pool, Config)> {
     let mut config: Config = url.parse()?;
     config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);

@@ -1,4 +1,4 @@
-//! A server with room for few sessions, what goes wrong with it, and who counts its sessions.
+//! A server with room for few sessions, its faults, and a count of its sessions.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +12,24 @@ use crate::support::{Tables, connect, pool};
 /// The connections of each pool.
 pub(super) const POOL: usize = 10;
 
-/// How long a statement is waited for.
+/// The time limit of a statement.
 pub(super) const STATEMENT: Duration = Duration::from_secs(1);
 
-/// What the server has room for, beside what it keeps for superusers: the pool, two more, who watches,
-/// who locks a table, and another application that connects anew while its last session may still end.
+/// The server's limit, without its reserve for superusers: the pool, two more, the observer, the session that locks a
+/// table, and another application that reconnects while its last session may still end.
 const ROOM: usize = POOL + 2 + 2 + 2;
 
 /// A server of a test's own.
 pub(super) struct Stage {
     pub(super) server: PostgresServer,
     pub(super) tables: Tables,
-    /// Looks at the sessions.
+    /// Observes the sessions.
     pub(super) admin: Client,
     /// Locks a table.
     locker: Client,
 }
 
-/// What makes statements late.
+/// The reason for late statements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     /// Every commit waits for a standby that is away. No timeout of a session ends that.
@@ -56,7 +56,7 @@ impl Stage {
         Ok(Self { server, tables, admin, locker })
     }
 
-    /// For a role that has none of the sessions that are kept for superusers.
+    /// For a role without the reserved sessions of superusers.
     pub(super) fn url(&self) -> String {
         self.server.url().replace("postgres:syncguard@", "app@")
     }
@@ -66,12 +66,12 @@ impl Stage {
         options.with_pool_wait_timeout(2 * STATEMENT)
     }
 
-    /// Over a pool of the library's own.
+    /// Uses a pool of the library.
     pub(super) async fn ours(&self) -> Result<PostgresBackend> {
         Ok(PostgresBackend::connect_with(&self.url(), self.options().with_pool_size(POOL)).await?)
     }
 
-    /// Over a pool as a program would make it.
+    /// Uses a pool of the program.
     pub(super) fn theirs(&self) -> PostgresBackend {
         PostgresBackend::from_pool(pool(&self.url(), POOL), self.options())
             .expect("options in range")
@@ -99,7 +99,7 @@ impl Stage {
         let sql = format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'");
         self.admin.batch_execute(&sql).await?;
         self.admin.batch_execute("SELECT pg_reload_conf()").await?;
-        // The setting takes effect where the server's processes next look.
+        // The setting takes effect when the server's processes next check.
         tokio::time::sleep(Duration::from_millis(50)).await;
         Ok(())
     }
@@ -112,8 +112,8 @@ impl Stage {
         Ok(usize::try_from(count)?)
     }
 
-    /// Looks at the sessions for a while, and lets another application connect all the time. The
-    /// most sessions that were seen at a time.
+    /// Observes the sessions for a while, while another application connects all the time. Returns the largest number
+    /// of sessions.
     pub(super) async fn watch(&self, time: Duration) -> Result<usize> {
         let others = format!("{}?application_name=observer", self.url());
         let (mut most, mut looks) = (0, 0);

@@ -1,4 +1,4 @@
-//! Who waits is told, and nobody else.
+//! Waiters get signals, and only waiters.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use syncguard_test_services::proxy::FaultProxy;
 use super::stage::{POLL, SOON, Stage, deaf_without_signals, watch};
 use crate::support::{MINUTE, connect, pool, request, take, url_of};
 
-/// Two backends that share nothing but the server hand a key to and fro. Each round a waiter comes while
-/// the release is on its way, a little earlier or later: none is lost between refusal and watch.
+/// Two backends that share only the server pass a key to and fro. In each round a waiter comes while the release is
+/// on the network, a little earlier or later: no signal is lost between refusal and watch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_release_is_lost_however_close_the_waiter_comes_to_it() -> Result<()> {
     let rounds: u32 = either(100, 400);
@@ -79,7 +79,7 @@ async fn nobody_is_told_of_a_key_that_nobody_watches() -> Result<()> {
     let (ours, theirs) = (stage.backend().await?, stage.backend().await?);
     let oid: i64 =
         stage.admin.query_one("SELECT 'syncguard_locks'::regclass::oid::bigint", &[]).await?.get(0);
-    // A watch of another key, and one that has ended.
+    // A watch of another key, and a watch that has ended.
     let other = watch(&ours, "other").await;
     ensure!(other.is_some());
     drop(watch(&ours, "key").await);
@@ -116,7 +116,7 @@ async fn nobody_is_told_of_a_key_that_nobody_watches() -> Result<()> {
     Ok(())
 }
 
-/// One watch hears of many releases, and of those by whoever it may be; two on one key share a number.
+/// One watch gets signals of many releases, by any client; two watches on one key share a number.
 #[tokio::test]
 async fn a_watch_lasts_over_many_releases() -> Result<()> {
     let stage = Stage::new().await?;
@@ -165,8 +165,8 @@ async fn tables_are_told_apart_however_they_are_written() -> Result<()> {
     Ok(())
 }
 
-/// As long as a release is being committed, nobody can watch its key. Others can watch theirs, and the one
-/// who waits for it is told that it has to poll.
+/// While a release is being committed, no client can watch its key. Clients can watch other keys, and a waiter for
+/// this key is told that it has to poll.
 #[tokio::test]
 async fn a_release_under_way_holds_nobody_else_up() -> Result<()> {
     let stage = Stage::new().await?;
@@ -186,7 +186,7 @@ async fn a_release_under_way_holds_nobody_else_up() -> Result<()> {
     Ok(())
 }
 
-/// A grant that nobody has heard of is given back in the background, and those who wait are told.
+/// A grant without a caller is released in the background, and waiters get a signal.
 #[tokio::test]
 async fn a_lock_that_is_given_back_in_the_background_is_heard_of() -> Result<()> {
     let stage = Stage::new().await?;
@@ -225,7 +225,7 @@ async fn the_report_says_whether_signals_work() -> Result<()> {
         ensure!(watch(&backend, "key").await.is_none());
         ensure!(backend.durability_report().await?.signals == status);
     }
-    // Who has them turned off does not signal either.
+    // A backend without signals does not send them either.
     let silent = PostgresBackend::connect_with(&url, off).await?;
     let lock = take(&silent, "key").await;
     ensure!(silent.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
@@ -236,8 +236,8 @@ async fn the_report_says_whether_signals_work() -> Result<()> {
     Ok(())
 }
 
-/// Who may use the tables may wait: nothing is to be granted for signals. And over a pool of one's own
-/// it takes no more than to say how it connects.
+/// A role that may use the tables may wait: signals need no grant. A pool of the program's own only needs the
+/// connection options.
 #[tokio::test]
 async fn signals_need_no_privileges() -> Result<()> {
     let stage = Stage::new().await?;

@@ -1,4 +1,4 @@
-//! Connections that are killed, stalled or refused: waiting goes on by polling and comes back by itself.
+//! Connections that are killed, stalled or refused: waiters poll, and signals come back by themselves.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_i
 use crate::support::{MINUTE, take};
 use crate::warnings::Warnings;
 
-/// Hands the key over by nothing but a signal.
+/// Hands the key over by a signal alone.
 async fn hears(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
     let mut watch = watch_in_time(ours, "another").await?;
     let lock = take(theirs, "another").await;
@@ -24,7 +24,7 @@ async fn hears(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
     Ok(())
 }
 
-/// One that polls gets the lock although it hears nothing.
+/// A waiter that polls gets the lock without signals.
 async fn polls(ours: &PostgresBackend, theirs: &PostgresBackend) -> Result<()> {
     let patient = AcquisitionOptions::new().with_timeout(MINUTE);
     let held = acquire(theirs, deaf_without_signals("polled")).await?;
@@ -81,7 +81,7 @@ async fn a_killed_connection_ends_its_watches_and_comes_back() -> Result<()> {
     Ok(())
 }
 
-/// However many watch or ask, the log says once that nothing is heard, and once that all is well.
+/// However many callers watch or ask, the log has one line that signals are lost, and one that they are back.
 #[tokio::test]
 async fn a_refused_connection_is_said_once_and_tried_in_moderation() -> Result<()> {
     let warnings = Warnings::default();
@@ -117,7 +117,7 @@ async fn a_refused_connection_is_said_once_and_tried_in_moderation() -> Result<(
     Ok(())
 }
 
-/// A line that swallows everything is found out, with traffic and without.
+/// A connection that swallows everything is noticed, with traffic and without.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_connection_is_noticed() -> Result<()> {
     let stage = Stage::new().await?;
@@ -138,7 +138,7 @@ async fn a_stalled_connection_is_noticed() -> Result<()> {
         ensure!(idle.is_over());
         println!("noticed after {:?}", started.elapsed());
         polls(&ours, &theirs).await?;
-        // While connections are opened in vain, nobody waits for them for long.
+        // While connections cannot be opened, no caller waits long for them.
         let started = Instant::now();
         ensure!(watch(&ours, "new").await.is_none());
         ensure!(started.elapsed() < Duration::from_secs(20));
@@ -157,7 +157,7 @@ async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
     let held = take(&theirs, "held").await;
     let waiting = tokio::spawn({
         let ours = ours.clone();
-        // It may ask just while the server is away.
+        // The call may come while the server is away.
         let patient = LockConfig::new("held").wait_up_to(10 * MINUTE).ride_out(10 * MINUTE);
         async move { acquire(&ours, patient).await }
     });
@@ -166,7 +166,7 @@ async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
     stage.admin = crate::support::connect(&stage.server.url()).await;
     tokio::time::timeout(SOON, before.changed()).await?;
     ensure!(before.is_over());
-    // The one who waits comes back by itself.
+    // The waiter's signals come back by themselves.
     stage.watches(1).await?;
     ensure!(theirs.release(ReleaseRequest::new(held.lock_id)).await?.is_released());
     let guard = tokio::time::timeout(SOON, waiting).await???;
@@ -174,7 +174,7 @@ async fn a_server_that_was_restarted_is_heard_again() -> Result<()> {
     hears(&ours, &theirs).await
 }
 
-/// A table of the same name is another one, with a channel of its own.
+/// A table of the same name in another schema is another table, with a channel of its own.
 #[tokio::test]
 async fn a_table_that_was_made_again_is_heard_again() -> Result<()> {
     let stage = Stage::new().await?;

@@ -1,4 +1,5 @@
-//! Behind PgBouncer nothing is listened for: what is set in a session would stay in one of the pooler's.
+//! Behind PgBouncer the library does not listen, because the settings of a session would stay in one of the pooler's
+//! sessions.
 
 use anyhow::{Result, ensure};
 use syncguard_postgres::contract::SignalStatus;
@@ -13,7 +14,7 @@ async fn poolers_are_found_out_before_anything_is_left_in_them() -> Result<()> {
     let stage = Stage::new().await?;
     for mode in [PoolMode::Session, PoolMode::Transaction, PoolMode::Statement] {
         let pooler = PgBouncer::start(&stage.server, mode)?;
-        // Told of the pooler, and only led to it.
+        // With the pooler option, and with the pooler's address alone.
         for unprepared in [true, false] {
             let options = PostgresOptions::new().with_unprepared_statements(unprepared);
             let backend = if unprepared {
@@ -33,7 +34,7 @@ async fn poolers_are_found_out_before_anything_is_left_in_them() -> Result<()> {
     Ok(())
 }
 
-/// With a way past the pooler, waiters behind it hear of releases through it.
+/// With a direct connection, waiters behind the pooler get signals through it.
 #[tokio::test]
 async fn a_way_past_the_pooler_is_enough() -> Result<()> {
     let stage = Stage::new().await?;

@@ -1,4 +1,4 @@
-//! A server, and what is seen of listeners there.
+//! A server, and a view of its listeners.
 
 use std::time::{Duration, Instant};
 
@@ -30,12 +30,12 @@ impl Stage {
         Ok(Self { server, admin })
     }
 
-    /// As if it were one of another process: nothing is shared with other backends.
+    /// A backend like one of another process, which shares nothing with other backends.
     pub(super) async fn backend(&self) -> Result<PostgresBackend> {
         Ok(PostgresBackend::connect(&self.server.url()).await?)
     }
 
-    /// A backend that listens through another port than that of its pool.
+    /// A backend that listens on another port than that of its pool.
     pub(super) async fn backend_that_listens_over(&self, port: u16) -> Result<PostgresBackend> {
         self.backend_with(port, PostgresOptions::new()).await
     }
@@ -52,7 +52,7 @@ impl Stage {
         Ok(PostgresBackend::connect_with(&self.server.url(), options).await?)
     }
 
-    /// How many keys are watched, over all sessions.
+    /// The number of watched keys of all sessions.
     pub(super) async fn watched(&self) -> Result<i64> {
         let sql = "SELECT count(*) FROM pg_locks
             WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted";
@@ -84,7 +84,7 @@ impl Stage {
 const LISTENERS: &str = "FROM pg_stat_activity WHERE pid <> pg_backend_pid()
     AND (query LIKE '%pg_try_advisory_lock_shared%' OR query LIKE '%LISTEN syncguard_%')";
 
-/// Waits until something holds, for longer than an unused connection stays.
+/// Waits until a condition holds, for longer than an unused connection stays.
 pub(super) async fn eventually(
     what: &str,
     mut holds: impl AsyncFnMut() -> Result<bool>,
@@ -103,7 +103,7 @@ pub(super) async fn watch(backend: &PostgresBackend, key: &str) -> Option<KeyWat
     backend.watch(WatchRequest::new(Key::new(key).expect("a key"))).await
 }
 
-/// Asks again and again, as those do who poll.
+/// Asks repeatedly, like a poller.
 pub(super) async fn watch_in_time(backend: &PostgresBackend, key: &str) -> Result<KeyWatch> {
     let mut found = None;
     eventually("a watch", async || {
@@ -114,7 +114,7 @@ pub(super) async fn watch_in_time(backend: &PostgresBackend, key: &str) -> Resul
     found.ok_or_else(|| anyhow::anyhow!("no watch"))
 }
 
-/// Waits for a lock in such a way that no poll can be the reason why it comes.
+/// Waits for a lock with such long pauses that no poll can explain its arrival.
 pub(super) fn deaf_without_signals(key: &str) -> LockConfig {
     let options = AcquisitionOptions::new()
         .with_max_retries(u32::MAX)
@@ -128,5 +128,5 @@ pub(super) fn deaf_without_signals(key: &str) -> LockConfig {
 
 pub(super) const POLL: Duration = Duration::from_secs(600);
 
-/// More than the busiest machine takes, and far less than a poll.
+/// Longer than the busiest machine takes, and far shorter than a poll.
 pub(super) const SOON: Duration = Duration::from_secs(120);

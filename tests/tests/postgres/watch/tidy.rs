@@ -1,4 +1,4 @@
-//! What watches leave behind.
+//! Watches leave nothing behind.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use crate::support::connect;
 
 use super::stage::{SOON, Stage, deaf_without_signals, eventually, watch, watch_in_time};
 
-/// A hundred keys with a waiter each take one connection. When all have gone, nothing is locked, and
-/// soon the connection is closed.
+/// A hundred keys with a waiter each use one connection. When all waiters have gone, nothing is locked, and the
+/// connection is closed soon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
     const KEYS: i64 = 100;
@@ -43,7 +43,7 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
         ensure!(released.context("a waiter")???.is_released());
     }
     stage.watches(KEYS / 2).await?;
-    // The others give up.
+    // The other waiters give up.
     waiting.shutdown().await;
     stage.watches(0).await?;
     ensure!(stage.listeners().await?.len() == 1, "it stays for a while");
@@ -55,7 +55,7 @@ async fn a_hundred_keys_share_one_connection_and_leave_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Many processes wait for many keys, and another program still finds room in the server's table of locks.
+/// Many processes wait for many keys, and the server's lock table still has room for another program.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_leave_room_for_the_locks_of_other_programs() -> Result<()> {
     const PROCESSES: usize = 8;
@@ -83,7 +83,7 @@ async fn waiters_leave_room_for_the_locks_of_other_programs() -> Result<()> {
     Ok(())
 }
 
-/// Where the table is full, a process makes do with half as much, for good.
+/// If the lock table is full, a process uses half as much from then on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_table_of_locks_is_answered_with_fewer_watches() -> Result<()> {
     let stage = Stage::new().await?;
@@ -99,7 +99,7 @@ async fn a_full_table_of_locks_is_answered_with_fewer_watches() -> Result<()> {
     })
     .await?;
     hog.batch_execute("SELECT pg_advisory_unlock_all()").await?;
-    // 100 of the 6400 that there is room for, and now 50.
+    // 100 of 6400 possible locks, and now 50.
     let mut watches = vec![watch_in_time(&backend, "again").await?];
     for key in 0..100 {
         watches.extend(watch(&backend, &format!("{key}")).await);
@@ -108,7 +108,7 @@ async fn a_full_table_of_locks_is_answered_with_fewer_watches() -> Result<()> {
     Ok(())
 }
 
-/// Wherever a caller leaves, nothing stays watched.
+/// A caller that leaves at any point leaves no watch behind.
 #[tokio::test]
 async fn a_watch_that_is_given_up_leaves_nothing() -> Result<()> {
     let stage = Stage::new().await?;
@@ -130,7 +130,7 @@ async fn a_watch_that_is_given_up_leaves_nothing() -> Result<()> {
     Ok(())
 }
 
-/// With the backend the connection goes, and not under a watch that somebody still has.
+/// The connection ends with the backend, but not under a watch that is still in use.
 #[tokio::test]
 async fn a_backend_that_is_gone_takes_its_connection_along() -> Result<()> {
     let stage = Stage::new().await?;
@@ -146,8 +146,8 @@ async fn a_backend_that_is_gone_takes_its_connection_along() -> Result<()> {
     Ok(())
 }
 
-/// The connection lives in the runtime of whoever waited first. When that one ends, watches elsewhere
-/// end as well, and the next one who waits opens another.
+/// The connection lives in the runtime of the first waiter. When that runtime ends, watches in other runtimes end as
+/// well, and the next waiter opens another connection.
 #[test]
 fn watches_survive_the_end_of_a_runtime() -> Result<()> {
     let runtime =
@@ -170,7 +170,7 @@ fn watches_survive_the_end_of_a_runtime() -> Result<()> {
     })
 }
 
-/// A runtime that nobody drives does not keep others from hearing.
+/// A runtime that is not driven does not keep other callers from signals.
 #[test]
 fn a_runtime_that_stands_still_is_replaced() -> Result<()> {
     let still = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

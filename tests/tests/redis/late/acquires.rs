@@ -1,4 +1,4 @@
-//! Acquires that arrive late, or whose answer does.
+//! Late acquires, and late answers to acquires.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ async fn an_acquire_past_its_deadline_takes_no_lock() -> Result<()> {
         let backend = line.backend(1, 200).await?;
         let acquire = acquire_held_back(&line, &backend).await;
         acquire.await?;
-        // The clean-up has an end, and it is before the request arrives.
+        // The clean-up ends before the request arrives.
         cleaned_up(&backend).await;
         if sever {
             line.proxy.sever_clients();
@@ -53,7 +53,7 @@ async fn an_acquire_that_arrives_after_its_release_is_released_again() -> Result
     let released = line.raw.calls("evalsha").await;
     line.proxy.sever_clients();
     acquire.await?;
-    // Nothing is there to release, but what is under way may still come.
+    // There is no lock to release, but the request in progress may still arrive.
     soon("a release", || async { line.raw.calls("evalsha").await > released }).await;
     assert_eq!(backend.client_state().clean_up().waiting(), 1);
     line.deliver().await;

@@ -1,4 +1,4 @@
-//! A server whose clock was set: it refuses what is in time, and says what its clock shows.
+//! A server whose clock was set: it refuses requests that are in time, and reports its clock.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::support::request;
 const NOON: i64 = 1_800_000_000_000;
 const HOUR: i64 = 3_600_000;
 
-/// What a server with a clock of its own does with scripts.
+/// A server with a clock of its own, and its answers to scripts.
 struct Clock {
     shows: i64,
-    /// Whether it runs away from whoever asks.
+    /// True if its clock runs away with each request.
     is_mad: bool,
-    /// Whether an acquire is told of a lock that it got an hour ago.
+    /// True if it answers an acquire with a lock of an hour ago.
     repeats: bool,
-    /// The deadlines of what was sent.
+    /// The deadlines of the requests.
     deadlines: Vec<i64>,
 }
 
-/// A server that knows what this test sends, and no more.
+/// A server that knows only the requests of this test.
 struct FakeServer {
     port: u16,
     clock: Arc<Mutex<Clock>>,
@@ -57,7 +57,7 @@ impl FakeServer {
         self.clock.lock().unwrap().shows = shows;
     }
 
-    /// The deadlines that were sent since this was asked last.
+    /// The deadlines since the last call.
     fn deadlines(&self) -> Vec<i64> {
         std::mem::take(&mut self.clock.lock().unwrap().deadlines)
     }
@@ -141,7 +141,7 @@ async fn a_server_whose_clock_was_set_is_asked_once_more() -> Result<()> {
         let result = backend.acquire(request("k", 1000)).await.expect("an answer");
         result.acquired().expect("a free lock")
     };
-    // The command timeout after the time of the sending, and each of them sent once.
+    // The deadline is the command timeout after the time of sending, and each request was sent once.
     let in_time = |shows: i64, deadlines: &[i64]| {
         let sound = shows + 4_900..shows + 7_000;
         assert!(deadlines.iter().all(|deadline| sound.contains(deadline)), "{deadlines:?}");
@@ -159,7 +159,7 @@ async fn a_server_whose_clock_was_set_is_asked_once_more() -> Result<()> {
     in_time(NOON, &deadlines[..1]);
     in_time(NOON + HOUR, &deadlines[1..]);
 
-    // Set back, it refuses nothing, and its next answer says so.
+    // With a clock that was set back, it refuses nothing, and its next answer shows the clock.
     server.set(NOON);
     assert!(backend.extend(extend()?).await?.is_extended());
     let _ = acquire().await;

@@ -16,7 +16,7 @@ use crate::support::{Raw, request, take};
 /// In slot 3300.
 const PREFIX: &str = "{b}";
 
-/// Gives slots to a node, as far as this node knows.
+/// Gives slots to a node in this node's view.
 fn give(node: &RedisServer, slots: [u16; 2], to: &RedisServer) -> Result<()> {
     let [first, last] = slots.map(|slot| slot.to_string());
     let range = |command| node.cli(&["CLUSTER", command, &first, &last]);
@@ -39,7 +39,7 @@ async fn an_acquire_that_was_sent_to_two_nodes_is_given_back() -> Result<()> {
     let mut cluster = RedisCluster::start(3)?;
     let owner = cluster.owner_and_other(PREFIX)?.0.port();
     assert_eq!(owner, cluster.nodes()[0].port());
-    // It looks the slots up at nodes that do not answer, too.
+    // The client also asks silent nodes for the slots.
     let impatient = ConnectionConfig {
         connection_timeout: Duration::from_millis(500),
         internal_command_timeout: Duration::from_millis(500),
@@ -65,7 +65,7 @@ async fn an_acquire_that_was_sent_to_two_nodes_is_given_back() -> Result<()> {
         give(node, FIRST, second)?;
         give(node, [16_383, 16_383], second)?;
     }
-    // Meets a slot that has moved, and so the client looks at all of them.
+    // The client meets a moved slot, and so it asks for all slots.
     let raw = Raw(client);
     let name = (0..).map(|number| format!("{{{number}}}"));
     let moved = name.into_iter().find(|name| fred::util::redis_keyslot(name.as_bytes()) == 16_383);

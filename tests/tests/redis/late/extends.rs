@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use super::{HOUR, Line, insist};
 use crate::support::{request, take};
 
-/// Longer than a test takes: nothing in these is refused for its age.
+/// Longer than a test: no request in these tests is refused for its age.
 const PATIENT: u64 = 10_000;
 
-/// A deadline is the latest that the server's clock may show; how much that is too late depends on how
-/// long the answers took from which it was learned.
+/// A deadline is the latest possible time of the server's clock; its error depends on the duration of the answers
+/// that it was learned from.
 const UNSURE: Duration = Duration::from_millis(300);
 
-/// Checks that the lock ends in the store as its holder was told, and that nobody else gets it.
+/// Checks that the lock ends in the store when its holder expects it, and that no other caller gets it.
 async fn is_kept(line: &Line, key: &str, guard: &LockGuard<RedisBackend>) -> Result<()> {
     assert_eq!(line.expiry(key).await, Some(guard.expires_at().as_millis()));
     assert!(guard.valid_for() > Duration::from_secs(50), "{:?}", guard.valid_for());
@@ -34,7 +34,7 @@ async fn a_renewal_that_is_overtaken_shortens_no_lock() -> Result<()> {
     Ok(())
 }
 
-/// With one connection a request is overtaken once that connection was lost, with two at once.
+/// With one connection a request is overtaken after that connection was lost, with two at once.
 async fn overtaken_renewal(connections: usize) -> Result<()> {
     let line = Line::start().await?;
     let backend = line.backend(connections, PATIENT).await?;
@@ -65,7 +65,7 @@ async fn an_extend_that_was_given_up_shortens_no_lock() -> Result<()> {
         let short = guard.extend(Duration::from_secs(10));
         timeout(Duration::from_millis(100), short).await.expect_err("held");
         line.caught().await;
-        // What it may have become is what counts until it is known.
+        // Until the outcome is known, the earliest possible expiry counts.
         assert!(guard.valid_for() <= Duration::from_secs(10));
         if connections == 1 {
             line.proxy.sever_clients();
@@ -87,7 +87,7 @@ async fn an_extend_whose_answer_was_lost_is_followed_by_the_next() -> Result<()>
     line.proxy.set_latency(Duration::ZERO, Duration::from_millis(300));
     let short = guard.extend(Duration::from_secs(10));
     timeout(Duration::from_millis(100), short).await.expect_err("late");
-    // The store has another expiry now than the guard was told, and says so.
+    // The store has another expiry now than the guard knows, and reports it.
     assert!(guard.extend(Duration::from_secs(60)).await?.is_extended());
     line.proxy.set_latency(Duration::ZERO, Duration::ZERO);
     is_kept(&line, "k", &guard).await
@@ -142,7 +142,7 @@ async fn a_release_past_its_deadline_frees_nothing() -> Result<()> {
         line.hold_next();
         let error = backend.release(ReleaseRequest::new(lock.lock_id)).await.unwrap_err();
         assert!(error.is_outcome_unknown(), "{error:?}");
-        // Whoever gave the release up has the lock still, and goes on with it.
+        // The caller that gave up the release still has the lock, and goes on with it.
         let extend = ExtendRequest::new(lock.lock_id, Duration::from_secs(60))?;
         assert!(line.direct.extend(extend).await?.is_extended());
         let expiry = line.expiry("k").await;
@@ -153,7 +153,7 @@ async fn a_release_past_its_deadline_frees_nothing() -> Result<()> {
         line.deliver().await;
         assert_eq!(line.expiry("k").await, expiry);
 
-        // Nor does it free the lock of another one.
+        // The late release does not free the lock of another caller either.
         assert!(line.direct.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A store that is away, or hangs, or is asked for a lot at once.
+//! A store that is away, hangs, or gets many requests at once.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ async fn what_was_released_while_the_store_was_away_is_free_soon_after() -> Resu
     for key in ["dropped", "released"] {
         soon("a free key", || async { line.expiry(key).await.is_none() }).await;
     }
-    // Up to a second until there is a connection, and another one until the next try.
+    // Up to a second until there is a connection, and another second until the next try.
     assert!(back.elapsed() < Duration::from_millis(2500), "{:?}", back.elapsed());
     Ok(())
 }
@@ -40,7 +40,7 @@ async fn what_was_released_while_the_store_was_away_is_free_soon_after() -> Resu
 #[tokio::test]
 async fn a_store_that_hangs_is_not_taken_for_somebody_elses_lock() -> Result<()> {
     let line = Line::start().await?;
-    // Longer than the acquisition may take in all.
+    // Longer than the limit of the acquisition.
     let backend = line.backend(1, 2_000).await?;
     let _ = take(&line.direct, "held", 60_000).await;
     let options = AcquisitionOptions::new().with_timeout(Duration::from_millis(800));
@@ -50,7 +50,7 @@ async fn a_store_that_hangs_is_not_taken_for_somebody_elses_lock() -> Result<()>
         let config = LockConfig::new(key).with_acquisition(options);
         callers.spawn(async move { acquire(&backend, config).await.map(drop).unwrap_err() });
     };
-    // The first of them has heard that the lock is held before the store hangs, and the others of its line.
+    // The head has learned that the lock is held before the store hangs, and the other waiters from its queue.
     let asked = line.raw.calls("evalsha").await;
     (0..10).for_each(|_| call("held".to_owned()));
     soon("contention", || async { line.raw.calls("evalsha").await > asked }).await;

@@ -1,4 +1,4 @@
-//! What a user needs whose access is restricted: as the crate's page says.
+//! The access rule of a restricted user, as on the crate's page.
 
 use anyhow::{Context as _, Result};
 use syncguard_redis::contract::{
@@ -9,7 +9,7 @@ use syncguard_test_services::redis::RedisCluster;
 
 use crate::support::take;
 
-/// The rule as it is documented, one word a line.
+/// The documented rule, one word in each line.
 fn documented() -> Result<Vec<&'static str>> {
     let page = include_str!("../../../../crates/syncguard-redis/src/guide.md");
     let (_, rest) = page.split_once("For the sharded layout:").context("a rule")?;

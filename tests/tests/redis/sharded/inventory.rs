@@ -1,4 +1,4 @@
-//! Looking over the locks of all shards.
+//! The inventory of all shards.
 
 use anyhow::Result;
 use syncguard_redis::Fence;
@@ -16,7 +16,7 @@ async fn all_shards_are_listed_in_the_order_of_the_keys() -> Result<()> {
     let (backend, others) = (connect(&cluster).await?, connect(&cluster).await?);
     take_all(&backend, "job:", COUNT).await?;
     shows_each_once(&backend, &others, "job:", COUNT).await?;
-    // Records that nobody would find, and those of another prefix, are no locks.
+    // Records that no lookup would find, and records of another prefix, are no locks.
     let shard = "{app:63}";
     let node = cluster.owner_and_other(shard)?.0;
     let record = node.cli(&["KEYS", "*:job:000*"])?;
@@ -33,7 +33,7 @@ async fn all_shards_are_listed_in_the_order_of_the_keys() -> Result<()> {
         assert!(page.corrupt.is_empty());
         keys.extend(page.entries.into_iter().map(|lock| lock.expose().key.expose().to_owned()));
     }
-    // What the others had taken meanwhile, and not released.
+    // Locks that the other tasks had taken meanwhile, and not released.
     keys.retain(|key| !key.ends_with('+'));
     let expected: Vec<String> = (100..200).map(|number| format!("job:{number:06}")).collect();
     assert_eq!(keys, expected);
@@ -59,7 +59,7 @@ async fn counters_of_all_shards_are_listed_and_raised() -> Result<()> {
         let raised = inventory(&other).raise_counter(&*key, Fence::new(7)?).await?;
         assert_eq!(inventory(&backend).fence_counter(&*key).await?, Some(raised));
     }
-    // Also where they are after a move.
+    // Also at their place after a move.
     let name = format!("{{{PREFIX}:00}}");
     let (owner, to, slot) = cluster.owner_and_other(&name)?;
     block_in_place(|| cluster.move_slot(slot.parse()?, owner, to))?;

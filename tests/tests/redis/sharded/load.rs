@@ -1,4 +1,4 @@
-//! How the work is spread.
+//! The distribution of the work.
 
 use anyhow::Result;
 use syncguard_history::Random;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::{connect, each, reset};
 use crate::support::take;
 
-/// With even slots, as `redis-cli --cluster create` gives them.
+/// With an even distribution of slots, as `redis-cli --cluster create` makes it.
 #[tokio::test]
 async fn ten_thousand_keys_are_spread_over_three_masters() -> Result<()> {
     let cluster = RedisCluster::start(3)?;

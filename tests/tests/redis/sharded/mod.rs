@@ -25,12 +25,12 @@ pub(crate) async fn connect_with(
     Ok(RedisBackend::connect_with(&cluster.url(), options.with_key_prefix(PREFIX)).await?)
 }
 
-/// A figure of all nodes together, from lines of `INFO` like `name:figure` or `name=figure,`.
+/// The sum of a figure over all nodes, from lines of `INFO` like `name:figure` or `name=figure,`.
 fn sum(cluster: &RedisCluster, section: &str, name: &str) -> Result<f64> {
     Ok(each(cluster, section, name)?.into_iter().sum())
 }
 
-/// A figure of each node; none is zero.
+/// A figure of each node, none of which is zero.
 fn each(cluster: &RedisCluster, section: &str, name: &str) -> Result<Vec<f64>> {
     let figure = |info: &str| {
         let rest = info.lines().find_map(|line| line.strip_prefix(name))?;
@@ -40,7 +40,7 @@ fn each(cluster: &RedisCluster, section: &str, name: &str) -> Result<Vec<f64>> {
     nodes.map(|node| Ok(figure(&node.cli(&["INFO", section])?).unwrap_or(0.0))).collect()
 }
 
-/// How many scripts were run since the last reset.
+/// The number of scripts since the last reset.
 fn scripts(cluster: &RedisCluster) -> Result<f64> {
     let by_hash = sum(cluster, "commandstats", "cmdstat_evalsha:calls=")?;
     let in_full = sum(cluster, "commandstats", "cmdstat_eval:calls=")?;
@@ -54,7 +54,7 @@ fn reset(cluster: &RedisCluster) -> Result<()> {
     Ok(())
 }
 
-/// A way to each node that can be broken. Clients are told of these instead of the nodes' own ports.
+/// A proxy for each node, which can be broken. Clients are told the proxies' ports instead of the nodes' own.
 fn proxies(cluster: &RedisCluster) -> Result<Vec<FaultProxy>> {
     let proxies = cluster
         .nodes()
@@ -64,7 +64,7 @@ fn proxies(cluster: &RedisCluster) -> Result<Vec<FaultProxy>> {
     for (node, proxy) in cluster.nodes().iter().zip(&proxies) {
         node.cli(&["CONFIG", "SET", "cluster-announce-port", &proxy.port().to_string()])?;
     }
-    // Until all of them have heard of all ports.
+    // Waits until all nodes know all ports.
     for node in cluster.nodes() {
         syncguard_test_services::wait::until(
             "announced ports",
@@ -80,7 +80,7 @@ fn proxies(cluster: &RedisCluster) -> Result<Vec<FaultProxy>> {
     Ok(proxies)
 }
 
-/// `redis-cluster://` by way of these.
+/// `redis-cluster://` through these proxies.
 fn url_of(proxies: &[FaultProxy]) -> String {
     let mut nodes = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port()));
     let first = nodes.next().unwrap_or_default();

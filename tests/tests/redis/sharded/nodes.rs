@@ -14,7 +14,7 @@ use crate::support::{request, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A key whose lock is on a node, by the names that are there.
+/// A key whose lock is on a node with this prefix.
 async fn key_on(backend: &RedisBackend, node: &RedisServer) -> Result<String> {
     for number in 0..500 {
         let key = format!("on-{}-{number}", node.port());
@@ -28,7 +28,8 @@ async fn key_on(backend: &RedisBackend, node: &RedisServer) -> Result<String> {
     anyhow::bail!("no key on the node")
 }
 
-/// The way to one node swallows everything. The others serve, and nothing is said of what it may have.
+/// The connection to one node swallows everything. The other nodes answer, and a lock on the silent node is neither
+/// reported as held nor as free.
 #[tokio::test]
 async fn nothing_is_said_to_be_nowhere_while_a_node_is_silent() -> Result<()> {
     const BOUND: Duration = Duration::from_secs(3);
@@ -43,7 +44,7 @@ async fn nothing_is_said_to_be_nowhere_while_a_node_is_silent() -> Result<()> {
     let unknown = LockId::generate()?;
 
     proxies[2].freeze(true);
-    // What is on another node is found there, and nobody waits for the silent one.
+    // A lock on another node is found there, without a wait for the silent one.
     let started = Instant::now();
     assert!(backend.lookup(LookupRequest::by_lock_id(ours.lock_id)).await?.is_some());
     assert!(backend.extend(ExtendRequest::new(ours.lock_id, MINUTE)?).await?.is_extended());
@@ -75,7 +76,7 @@ async fn nothing_is_said_to_be_nowhere_while_a_node_is_silent() -> Result<()> {
     Ok(())
 }
 
-/// The worst of all masters that have locks.
+/// The worst report of all masters with locks.
 #[tokio::test]
 async fn the_report_is_of_all_masters() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
@@ -98,7 +99,7 @@ async fn the_report_is_of_all_masters() -> Result<()> {
     Ok(())
 }
 
-/// The replica that is waited for is that of the node with the lock.
+/// Writes wait for the replica of the node with the lock.
 #[tokio::test]
 async fn replicas_are_waited_for_on_the_node_with_the_lock() -> Result<()> {
     let mut cluster = RedisCluster::start_with_replicas(3)?;

@@ -1,4 +1,4 @@
-//! What operations send, where, and what is stored.
+//! The requests of operations, their nodes, and the stored records.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::support::{Raw, request, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Every operation, with the scripts that it takes.
+/// Every operation, with the number of its scripts.
 #[tokio::test]
 async fn one_script_with_the_key_and_one_for_each_shard_without() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
@@ -26,8 +26,8 @@ async fn one_script_with_the_key_and_one_for_each_shard_without() -> Result<()> 
     assert_eq!(backend.durability_report().await?.layout, KeyLayout::Sharded { shards: 64 });
     assert!(format!("{backend:?}").contains("Sharded { shards: 64 }"), "{backend:?}");
     let (key, wrong) = (Key::new("k")?, Key::new("nobody")?);
-    // Nodes have to be sent a script in full the first time. A lock that is found ends the search while other
-    // nodes may still ask for the script, so what is sought first is nowhere.
+    // Each node needs the full script the first time. A search ends with the first hit while other nodes may still
+    // ask for the script, so the first search is for a missing lock.
     let nobody = LockId::generate()?;
     assert!(!other.is_locked(IsLockedRequest::new("k")?).await?);
     assert!(other.lookup(LookupRequest::by_lock_id(nobody)).await?.is_none());
@@ -66,10 +66,10 @@ async fn one_script_with_the_key_and_one_for_each_shard_without() -> Result<()> 
     Ok(())
 }
 
-/// How many scripts the last operation took.
+/// The number of scripts of the last operation.
 ///
-/// What is found ends a search while other nodes still have scripts of it before them. A lookup of nobody comes
-/// after those on each connection, and takes 64 itself.
+/// A search ends with the first hit while other nodes may still have its scripts in their queues. A lookup of a
+/// missing lock comes after those scripts on each connection, and takes 64 itself.
 async fn cost(cluster: &RedisCluster, backend: &RedisBackend) -> Result<f64> {
     let nobody = LookupRequest::by_lock_id(LockId::generate()?);
     assert!(backend.lookup(nobody).await?.is_none());
@@ -95,14 +95,14 @@ async fn guards_send_one_script_an_operation() -> Result<()> {
         assert!(guard.release().await?.is_released());
     }
     let sent = scripts(&cluster)?;
-    // Extends are new to the nodes, and come in full the first time.
+    // The nodes do not know the script of an extend yet, so the first ones are sent in full.
     assert!((60.0..=66.0).contains(&sent), "{sent}");
     let failed = sum(&cluster, "errorstats", "errorstat_NOSCRIPT:count=")?;
     assert!(sent - failed <= 60.0, "{sent} scripts, {failed} of them unknown");
     Ok(())
 }
 
-/// Over ways that take 100 ms each, one round trip takes 200 ms and two take 400.
+/// With a delay of 100 ms in each direction, one round trip takes 200 ms and two take 400.
 #[tokio::test]
 async fn what_asks_everywhere_takes_one_round_trip() -> Result<()> {
     const WAY: Duration = Duration::from_millis(100);
@@ -133,7 +133,7 @@ async fn what_is_stored_is_what_the_documentation_says() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
     let backend = connect(&cluster).await?;
     let raw = Raw::connect(&cluster.url()).await;
-    // As the vectors have it: `printf %s app:job:1 | sha256sum` begins with the byte that is 28 modulo 64.
+    // As in the vectors: `printf %s app:job:1 | sha256sum` begins with the byte that is 28 modulo 64.
     let lock = take(&backend, "job:1", 60_000).await;
     let mut names = Vec::new();
     for node in cluster.nodes() {
@@ -169,7 +169,7 @@ async fn a_client_of_one_node_alone_is_refused() -> Result<()> {
     refused(error);
     let client = Raw::connect(&url).await.0;
     let backend = RedisBackend::from_client(client, options)?;
-    // Not one of them may say that nobody has the lock.
+    // No answer may say that the lock does not exist.
     let id = LockId::generate()?;
     for number in 0..8 {
         let key = format!("k{number}");

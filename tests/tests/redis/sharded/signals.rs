@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::connect;
 use crate::support::take;
 
-/// How many connections of a node listen for changes.
+/// The number of a node's connections that listen for changes.
 fn listeners(cluster: &RedisCluster) -> Result<Vec<usize>> {
     let count = |list: String| {
         let flags = |line: &str| {

@@ -1,4 +1,4 @@
-//! Work on a cluster, on record, while something happens to it.
+//! Recorded work on a cluster during a fault.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 const KEYS: u64 = 60;
 const WORKERS: u64 = 8;
 const TTL: Duration = Duration::from_secs(1);
-/// The longest that an operation may take, and two seconds for a busy machine.
+/// The longest time of an operation, and two seconds for a busy machine.
 const BOUND: Duration = Duration::from_secs(2);
 const SLOWEST: Duration = Duration::from_secs(4);
 
@@ -39,7 +39,7 @@ struct Seen {
 }
 
 impl Load {
-    /// Several programs at work.
+    /// Several working programs.
     pub(crate) async fn start(cluster: &RedisCluster, options: RedisOptions) -> Result<Self> {
         let options = options.with_key_prefix("app").with_command_timeout(BOUND);
         let mut backends = Vec::new();
@@ -73,7 +73,7 @@ impl Load {
         self.seen.grants.load(Ordering::Relaxed)
     }
 
-    /// Waits for so many more grants.
+    /// Waits for this many more grants.
     pub(crate) async fn more(&self, grants: usize) {
         let (count, started) = (self.grants(), Instant::now());
         while self.grants() < count + grants {
@@ -86,7 +86,7 @@ impl Load {
         self.recorder.note(Entry::Fault(fault));
     }
 
-    /// How long until each backend has an answer from all shards again.
+    /// The time until each backend has an answer from all shards again.
     pub(crate) async fn recovered(&self) -> Result<Duration> {
         let started = Instant::now();
         for backend in &self.backends {
@@ -103,7 +103,7 @@ impl Load {
         Ok(took)
     }
 
-    /// Ends the work, and gives what was broken.
+    /// Ends the work, and returns the violations.
     pub(crate) async fn stop(mut self) -> Result<Vec<Violation>> {
         self.stop.store(true, Ordering::Relaxed);
         for task in self.tasks.drain(..) {
@@ -117,7 +117,7 @@ impl Load {
         ensure!(!errors.keys().any(|code| wrong.contains(&code.as_str())), "{errors:?}");
         let limits = Limits { outage: Duration::from_secs(30), ..Limits::new() };
         let mut violations = check(&self.recorder.history(), &limits);
-        // These look at the end of a run, and at a store's own outage.
+        // These invariants concern the end of a run and a store's own outage.
         violations
             .retain(|it| !matches!(it.invariant, Invariant::BackInTime | Invariant::NothingLeft));
         Ok(violations)
@@ -156,7 +156,7 @@ impl Worker {
         };
         self.seen.grants.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(self.random.millis(0, 10)).await;
-        // Some do not know the key, as after a restart.
+        // Some calls do not know the key, as after a restart.
         let hint = Some(key).filter(|_| self.random.percent(90));
         if self.random.percent(30) {
             let mut extend = ExtendRequest::new(lock_id, TTL)?;

@@ -17,21 +17,21 @@ use self::load::Load;
 use crate::sharded::connect;
 use crate::support::{request, take};
 
-/// How long after the cluster itself service is back; the rest is for a busy machine.
+/// The limit for service after the cluster itself works again; the rest is for a busy machine.
 const RECOVERY: Duration = Duration::from_secs(60);
 
 fn waiting() -> RedisOptions {
     RedisOptions::new().with_wait_replicas(WaitReplicas::new(1))
 }
 
-/// The slots of shards on a node, which is one of three with even shares.
+/// The slots of the shards on a node, which is one of three with equal shares.
 fn slots_of(node: usize) -> Vec<u16> {
     let slots =
         (0..64).map(|shard| fred::util::redis_keyslot(format!("{{app:{shard:02}}}").as_bytes()));
     slots.filter(|slot| usize::from(*slot) * 3 / 16_384 == node).collect()
 }
 
-/// Shards go from node to node and back, with all that is in them, while they are worked on.
+/// Shards move from node to node and back, with all their records, during work.
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_that_move_back_and_forth_break_nothing() -> Result<()> {
     let cluster = RedisCluster::start_with_replicas(3)?;
@@ -56,7 +56,7 @@ async fn slots_that_move_back_and_forth_break_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A master dies, and its replica takes over. With replicas waited for, nothing is lost.
+/// A master dies, and its replica takes over. If writes wait for replicas, no lock is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_with_replicas_waited_for_breaks_nothing() -> Result<()> {
     let broken = failover(waiting()).await?;
@@ -64,8 +64,8 @@ async fn a_failover_with_replicas_waited_for_breaks_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Without, the newest grants may be forgotten: then a key has a second holder, and a fence may repeat. A lock
-/// whose fence is below one that was forgotten counts as over, and is not. Nothing else may be broken.
+/// Without that, the newest grants may be lost: then a key has a second holder, and a fence may repeat. A lock whose
+/// fence is below a lost one counts as over in the check, and is not. Nothing else may be broken.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_without_forgets_the_newest_grants_at_most() -> Result<()> {
     let mut broken = failover(RedisOptions::new()).await?;
@@ -88,7 +88,7 @@ async fn failover(options: RedisOptions) -> Result<Vec<Invariant>> {
     load.note(Fault::Killed);
     cluster.nodes_mut()[0].kill()?;
     block_in_place(|| cluster.wait_until_master(heir))?;
-    // Its own replica is the one that was killed: without it nobody can be waited for.
+    // Its own replica is the killed server, and without it writes cannot wait for a replica.
     block_in_place(|| cluster.nodes_mut()[0].restart())?;
     assert!(load.recovered().await? < RECOVERY);
     block_in_place(|| cluster.wait_until_ok())?;
@@ -100,7 +100,7 @@ async fn failover(options: RedisOptions) -> Result<Vec<Invariant>> {
     Ok(broken.into_iter().map(|it| it.invariant).collect())
 }
 
-/// A master is stopped for longer than the cluster waits for it, and goes on when another one has taken over.
+/// A master is stopped for longer than the cluster waits for it, and goes on after another one has taken over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_paused_and_goes_on_breaks_nothing() -> Result<()> {
     let mut cluster = RedisCluster::start_with_replicas(3)?;
@@ -118,7 +118,7 @@ async fn a_node_that_is_paused_and_goes_on_breaks_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A pause that is shorter than that is a pause for the locks of this node.
+/// A shorter pause is only a pause for the locks of this node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_pause_is_nothing_more() -> Result<()> {
     let mut cluster = RedisCluster::start_with_replicas(3)?;
@@ -136,7 +136,7 @@ async fn a_short_pause_is_nothing_more() -> Result<()> {
     Ok(())
 }
 
-/// A node joins, gets a third of the shards of another, gives them back, and leaves.
+/// A node joins, gets a third of another node's shards, gives them back, and leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_joins_and_leaves_breaks_nothing() -> Result<()> {
     let mut cluster = RedisCluster::start(3)?;
@@ -162,7 +162,7 @@ async fn a_node_that_joins_and_leaves_breaks_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Whoever has slept through it all finds its locks where they are now.
+/// A client that slept through all of this finds its locks at their new places.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_knows_an_old_topology_finds_its_locks() -> Result<()> {
     let cluster = RedisCluster::start(3)?;

@@ -6,8 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Follows all links. READMEs are read outside the repository as well, so there a link has to have a
-/// whole address.
+/// Follows all links. READMEs are also read outside the repository, so their links need complete addresses.
 pub(super) fn check(root: PathBuf, docs: PathBuf, crates: Vec<String>) -> Result<()> {
     let mut links = Links { root, docs, crates, ids: HashMap::new(), dead: BTreeSet::new() };
     for name in links.crates.clone() {
@@ -22,11 +21,11 @@ pub(super) fn check(root: PathBuf, docs: PathBuf, crates: Vec<String>) -> Result
 
 struct Links {
     root: PathBuf,
-    /// Where rustdoc wrote to.
+    /// The folder of rustdoc's output.
     docs: PathBuf,
-    /// Those that are published.
+    /// The published packages.
     crates: Vec<String>,
-    /// The anchors of the pages that were looked into.
+    /// The anchors of the pages that were read.
     ids: HashMap<PathBuf, HashSet<String>>,
     dead: BTreeSet<String>,
 }
@@ -49,7 +48,7 @@ impl Links {
     fn follow_readme(&mut self, path: &Path) -> Result<()> {
         let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
         for link in values(&text, "](", ')').chain(values(&text, "]: ", '\n')) {
-            // `[name][reference]` has its address elsewhere.
+            // `[name][reference]` has its address in another place.
             if link.starts_with("https://") {
                 self.follow(path, link)?;
             } else {
@@ -72,7 +71,7 @@ impl Links {
         Ok(())
     }
 
-    /// The file of this workspace that a link is to; `None` if it is to anything else.
+    /// The file of this workspace that a link points to; `None` for all other links.
     fn file(&self, page: &Path, address: &str) -> Option<PathBuf> {
         if let Some(source) = address.strip_prefix("https://docs.rs/crate/") {
             let (name, file) = source.split_once("/latest/source/")?;
@@ -85,8 +84,8 @@ impl Links {
         if address.is_empty() {
             return Some(page.to_owned());
         }
-        // Text that rustdoc took over from a crate whose documentation is not there has links that
-        // lead nowhere: `dispatcher`, `AsyncWrite::poll_write`.
+        // Text that rustdoc copied from a crate without its documentation has dead links: `dispatcher`,
+        // `AsyncWrite::poll_write`.
         let named =
             Path::new(address).components().find(|part| matches!(part, Component::Normal(_)));
         let ours =
@@ -108,7 +107,7 @@ impl Links {
         let mut file = file.canonicalize()?;
         if !self.ids.contains_key(&file) {
             let mut text = fs::read_to_string(&file)?;
-            // An item that is public elsewhere than where it is defined.
+            // An item that is public in another place than its definition.
             let elsewhere = values(&text, REDIRECTION, '"').next().map(str::to_owned);
             if let Some(elsewhere) = elsewhere {
                 file = file.with_file_name("").join(elsewhere).canonicalize()?;
@@ -121,10 +120,10 @@ impl Links {
     }
 }
 
-/// How a page begins that only leads on to another one.
+/// The beginning of a page that only redirects.
 const REDIRECTION: &str = "<meta http-equiv=\"refresh\" content=\"0;URL=";
 
-/// What stands between `start` and `end`, wherever it does.
+/// Each text between `start` and `end`.
 fn values<'a>(text: &'a str, start: &'a str, end: char) -> impl Iterator<Item = &'a str> {
     text.split(start).skip(1).filter_map(move |rest| rest.split_once(end)).map(|(value, _)| value)
 }
@@ -133,7 +132,7 @@ fn values<'a>(text: &'a str, start: &'a str, end: char) -> impl Iterator<Item = 
 mod tests {
     use super::*;
 
-    /// What is dead among these links, in a README or on a page of the crate `syncguard-a`.
+    /// The dead links in a README or on a page of the crate `syncguard-a`.
     fn dead(readme: &str, page: &str) -> Result<String> {
         let folder = tempfile::tempdir()?;
         let (root, docs) = (folder.path().to_owned(), folder.path().join("doc"));

@@ -1,4 +1,4 @@
-//! Taking a key.
+//! Acquires.
 
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, ErrorCode, Fence, Key, LockError, LockId};
@@ -70,7 +70,7 @@ impl Store {
                         *self.fences.entry(name).or_default() += 1;
                     }
                     Some(Flaw::indexes_refused_ids) => {
-                        // The id leads to the lock, and the ownership is not looked at.
+                        // The id leads to the lock, and its owner is not checked.
                         self.index.insert(request.lock_id, Entry { name, until: u64::MAX });
                     }
                     Some(Flaw::remembers_refused_ids_as_used) => self.refused.push(request.lock_id),
@@ -95,12 +95,12 @@ impl Store {
         }
     }
 
-    /// Whether a key has a record, of a live lock or not.
+    /// Returns true if the key has a record, of a live lock or not.
     pub(crate) fn has_record(&self, key: &Key) -> bool {
         self.locks.contains_key(&self.name(key))
     }
 
-    /// Takes a key, whoever had it.
+    /// Takes a key, also from another holder.
     pub(crate) fn grant(
         &mut self,
         request: &AcquireRequest,
@@ -156,7 +156,7 @@ impl Store {
         Ok(AcquireResult::Acquired(acquired))
     }
 
-    /// The fence of the next acquisition.
+    /// The fence of the next acquire.
     pub(super) fn next_fence(&self, key: &Key) -> Result<u64, LockError> {
         let last = self.fences.get(&self.counter(key)).copied().unwrap_or(0);
         let next = last + 1;
@@ -188,7 +188,7 @@ impl Store {
         if self.has(Flaw::counts_all_keys_together) { String::new() } else { self.name(key) }
     }
 
-    /// What a lock's record overwrites where other things are kept under the same names.
+    /// The records that a lock's record overwrites if they have the same names.
     fn displace(&mut self, key: &Key) {
         if self.has(Flaw::keeps_counters_among_the_locks)
             && let Some(other) = key.expose().strip_prefix("fence:")

@@ -1,4 +1,4 @@
-//! What goes wrong with key hints. Without a flaw the store does not look at them.
+//! Flaws of key hints. Without a flaw the store ignores hints.
 
 use syncguard_core::contract::LookupBy;
 use syncguard_core::{Key, LockError, LockId};
@@ -7,7 +7,7 @@ use super::{Store, Stored};
 use crate::flaws::Flaw;
 
 impl Store {
-    /// The id that a request is about, given its hint.
+    /// The id that a request uses, given its hint.
     pub(crate) fn hinted(&self, lock_id: LockId, hint: Option<&Key>) -> Result<LockId, LockError> {
         let Some(hint) = hint else { return Ok(lock_id) };
         let there = match self.locks.get(&self.name(hint)) {

@@ -1,4 +1,4 @@
-//! Looking over all locks and counters.
+//! The listing of locks and counters.
 
 use syncguard_core::authoring::hash_key;
 use syncguard_core::inventory::{FenceCounter, ListRequest, Page};
@@ -135,7 +135,7 @@ impl Store {
         Fence::new(raised)
     }
 
-    /// Whether this place was not gone on from before.
+    /// Returns true if the listing has not continued from this place before.
     pub(crate) fn use_up(&mut self, place: &str) -> bool {
         let is_new = !self.used_places.iter().any(|used| used == place);
         self.used_places.push(place.to_owned());

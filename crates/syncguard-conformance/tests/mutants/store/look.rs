@@ -1,4 +1,4 @@
-//! Looking.
+//! Lookups.
 
 use syncguard_core::contract::LookupBy;
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo};
@@ -39,7 +39,7 @@ impl Store {
         Ok(live)
     }
 
-    /// Whether a key's record is old enough to be cleared away.
+    /// Returns true if a key's record is old enough to be removed.
     pub(crate) fn may_be_cleared(&self, key: &Key, now: u64) -> bool {
         lock_is_long_over(self.locks.get(&self.name(key)), now)
     }
@@ -77,7 +77,7 @@ impl Store {
         let mut key = lock.key.clone();
         match flaw {
             Some(Flaw::lookup_returns_the_storage_key) => {
-                // Shorter than the user's where that was hashed or cut off.
+                // Shorter than the user's key if the flaw hashes or cuts it.
                 key = Key::new(name.chars().take(100).collect::<String>())?;
             }
             Some(Flaw::lookup_logs_the_key) => tracing::debug!(key = key.expose(), "found a lock"),

@@ -1,4 +1,4 @@
-//! What a holder does with its lock.
+//! Releases and extends.
 
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
@@ -20,7 +20,7 @@ impl Store {
         }
     }
 
-    /// The name of the lock that a release is to delete.
+    /// The name of the lock that a release deletes.
     pub(crate) fn releasable(
         &mut self,
         lock_id: LockId,
@@ -65,7 +65,7 @@ impl Store {
         ReleaseResult::Released
     }
 
-    /// The half of a release that comes first where it is done in two steps.
+    /// The first step of a release in two steps.
     pub(crate) fn forget_id(&mut self, lock_id: LockId) {
         self.index.remove(&lock_id);
     }
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// The lock as it is to be stored by an extend, or why none is.
+    /// The lock that an extend stores, or the reason why it stores none.
     pub(crate) fn extended(
         &mut self,
         request: &ExtendRequest,
@@ -174,7 +174,7 @@ impl Store {
         Ok(ExtendResult::Extended { expires_at })
     }
 
-    /// Takes a lock out for an extend that deletes and inserts.
+    /// Removes a lock for an extend that deletes and inserts.
     pub(crate) fn take_out(&mut self, name: &str) {
         self.locks.remove(name);
     }

@@ -1,4 +1,4 @@
-//! Who hears of releases.
+//! Signals of releases.
 
 use syncguard_core::Key;
 use syncguard_core::contract::KeySignal;
@@ -7,7 +7,7 @@ use super::{Store, Stored, is_live};
 use crate::flaws::Flaw;
 
 impl Store {
-    /// Whether the lock of a key is live, as a watch says it.
+    /// Returns true if a watch reports the lock of this key as live.
     pub(crate) fn is_watched_lock_live(&self, key: &Key, now: u64) -> bool {
         let held = self.locks.get(&self.name(key));
         self.has(Flaw::says_that_what_it_watches_is_locked)
@@ -22,7 +22,7 @@ impl Store {
         self.watches.entry(name).or_default().push(signal);
     }
 
-    /// The lock under this name is released. Dropped, a signal is given.
+    /// Signals the release of the lock with this name, by dropping its signals.
     pub(super) fn signal(&mut self, name: &str) {
         if self.has(Flaw::never_signals) {
             return;

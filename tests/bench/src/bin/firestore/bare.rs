@@ -1,5 +1,4 @@
-//! The floor: the same bytes as the backend sends, its time limits included, without a look at what
-//! the answers mean.
+//! The floor: the requests of the backend, including its time limits, without reading the answers.
 
 use anyhow::Result;
 use syncguard_firestore::FirestoreOptions;
@@ -19,8 +18,8 @@ use crate::support::{Raw, document, text};
 pub(crate) struct Bare(pub(crate) Raw);
 
 impl Bare {
-    /// Reads both documents, writes both, deletes the lock. `false` if the lock was there, or somebody
-    /// was faster.
+    /// Reads both documents, writes both, deletes the lock. `false` if the lock existed, or another client was
+    /// faster.
     pub(crate) async fn cycle(&self, key: &str) -> Result<bool> {
         let names = [format!("locks/{key}"), format!("fence_counters/fence:{key}")]
             .map(|path| self.0.name(&path));

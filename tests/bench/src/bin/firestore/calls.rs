@@ -1,4 +1,4 @@
-//! What each operation sends.
+//! The calls of each operation.
 
 use std::time::Duration;
 

@@ -18,16 +18,16 @@ pub(crate) enum Way {
     Ours,
     /// The backend, without a memory of its own locks.
     OursForgetful,
-    /// What the specification's transactions do.
+    /// The transactions of the specification.
     Transactions,
-    /// The calls that the backend makes, and nothing else.
+    /// The calls of the backend alone.
     Bare,
 }
 
 /// Cycles of some workers for a while.
 #[derive(Default)]
 pub(crate) struct Slice {
-    /// How long each cycle took, in ms, the waiting for others on one key included.
+    /// The time of each cycle in ms, including the wait for other workers on one key.
     pub(crate) cycles: Vec<f64>,
     pub(crate) seconds: f64,
     pub(crate) calls: u64,

@@ -1,9 +1,8 @@
 //! `cargo xtask bench firestore`: cycles of acquire and release on the emulator.
 //!
-//! In each situation all ways are measured in turns, in short slices and in an order that changes, so
-//! that noise of the machine hits all of them alike; ratios are medians over the slices, each beside
-//! its neighbours. A table goes to the terminal, everything to `target/bench/firestore.json`.
-//! `--quick` takes a fifth of the time.
+//! In each situation all ways are measured by turns, in short slices and in a changing order, so that noise of the
+//! machine affects all of them alike; ratios are medians over the slices, each beside its neighbors. A table goes to
+//! the terminal, everything to `target/bench/firestore.json`. `--quick` takes a fifth of the time.
 
 mod bare;
 mod calls;
@@ -29,11 +28,10 @@ const SITUATIONS: [(usize, bool); 4] = [(1, false), (1, true), (16, false), (16,
 const SLICE: Duration = Duration::from_millis(250);
 const SLICES: usize = 15;
 
-/// Side by side, transactions wait for each other for seconds: one long slice has to do.
+/// Concurrent transactions wait for each other for seconds, so there is one long slice.
 const LONG_SLICE: Duration = Duration::from_secs(5);
 
-/// What the backend has to reach of the bare calls, and how many times the transactions on keys of
-/// their own, by workers.
+/// The targets of the backend beside the bare calls, and beside the transactions on separate keys, by workers.
 const OF_BARE: f64 = 0.9;
 const TIMES_TRANSACTIONS: [(usize, f64); 2] = [(1, 2.0), (16, 20.0)];
 
@@ -51,7 +49,7 @@ async fn run(slices: usize, goals: &mut Targets) -> Result<Json> {
     for way in Way::ALL {
         clients.push((way, Client::new(way, &url).await?));
     }
-    // Java takes its time until it is as fast as it gets.
+    // Java needs a warm-up.
     for (way, client) in clients.iter().cycle().take(slices.max(10) * Way::ALL.len()) {
         if *way != Way::Transactions {
             client.measure(16, false, SLICE).await?;
@@ -90,7 +88,7 @@ async fn situation(
     Ok(measured)
 }
 
-/// Prints what was measured in a situation, and gives it for the file.
+/// Prints the results of a situation, and returns them for the file.
 fn report(
     measured: &[(Way, Vec<Slice>)],
     workers: usize,

@@ -1,4 +1,4 @@
-//! What a round came to.
+//! The results of a round.
 
 use std::time::Duration;
 

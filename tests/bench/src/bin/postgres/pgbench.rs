@@ -47,7 +47,7 @@ impl Script {
     }
 
     pub(crate) fn run(&self, clients: usize, time: Duration) -> Result<Figures> {
-        // It runs for whole seconds.
+        // pgbench runs for whole seconds.
         let seconds = time.as_secs().max(1);
         let log = self.folder.path().join("log");
         let output = Command::new(program()?)
@@ -73,7 +73,7 @@ impl Script {
             }
             std::fs::remove_file(path)?;
         }
-        // Without the time it takes to connect.
+        // Without the time to connect.
         let tps = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next());
         let mut figures = Figures::new(micros, time);
         figures.per_second = tps.context("no rate")?.parse()?;

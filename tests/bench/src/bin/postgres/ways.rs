@@ -23,7 +23,7 @@ pub(crate) const POOL: usize = 16;
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// One thing to measure, and how many do it at once.
+/// A measurement, and its number of concurrent tasks.
 pub(crate) struct Way {
     name: &'static str,
     concurrency: usize,
@@ -71,7 +71,7 @@ impl Way {
         ])
     }
 
-    /// Attempts on a key that somebody holds.
+    /// Attempts on a held key.
     pub(crate) async fn held(port: u16) -> Result<Vec<Self>> {
         let backend = backend(port).await?;
         match backend.acquire(AcquireRequest::new("held", 100 * TTL)?).await? {
@@ -134,7 +134,7 @@ impl Way {
 }
 
 impl What {
-    /// Once, and how long it took.
+    /// Runs it once, and returns the time.
     async fn once(&self, task: usize) -> Result<Duration> {
         let key = format!("task {task}");
         let started = Instant::now();

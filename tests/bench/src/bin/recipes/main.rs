@@ -1,4 +1,4 @@
-//! `cargo xtask bench recipes`: what recipes cost beside plain locks, on one Redis server.
+//! `cargo xtask bench recipes`: the cost of recipes beside plain locks, on one Redis server.
 
 mod memory;
 mod speed;
@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     if !options.has("--memory") {
         speeds(&mut goals)?;
     }
-    // One thread, so that nothing else allocates meanwhile.
+    // One thread, so that no other task allocates meanwhile.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(memory::measure(&mut goals))?;
     goals.end("recipes", json!({}), options.check)
@@ -39,8 +39,8 @@ fn speeds(goals: &mut Targets) -> Result<()> {
     })
 }
 
-/// How many requests of the library the server has answered. Not what scripts do inside the server, which
-/// the server counts as commands, too.
+/// The number of the library's requests that the server has answered, without the commands of scripts, which the
+/// server counts as well.
 pub(crate) fn commands(server: &RedisServer) -> Result<u64> {
     let info = server.cli(&["INFO", "commandstats"])?;
     let calls = info.lines().filter(|line| {

@@ -1,4 +1,4 @@
-//! What a held permit and a term weigh.
+//! The memory of a held permit and of a term.
 
 use anyhow::Result;
 use stats_alloc::Region;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::ALLOCATOR;
 
-/// As many of each, since tables grow in steps.
+/// The same number of each, because tables grow in steps.
 const LOCKS: usize = 100_000;
 const PERMITS: u32 = 1_000;
 
@@ -88,8 +88,7 @@ async fn terms() -> Result<usize> {
     Ok(heap / LOCKS)
 }
 
-/// What is given back in the background is freed there: not in the midst of the next measurement, which it
-/// would make smaller.
+/// Background releases finish here, so that they do not reduce the next measurement.
 async fn settle(backend: &MemoryBackend) {
     while backend.client_state().keys_in_use() > 0
         || backend.client_state().clean_up().waiting() > 0
@@ -98,7 +97,7 @@ async fn settle(backend: &MemoryBackend) {
     }
 }
 
-/// What the backend keeps for each lock, which is not the permit's.
+/// The backend's memory for each lock, which is not the permit's.
 async fn stored() -> Result<usize> {
     let backend = MemoryBackend::new();
     let region = Region::new(ALLOCATOR);

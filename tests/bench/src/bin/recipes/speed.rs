@@ -1,4 +1,4 @@
-//! How fast a permit and a set are taken.
+//! The time to take a permit and a set.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::commands;
 const ROUNDS: usize = 9;
 const CYCLES: u32 = 1_500;
 
-/// A permit where there is room, beside a plain lock that is kept alive as well.
+/// A free permit, beside a plain lock that is kept alive as well.
 pub(crate) async fn semaphore(
     server: &RedisServer,
     backend: &RedisBackend,
@@ -110,7 +110,7 @@ pub(crate) async fn lock_all(
     Ok(())
 }
 
-/// Microseconds of one cycle of so many.
+/// The microseconds of one cycle.
 fn median(mut rounds: Vec<Duration>) -> f64 {
     rounds.sort();
     rounds[rounds.len() / 2].as_secs_f64() * 1e6 / f64::from(CYCLES)

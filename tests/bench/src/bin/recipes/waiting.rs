@@ -1,4 +1,4 @@
-//! What waiting for a permit costs, and who gets it.
+//! The cost of waiting for a permit, and the shares of the processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ const PERMITS: u32 = 3;
 const TIME: Duration = Duration::from_secs(4);
 const WORK: Duration = Duration::from_millis(5);
 
-/// Each process has a connection and a line of its own. Waiters beside those who hold a permit.
+/// Each process has its own connection and queue. There are more waiters than holders.
 pub(crate) async fn measure(server: &RedisServer) -> Result<()> {
     println!(
         "\nWaiting for {PERMITS} permits with {WORK:?} of work, from {PROCESSES} processes, and from one:"

@@ -17,16 +17,16 @@ use crate::cycles::processor_time;
 use crate::floor;
 
 const ROUNDS: usize = 5;
-/// How many work at once for each server, so that each has as much to read at a time.
+/// The number of concurrent tasks for each server, so that each server has as much to read at a time.
 const AT_ONCE: [usize; 3] = [1, 16, 64];
 
-/// What a round brought.
+/// The results of a round.
 #[derive(Clone, Copy)]
 struct Round {
     per_second: f64,
     /// Processor time of all servers for a cycle, in µs.
     micros: f64,
-    /// What of it went into the scripts, by the servers' own count.
+    /// The part of it in scripts, by the servers' own count.
     scripts: f64,
 }
 
@@ -117,7 +117,7 @@ async fn round(
     Ok(Round { per_second, micros, scripts: (scripts(servers)? - scripts_before) / cycles })
 }
 
-/// What the servers need in a second for themselves, in µs.
+/// The servers' own work in a second, in µs.
 async fn idle(servers: &[RedisServer], time: Duration) -> Result<f64> {
     let before = cpu(servers)?;
     tokio::time::sleep(3 * time).await;
@@ -128,7 +128,7 @@ fn cpu(servers: &[RedisServer]) -> Result<f64> {
     servers.iter().map(|server| Ok(processor_time(&server.pid()?.to_string()))).sum()
 }
 
-/// What the servers have spent in scripts, in µs.
+/// The servers' time in scripts, in µs.
 fn scripts(servers: &[RedisServer]) -> Result<f64> {
     let mut sum = 0.0;
     for server in servers {

@@ -1,4 +1,4 @@
-//! What a call costs the server, and what a lock costs in memory.
+//! The server's cost of a call, and the memory of a lock.
 
 use std::time::Duration;
 

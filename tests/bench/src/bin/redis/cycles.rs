@@ -26,7 +26,7 @@ pub(crate) enum Way {
     RedisRs(redis::aio::MultiplexedConnection, Arc<Scripts>),
 }
 
-/// What a round brought.
+/// The results of a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) per_second: f64,
@@ -147,9 +147,8 @@ impl Way {
     }
 }
 
-/// Both scripts one after the other, as far as redis-benchmark can: it cannot pass the id of the lock
-/// that was granted to the release, which therefore finds one of somebody else and deletes nothing.
-/// That flatters it a little.
+/// Both scripts one after the other, as far as redis-benchmark can: it cannot pass the id of the granted lock to the
+/// release, which therefore finds another lock and deletes nothing. That improves its result a little.
 fn redis_benchmark(
     server: &RedisServer,
     scripts: &Scripts,

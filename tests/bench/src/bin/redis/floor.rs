@@ -9,7 +9,7 @@ use fred::types::config::{Config, ConnectionConfig, TcpConfig};
 use fred::types::{Expiration, SetOptions, Value};
 use syncguard_test_services::redis::RedisServer;
 
-/// What the scripts are called with.
+/// The arguments of the scripts.
 pub(crate) struct Scripts {
     acquire: String,
     release: String,
@@ -18,7 +18,7 @@ pub(crate) struct Scripts {
 
 const TTL: &str = "30000";
 const LIFE: &str = "31000";
-/// When the server refuses a call: not in this century.
+/// The deadline of the calls: not in this century.
 const DEADLINE: &str = "9999999999999";
 const HOLDER: &str = "host/4711";
 
@@ -117,7 +117,7 @@ impl Scripts {
     }
 }
 
-/// A lock of somebody else, and an index entry that leads to it.
+/// A lock of another client, and an index entry that leads to it.
 pub(crate) async fn somebody_elses_lock(client: &Client) -> Result<()> {
     let record = r#"{"key":"other","lockId":"BBBBBBBBBBBBBBBBBBBBBB","fence":"000000000000001","acquiredAtMs":1795219708135,"expiresAtMs":9795223308135}"#;
     let _: Value = client.set("bench:other", record, None, None, false).await?;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench redis`: cycles of acquire and release, each on a key nobody else wants.
+//! `cargo xtask bench redis`: cycles of acquire and release, each on an uncontended key.
 //!
 //! Everything runs against one server, one after the other, in several rounds; the median round
 //! counts. A table goes to the terminal, everything to `target/bench/redis.json`. With `--cluster` it

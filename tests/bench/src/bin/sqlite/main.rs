@@ -1,4 +1,4 @@
-//! `cargo xtask bench sqlite`: cycles of acquire and release, each on a key nobody else wants.
+//! `cargo xtask bench sqlite`: cycles of acquire and release, each on an uncontended key.
 //!
 //! Everything runs on one disk, one after the other, in several rounds; the median round counts. A table
 //! goes to the terminal, everything to `target/bench/sqlite.json`. With `--quick`, rounds are short.
@@ -53,7 +53,7 @@ fn main() -> Result<()> {
     goals.end("sqlite", json!({ "cycles": report, "sizes": sizes }), options.check)
 }
 
-/// The ways in turn, several times, so that whatever else the machine does meets all of them.
+/// The ways by turns, several times, so that other work of the machine affects all of them.
 fn rounds<W>(ways: &[W], mut measure: impl FnMut(&W) -> Result<Figures>) -> Result<Vec<Figures>> {
     let mut rounds: Vec<Vec<Figures>> = ways.iter().map(|_| Vec::new()).collect();
     for _ in 0..ROUNDS {

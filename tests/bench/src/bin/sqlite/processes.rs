@@ -13,7 +13,7 @@ use crate::ways::{Figures, cycle};
 pub(crate) const WAYS: [&str; 2] =
     ["syncguard-sqlite, synchronous=full", "(a) same SQL, bare rusqlite, synchronous=full"];
 
-/// What a process does: cycles, until the time is up; then it tells how long each took.
+/// The work of a process: cycles, until the time is up; then it reports the time of each.
 pub(crate) fn work(way: &str, file: &Path, number: &str, millis: u64) -> Result<()> {
     let key = format!("key {number}");
     let time = Duration::from_millis(millis);
@@ -50,7 +50,7 @@ pub(crate) fn measure(
     time: Duration,
 ) -> Result<Figures> {
     let file = folder.join(if way == WAYS[0] { "processes.db" } else { "bare-processes.db" });
-    // Made by one of them, so that none waits for it.
+    // One process creates the file, so that no other waits for that.
     if way == WAYS[0] {
         crate::runtime()?.block_on(SqliteBackend::open(&file))?;
     } else {

@@ -24,7 +24,7 @@ pub(crate) enum Way {
     Mutex(Arc<Mutex<HashMap<usize, Arc<tokio::sync::Mutex<()>>>>>),
 }
 
-/// What a round brought.
+/// The results of a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) per_second: f64,
@@ -86,7 +86,7 @@ impl Way {
         ])
     }
 
-    /// Before a round: nothing of the last one is left to be written.
+    /// Before a round, writes of the last round are finished.
     pub(crate) fn clear(&self, _: &Path) -> Result<()> {
         rustix::fs::sync();
         Ok(())
@@ -106,7 +106,7 @@ impl Way {
                 Self::Backend(..) | Self::Mutex(_) => {
                     workers.spawn(async move { way.tasks(number, started, time).await });
                 }
-                // They block.
+                // These calls block.
                 Self::Bare(..) | Self::Flock => {
                     workers.spawn_blocking(move || way.threads(&folder, number, started, time));
                 }

@@ -1,4 +1,4 @@
-//! What a child process does.
+//! The work of a child process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How many commands a server was sent.
+//! The number of commands that a server got.
 
 use anyhow::{Context as _, Result};
 use fred::clients::Client;
@@ -8,7 +8,7 @@ use syncguard_postgres::tokio_postgres as postgres;
 
 use crate::floor;
 
-/// What counts commands.
+/// The counter of commands.
 pub(crate) enum Counter {
     /// There is no server.
     None,
@@ -44,7 +44,7 @@ impl Counter {
         }
     }
 
-    /// The commands until now, without what this asks itself.
+    /// The commands so far, without those of the counter.
     pub(crate) async fn read(&self) -> Result<u64> {
         match self {
             Self::None => Ok(0),
@@ -54,7 +54,7 @@ impl Counter {
     }
 }
 
-/// The server counts what scripts call as well. These are called by scripts only.
+/// The server counts commands of scripts as well. These commands are called by scripts only.
 const INSIDE: [&str; 14] = [
     "time",
     "get",
@@ -74,7 +74,7 @@ const INSIDE: [&str; 14] = [
 
 const STATEMENTS: &str = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
     WHERE toplevel AND query NOT LIKE '%pg_stat_statements%'";
-/// Where the extension is not installed. What this asks itself counts as one.
+/// Used if the extension is not installed. The counter's own query counts as one.
 const TRANSACTIONS: &str = "SELECT xact_commit FROM pg_stat_database WHERE datname = 'postgres'";
 const CONNECTIONS: &str =
     "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";

@@ -12,8 +12,7 @@ use crate::job::{Contest, Outcome, Spread, Turn};
 use crate::locks::Lock;
 use crate::process::Parent;
 
-/// Runs the waiters of this process, and says what came of it. `calls` counts the calls of this process, as
-/// far as it can.
+/// Runs the waiters of this process, and returns the results. `calls` counts the calls of this process, if it can.
 pub(crate) async fn run<L: Lock>(
     contest: &Contest,
     lock: L,
@@ -23,7 +22,7 @@ pub(crate) async fn run<L: Lock>(
     for _ in 0..contest.waiters {
         locks.push(lock.for_waiter().await?);
     }
-    // Connections and scripts, which are not what is measured.
+    // Prepares connections and scripts, which are not measured.
     let warm = format!("warm:{}", std::process::id());
     for _ in 0..20 {
         let guard = lock.acquire(&warm).await.map_err(|error| anyhow!(error))?;

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::job::{Follow, Hold};
 use crate::process::{Parent, tell};
 
-/// Takes locks, says when each expires in ms since 1970, and holds them until it is killed.
+/// Takes locks, reports the expiry of each in ms since 1970, and holds them until it is killed.
 pub(crate) async fn hold<B: LockBackend>(backend: B, hold: &Hold) -> Result<()> {
     let locker = Locker::new(backend).with_ttl(hold.ttl);
     tokio::task::block_in_place(|| Parent.wait_for_start())?;
@@ -26,7 +26,7 @@ pub(crate) async fn hold<B: LockBackend>(backend: B, hold: &Hold) -> Result<()> 
     Ok(())
 }
 
-/// Waits for the same locks, all at once, and says when it got each.
+/// Waits for the same locks, all at once, and reports the time of each grant.
 pub(crate) async fn follow<B: LockBackend>(backend: B, follow: &Follow) -> Result<()> {
     let locker = Locker::new(backend);
     locker.acquire(format!("{}:warm", follow.prefix)).await?.release().await?;

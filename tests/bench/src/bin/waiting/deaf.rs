@@ -1,9 +1,9 @@
-//! A backend that hears no signals.
+//! A backend without signals.
 
 use syncguard_core::contract::{KeyWatch, WatchRequest};
 use syncguard_core::{LockBackend, forward};
 
-/// Another backend, which cannot tell when a key may have become free.
+/// A wrapper that removes the signals of a backend.
 #[derive(Clone)]
 pub(crate) struct Deaf<B>(pub(crate) B);
 

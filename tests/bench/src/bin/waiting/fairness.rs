@@ -14,7 +14,7 @@ use crate::stores::Measured;
 /// Two groups of processes that want the same keys.
 struct Beside {
     name: &'static str,
-    /// The bound for the guests: the processes that others left out.
+    /// The bound for the guests: the processes with a disadvantage.
     asked: Asked,
     hosts: Group,
     guests: Group,
@@ -52,7 +52,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// One task of a process that is so many microseconds away, now and then, beside a process that is near.
+/// One occasional task of a process with this latency in microseconds, beside a process that is near.
 const fn far(name: &'static str, tasks: usize, work: u64, micros: u64) -> Beside {
     let latency = Duration::from_micros(micros);
     Beside {
@@ -152,7 +152,7 @@ impl Beside {
             }
             Asked::Share { least, in_vain: bound } => {
                 let share = turns / sum(&figures.turns);
-                // Where nobody tells a client of releases, there is nothing to share by.
+                // Without signals, the processes have no means to share.
                 let least = Some(least).filter(|_| !matches!(store, Store::Firestore { .. }));
                 report.at_least(self.name, "share of the guests", share, least);
                 report.at_most(self.name, "part of the waits in vain", in_vain, Some(bound));

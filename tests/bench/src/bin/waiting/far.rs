@@ -1,4 +1,4 @@
-//! A backend at the end of a longer way.
+//! A backend with a longer network delay.
 
 use std::time::Duration;
 

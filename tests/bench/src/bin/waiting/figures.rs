@@ -1,4 +1,4 @@
-//! What a contest came to.
+//! The results of a contest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use crate::job::{Outcome, Turn};
 
 /// Times in ms.
 pub(crate) struct Figures {
-    /// From the moment when a holder begins to release to the next grant, whoever gets it.
+    /// From the start of a release to the next grant, in any process.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) max: f64,
-    /// How long the release itself takes: the median.
+    /// The time of the release itself: the median.
     pub(crate) release: f64,
-    /// The part of the time in which somebody worked.
+    /// The part of the time with a working holder.
     pub(crate) in_use: f64,
     pub(crate) longest_wait: f64,
-    /// The longest wait over that of the last of a line of all waiters: waiters x (work + p50).
+    /// The longest wait divided by that of the last waiter in an ideal queue of all waiters: waiters x (work + p50).
     pub(crate) over_ideal: f64,
     /// The part of the turns that each process had.
     pub(crate) shares: Vec<f64>,
     /// The longest wait of each process.
     pub(crate) longest_waits: Vec<f64>,
-    /// How many turns each process had.
+    /// The number of turns of each process.
     pub(crate) turns: Vec<usize>,
-    /// How many waits of each process failed.
+    /// The number of failed waits of each process.
     pub(crate) failed: Vec<u64>,
-    /// How often the lock changed hands.
+    /// The number of hand-overs.
     pub(crate) hand_overs: usize,
     pub(crate) failures: BTreeMap<String, u64>,
 }

@@ -1,4 +1,4 @@
-//! What a child process is told to do, and what it answers.
+//! The job of a child process, and its answer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use syncguard_core::authoring::pause::random_part;
 
-/// Where the locks are.
+/// The store of the locks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Store {
     Memory,
@@ -31,7 +31,7 @@ pub(crate) enum Store {
     },
 }
 
-/// What a child does.
+/// The work of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     Contest(Contest),
@@ -64,7 +64,7 @@ pub(crate) struct Requests {
     pub(crate) work: Duration,
 }
 
-/// Waiters of one process that want the same keys, again and again.
+/// Waiters of one process that want the same keys repeatedly.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Contest {
     pub(crate) way: Way,
@@ -73,11 +73,11 @@ pub(crate) struct Contest {
     pub(crate) latency: Duration,
     /// One of them for each turn.
     pub(crate) keys: Vec<String>,
-    /// How long each holder works.
+    /// The work of each holder.
     pub(crate) work: Spread,
-    /// How long each waiter rests after its turn.
+    /// The rest of each waiter after its turn.
     pub(crate) rest: Spread,
-    /// For how long they begin to wait anew.
+    /// The time in which new waits begin.
     pub(crate) time: Duration,
 }
 
@@ -109,7 +109,7 @@ impl Spread {
 pub(crate) enum Way {
     /// Ours, with the defaults.
     Ours,
-    /// Ours, over a backend that hears no signals.
+    /// Ours, over a backend without signals.
     Deaf,
     /// The TypeScript library, by its records and its pauses.
     TypeScript,
@@ -124,11 +124,11 @@ pub(crate) enum Way {
     Etcd,
 }
 
-/// What a contest brought in one process.
+/// The results of a contest in one process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) turns: Vec<Turn>,
-    /// How often each error came instead of a lock.
+    /// The number of each error.
     pub(crate) failures: BTreeMap<String, u64>,
     /// Calls to the store within the time, where only the client can count them.
     pub(crate) calls: u64,
@@ -137,7 +137,7 @@ pub(crate) struct Outcome {
 /// A lock that was waited for, held, and given back: ns of the shared clock.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// Which of the keys.
+    /// The number of the key.
     pub(crate) key: usize,
     pub(crate) requested: u64,
     pub(crate) granted: u64,

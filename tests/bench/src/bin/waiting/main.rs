@@ -1,4 +1,4 @@
-//! `cargo xtask bench waiting`: many that want one key, in one process and in several.
+//! `cargo xtask bench waiting`: many waiters for one key, in one process and in several.
 //!
 //! Each waiter waits, works for a while as the holder, gives the lock back and waits again. Waiters are in
 //! child processes, also where there is one process alone: this program once more, with a job. Each writes
@@ -87,7 +87,7 @@ async fn run(options: &Options) -> Result<()> {
     report.end(options.check())
 }
 
-/// What else the machine does.
+/// The other load of the machine.
 fn print_load() -> Result<()> {
     let load = std::fs::read_to_string("/proc/loadavg")?;
     let minute = load.split(' ').next().unwrap_or_default();

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 pub(crate) struct Options {
     shared: syncguard_bench::Options,
-    /// How long each row takes.
+    /// The time of each row.
     pub(crate) time: Duration,
 }
 
@@ -20,7 +20,7 @@ impl Options {
         Ok(Self { shared, time })
     }
 
-    /// Whether to end with an error if a target is missed.
+    /// True if a missed target ends the benchmark with an error.
     pub(crate) fn check(&self) -> bool {
         self.shared.check
     }

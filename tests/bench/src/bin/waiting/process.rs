@@ -9,11 +9,11 @@ use serde::de::DeserializeOwned;
 
 use crate::job::{Contest, Job, Store, Way};
 
-/// What a program that is such a child is called with first.
+/// The first argument of a child program.
 pub(crate) const CHILD: &str = "--child";
 const READY: &str = "ready";
 
-/// A child, seen from its parent. Dropped, it is killed.
+/// A child, seen from its parent. It is killed on drop.
 pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
@@ -32,7 +32,7 @@ impl Process {
         Ok(Self { child, input, output })
     }
 
-    /// Waits until it is connected.
+    /// Waits until the child is connected.
     pub(crate) fn wait_until_ready(&mut self) -> Result<()> {
         match self.line()?.as_str() {
             READY => Ok(()),
@@ -40,17 +40,17 @@ impl Process {
         }
     }
 
-    /// Tells it when to begin.
+    /// Sends the start time.
     pub(crate) fn begin_at(&mut self, start: u64) -> Result<()> {
         Ok(writeln!(self.input, "{start}")?)
     }
 
-    /// Waits for what it has to say.
+    /// Waits for the child's answer.
     pub(crate) fn answer<T: DeserializeOwned>(&mut self) -> Result<T> {
         Ok(serde_json::from_str(&self.line()?)?)
     }
 
-    /// SIGKILL: it has no time for anything.
+    /// SIGKILL, so that the child cannot clean up.
     pub(crate) fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -73,7 +73,7 @@ impl Drop for Process {
     }
 }
 
-/// This program as a child, or the TypeScript library where it is installed and has a driver for the store.
+/// This program as a child, or the TypeScript library if it is installed and has a driver for the store.
 fn program(store: &Store, job: &Job) -> Result<Command> {
     let is_type_script = matches!(job, Job::Contest(Contest { way: Way::TypeScript, .. }))
         && matches!(store, Store::Redis { .. } | Store::Postgres { .. })
@@ -92,7 +92,7 @@ fn program(store: &Store, job: &Job) -> Result<Command> {
 pub(crate) struct Parent;
 
 impl Parent {
-    /// Says that all is prepared, and waits for the time to begin at.
+    /// Reports that all is prepared, and waits for the start time.
     pub(crate) fn wait_for_start(self) -> Result<u64> {
         println!("{READY}");
         let mut line = String::new();

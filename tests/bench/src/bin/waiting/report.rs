@@ -1,4 +1,4 @@
-//! What is printed, what is written to a file, and what was missed.
+//! The printed output, the file, and the missed targets.
 
 use anyhow::Result;
 use serde_json::{Value as Json, json};

@@ -19,9 +19,9 @@ const KEYS: usize = 5;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Served {
-    /// How long all took in ms, with a mutex for each key in the process.
+    /// The time of all requests in ms, with a mutex for each key in the process.
     pub(crate) mutex: f64,
-    /// The same with ours.
+    /// The time of all requests with our lock.
     pub(crate) ours: f64,
     pub(crate) failures: usize,
 }
@@ -37,7 +37,7 @@ pub(crate) async fn run<B: LockBackend>(backend: B, requests: &Requests) -> Resu
     tell(&Served { mutex, ours, failures })
 }
 
-/// How long all took in ms, and how many failed.
+/// The time of all requests in ms, and the number of failures.
 async fn serve<L: Lock>(work: Duration, locks: &[L]) -> Result<(f64, usize)> {
     let started = Instant::now();
     let mut requests = JoinSet::new();

@@ -15,7 +15,7 @@ use crate::targets::Target;
 
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// With which lock, for each process.
+    /// The lock of each process.
     pub(crate) ways: &'static [Way],
     /// In all processes together.
     pub(crate) waiters: usize,
@@ -65,7 +65,7 @@ impl Row {
     }
 }
 
-/// So many keys that nobody else uses.
+/// This many unused keys.
 pub(crate) fn fresh_keys(keys: usize) -> Vec<String> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let row = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -101,7 +101,7 @@ pub(crate) async fn measure(on: Measured<'_>, contests: Vec<Contest>) -> Result<
     Ok((figures, commands))
 }
 
-/// Which failures there were.
+/// The kinds of failures.
 pub(crate) fn failures_as_text(failures: &BTreeMap<String, u64>) -> String {
     let all: Vec<String> =
         failures.iter().map(|(failure, count)| format!("{count} {failure}")).collect();

@@ -1,4 +1,4 @@
-//! What is measured beside the contests: crashed holders, memory, many keys, requests.
+//! Further measurements: crashed holders, memory, many keys, requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) async fn all(report: &mut Report, options: &Options, on: Measured<'_>
     one_process(report, options, on.store)
 }
 
-/// What one process alone shows.
+/// Measurements of a single process.
 pub(crate) fn one_process(report: &mut Report, options: &Options, store: &Store) -> Result<()> {
     if options.wants_row("requests") {
         for (name, work) in [("requests of 50 ms", 50), ("requests of 100 ms", 100)] {
@@ -40,7 +40,7 @@ pub(crate) fn one_process(report: &mut Report, options: &Options, store: &Store)
     Ok(())
 }
 
-/// How long after the end of a crashed holder's time a waiter of another process gets the lock.
+/// The time from the expiry of a crashed holder's lock to the grant in another process.
 pub(crate) fn crashed_holder(report: &mut Report, store: &Store) -> Result<()> {
     const ROUNDS: usize = 10;
     const TOLERANCE_MS: f64 = 1000.0;
@@ -81,7 +81,7 @@ async fn many_keys(report: &mut Report, on: Measured<'_>) -> Result<()> {
     let before = on.counter.connections().await?;
     let mut follower = started(on.store, &Job::Follow(Follow { prefix, keys: KEYS }))?;
     follower.begin_at(clock::now())?;
-    // Until all of them have been refused and listen.
+    // Until all waiters have been refused and watch their keys.
     clock::exactly(Duration::from_millis(1500)).await?;
     let (connections, commands) = (on.counter.connections().await?, on.counter.read().await?);
     clock::exactly(Duration::from_secs(2)).await?;

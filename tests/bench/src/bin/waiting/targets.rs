@@ -1,4 +1,4 @@
-//! What is to be reached.
+//! The targets.
 
 /// Of one row; a bound that is `None` is none.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(crate) const REDIS_64_IN_4: Option<Target> =
     target(Some(2.0), Some(0.70), Some(4.5), Some(4.0));
 pub(crate) const REDIS_64_IN_4_50_MS: Option<Target> =
     target(None, Some(0.95), Some(1.5), Some(6.0));
-/// Beyond the others: what 1 000 waiters send must not grow with their number.
+/// A further target: the number of commands of 1 000 waiters must not grow with their number.
 pub(crate) const REDIS_1000_IN_1: Option<Target> = target(None, None, None, Some(2.1));
 pub(crate) const POSTGRES_64_IN_1: Option<Target> =
     target(Some(1.5), Some(0.55), Some(1.8), Some(2.1));

@@ -1,4 +1,4 @@
-//! What one that waits weighs: the child's side.
+//! The memory of a waiter: the child's side.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use syncguard_core::{LockBackend, LockError, LockGuard, Locker};
 
 use crate::process::{Parent, tell};
 
-/// How many wait on one key.
+/// The number of waiters on one key.
 pub(crate) const WAITERS: usize = 1000;
 
 /// Bytes per waiter.
@@ -20,9 +20,9 @@ pub(crate) const WAITERS: usize = 1000;
 pub(crate) struct Weight {
     /// The future of `acquire` itself.
     pub(crate) future: f64,
-    /// What it allocates while it waits.
+    /// Its allocations during the wait.
     pub(crate) heap: f64,
-    /// What is left of that when all waiters are gone.
+    /// The rest of these allocations after all waiters are gone.
     pub(crate) left: f64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn run<B: LockBackend>(backend: B) -> Result<()> {
     let locker = Locker::new(backend);
     let guard = locker.acquire(KEY).await?;
     tokio::task::block_in_place(|| Parent.wait_for_start())?;
-    // The first one in line listens in the store: that is not for each.
+    // The head watches the key in the store, which is not a cost of each waiter.
     let first = locker.clone();
     let first = tokio::spawn(async move { first.acquire(KEY).await.map(drop) });
     tokio::time::sleep(Duration::from_millis(300)).await;

@@ -20,7 +20,7 @@ fn greeted(proxy: &FaultProxy, got: &Receiver<Got>) -> Client {
     client
 }
 
-/// Has sent its greeting and not waited for the answer.
+/// A client that has sent its greeting and has not waited for the answer.
 fn greeting(proxy: &FaultProxy) -> Client {
     let mut client = Client::connect(proxy);
     client.send("hello\n");
@@ -55,7 +55,7 @@ fn a_late_request_is_not_received_until_delivered_and_then_answered() {
     assert_eq!(client.receive(5), "late\n");
     assert_eq!(next(&got), line("late"));
     assert_eq!((proxy.held(), proxy.deliver()), (0, 0));
-    // The hold is lifted.
+    // The hold has ended.
     assert_eq!(client.ask("again\n"), "again\n");
     assert_eq!(next(&got), line("again"));
     assert_eq!(proxy.counters().bytes_to_server, 17);
@@ -74,7 +74,7 @@ fn a_late_request_arrives_after_its_client_closed() {
     nothing(&got);
     assert_eq!(proxy.deliver(), 1);
     assert_eq!(next(&got), line("late"));
-    // The server has time to carry it out.
+    // The server has time to carry out the request.
     nothing(&got);
     assert_eq!(next(&got), Got::End);
 }
@@ -165,7 +165,7 @@ fn exactly_the_next_connection_is_late_be_it_old_or_new() {
         assert_eq!(proxy.deliver(), 1);
         assert_eq!(first.receive(5), "late\n");
         assert_eq!(next(&got), line("late"));
-        // Nor is another caught after that.
+        // No other connection is caught after that.
         assert_eq!(first.ask("again\n"), "again\n");
         assert_eq!(next(&got), line("again"));
         assert_eq!(second.ask("again\n"), "again\n");
@@ -224,7 +224,7 @@ fn many_late_connections_are_delivered_each_in_order_and_nothing_twice() {
     const CONNECTIONS: usize = 40;
     const LINES: usize = 50;
     let (proxy, got) = proxied();
-    // What was sent before is on its way and stays ahead.
+    // Earlier bytes are already forwarded and stay ahead.
     proxy.set_latency(LATENCY, Duration::ZERO);
     let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| greeting(&proxy)).collect();
     for client in &mut clients {

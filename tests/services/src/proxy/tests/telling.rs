@@ -1,10 +1,10 @@
-//! A server that tells what it gets.
+//! A server that reports the bytes that it gets.
 
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// What a server got over one connection.
+/// The bytes that a server got over one connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Got {
     Line(String),
@@ -12,8 +12,7 @@ pub(super) enum Got {
     Reset,
 }
 
-/// Tells what it gets, from all connections in the order it came, and then answers each line with
-/// the same line.
+/// Reports the bytes of all connections in the order of their arrival, and then answers each line with the same line.
 pub(super) fn telling_server() -> (u16, Receiver<Got>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! acquire.sql and settle.sql, without holders, by which nothing is decided.
+//! acquire.sql and settle.sql, without the holder column, which decides nothing.
 
 use syncguard_core::{Key, LockId};
 
@@ -33,7 +33,7 @@ impl Postgres {
             Stage::Turn if !self.turns.take(key, number) => Next::Waits,
             Stage::Turn => Next::Stage(Stage::Row),
             Stage::Row if self.has(Flaw::MissingRowLock) => Next::Stage(Stage::Judges),
-            // `expired`: the row as it is now, once whoever is writing it has finished.
+            // `expired`: the current row, after its writer has finished.
             Stage::Row if statement.saw.is_some() && !self.row_locks.take(key, number) => {
                 Next::Waits
             }

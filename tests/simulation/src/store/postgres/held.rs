@@ -85,16 +85,16 @@ impl Postgres {
                     return Next::Waits;
                 }
                 let newest = self.rows.get(&key);
-                // Where it was written meanwhile, its newest version is judged.
+                // If the row was written meanwhile, its newest version counts.
                 let is_same = newest == statement.saw.as_ref();
                 let is_ours = newest.is_some_and(|row| row.id == id && row.is_live(now));
                 if !is_same && (!is_ours || is_late) {
-                    // The snapshot is all that it can judge by.
+                    // Only the snapshot counts.
                     let is_expired = statement.saw.as_ref().is_some_and(|row| !row.is_live(now));
                     let reply = Reply::NotHeld { is_expired, now };
                     return Next::Ends(if is_late { Reply::Late { now } } else { reply });
                 }
-                // Where it was only held up, the time is read once more: it may have expired.
+                // After a mere wait, the time is read again: the lock may have expired.
                 let reply = if is_ours {
                     Reply::Released
                 } else {

@@ -1,4 +1,4 @@
-//! Locks of statements, in the order in which they were asked for.
+//! Locks of statements, in the order of the requests.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use syncguard_core::Key;
 pub(super) struct Locks(HashMap<Key, (usize, VecDeque<usize>)>);
 
 impl Locks {
-    /// Whether it is this statement's now; else it stands in line.
+    /// Returns true if the statement has the lock now; otherwise it waits in the queue.
     pub(super) fn take(&mut self, key: &Key, statement: usize) -> bool {
         if let Some((holder, line)) = self.0.get_mut(key) {
             if *holder != statement && !line.contains(&statement) {
@@ -24,7 +24,7 @@ impl Locks {
         !self.0.contains_key(key)
     }
 
-    /// Gives up everything that a statement has or waits for; says who goes on.
+    /// Gives up all locks and waits of a statement; returns the statements that go on.
     pub(super) fn give_up(&mut self, key: &Key, statement: usize, woken: &mut Vec<usize>) {
         let Some((holder, line)) = self.0.get_mut(key) else { return };
         line.retain(|other| *other != statement);

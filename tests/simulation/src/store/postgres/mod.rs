@@ -1,8 +1,8 @@
 //! The statements of `syncguard-postgres/src/sql`, wait by wait, under READ COMMITTED.
 //!
-//! A statement sees what was committed when it began. Where it comes to lock a row that another one has
-//! written, it waits, and then judges the newest version; so it does after the wait for the advisory
-//! lock. What it writes is seen by others when it has committed, which may take its time.
+//! A statement sees the data that was committed at its start. If it locks a row that another transaction has written,
+//! it waits, then uses the newest version; the same holds after the wait for the advisory lock. Others see its writes
+//! after its commit, which may take some time.
 
 mod acquire;
 mod held;
@@ -18,16 +18,16 @@ use super::Done;
 use crate::flaw::Flaw;
 use crate::protocol::{Record, Reply, Request};
 
-/// A session's settings end a statement that waits for longer than this, in milliseconds.
+/// The settings of a session end a statement that waits longer than this, in milliseconds.
 const STATEMENT_TIMEOUT: u64 = 300;
 
 #[derive(Debug, Default)]
 pub(crate) struct Postgres {
     rows: HashMap<Key, Record>,
-    /// By the unique index on the lock id.
+    /// The unique index on the lock id.
     ids: HashMap<LockId, Key>,
     counters: HashMap<Key, u64>,
-    /// The advisory locks, and the locks on rows: whose they are.
+    /// The owners of the advisory locks and of the row locks.
     turns: Locks,
     row_locks: Locks,
     statements: BTreeMap<usize, Statement>,
@@ -40,46 +40,46 @@ struct Statement {
     call: u64,
     member: usize,
     request: Request,
-    /// When it began.
+    /// The start of the statement.
     started: Option<u64>,
     stage: Stage,
-    /// The row as its snapshot shows it.
+    /// The row in its snapshot.
     saw: Option<Record>,
-    /// The counter as its snapshot shows it.
+    /// The counter in its snapshot.
     counter: u64,
     is_alone: bool,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// It takes its snapshot.
+    /// Takes its snapshot.
     Sent,
-    /// It waits for the advisory lock.
+    /// Waits for the advisory lock.
     Turn,
-    /// It waits for the row.
+    /// Waits for the row.
     Row,
-    /// There is nothing more to wait for.
+    /// Has no more waits.
     Judges,
-    /// It has written, and is to commit.
+    /// Has written, and will commit.
     Writes(Write, Option<Reply>),
 }
 
 #[derive(Debug)]
 enum Write {
     Take(Record),
-    /// The fence is used up, and the lock was not taken.
+    /// The fence is used, and the lock was not taken.
     OnlyCounter(Key),
     Expiry(Key, u64),
-    /// A flaw: the whole row, whatever has become of it.
+    /// A flaw: writes the whole row, whatever its current state.
     Upsert(Record),
     Delete(Key),
     Nothing,
 }
 
-/// What a step leads to.
+/// The result of a step.
 enum Next {
     Stage(Stage),
-    /// It waits until somebody else is done.
+    /// Waits for another statement.
     Waits,
     Ends(Reply),
 }
@@ -139,21 +139,21 @@ impl Postgres {
         (pause, done, freed)
     }
 
-    /// The longest that the next step may take, in microseconds.
+    /// The longest time until the next step, in microseconds.
     fn longest_pause(&self, stage: &Stage, random: &mut Random) -> u64 {
-        // Some flaws show only where others wait.
+        // Some flaws show only while other statements wait.
         let is_slow = self.flaw.is_some_and(Flaw::needs_slow_steps);
         let (commits, others) = if is_slow { (4, 4) } else { (200, 1000) };
         match stage {
-            // A commit may take its time: a disk, a standby.
+            // A commit may be slow because of a disk or a standby.
             Stage::Writes(..) if random.below(commits) == 0 => 400_000,
-            // A session that does not get the processor.
+            // A session without a processor.
             Stage::Turn | Stage::Row | Stage::Judges if random.below(others) == 0 => 250_000,
             _ => 100,
         }
     }
 
-    /// A statement that has not written yet ends.
+    /// Ends a statement that has not written yet.
     pub(crate) fn cancels(&mut self, call: u64) -> Done {
         let mut done = Done::default();
         let is_it = |(_, it): &(&usize, &Statement)| {
@@ -191,7 +191,7 @@ impl Postgres {
         }
     }
 
-    /// The time that a statement judges by, when all its waiting is over.
+    /// The time that a statement uses after all its waits.
     fn time(&self, statement: &Statement, now: u64) -> u64 {
         if self.has(Flaw::StaleNow) { statement.started.unwrap_or(now) } else { now }
     }
@@ -227,7 +227,7 @@ impl Postgres {
         }
     }
 
-    /// Everything of it is seen by all.
+    /// All its writes become visible.
     fn commit(&mut self, write: &Write) {
         match write {
             Write::Take(row) => {

@@ -1,4 +1,4 @@
-//! As `acquire.rs` of the backend. Left out is what it says where one id is used for two keys.
+//! The twin of `acquire.rs` of the backend, without its message about an id with two keys.
 
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
@@ -11,7 +11,7 @@ use crate::documents::{Change, Condition, Stored, Write};
 use crate::flaw::Flaw;
 use crate::protocol::Record;
 
-/// How often somebody else got the lock between two looks at it.
+/// How often another caller got the lock between two looks.
 #[derive(Default)]
 struct Races {
     lost: u32,
@@ -19,7 +19,7 @@ struct Races {
 }
 
 impl Races {
-    /// So many are contention.
+    /// This many count as contention.
     const BOUND: u32 = 4;
 
     fn look(&mut self, last: u64) {
@@ -96,7 +96,7 @@ impl Firestore {
         if let Some(held) = lock.as_ref().filter(|lock| self.is_live(&lock.value)) {
             let Record { id, fence, expires_at, .. } = held.value;
             if id == request.lock_id {
-                // Ours already: the answer to an earlier commit was lost.
+                // The lock is ours already: the answer to an earlier commit was lost.
                 self.remember(held.value.clone(), held.updated);
                 let acquired = Acquired::new(id, time(expires_at)?, Fence::new(fence)?);
                 return Ok(Look::Decided(AcquireResult::Acquired(acquired)));
@@ -109,7 +109,7 @@ impl Firestore {
         Ok(Look::Free(Free { lock, counter, last, now }))
     }
 
-    /// The lock and the counter together, or neither, if both are as they were read.
+    /// Writes the lock and the counter together if both are as they were read.
     async fn grab(
         &self,
         request: &AcquireRequest,

@@ -1,4 +1,4 @@
-//! Starting over: as `retry.rs` and `error.rs` of the backend.
+//! Retries: the twin of `retry.rs` and `error.rs` of the backend.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::twin::BOUND;
 
-/// How long an operation may take with all its calls.
+/// The time limit of an operation with all its calls.
 const TOTAL: Duration = BOUND.saturating_mul(2);
 
 pub(super) struct Fault {
@@ -20,9 +20,9 @@ pub(super) struct Fault {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Again {
     No,
-    /// A document changed between read and commit; nothing was written.
+    /// A document changed between read and commit, and nothing was written.
     Conflict,
-    /// A new connection may be had at once.
+    /// A new connection may work at once.
     Disconnected,
 }
 

@@ -1,4 +1,4 @@
-//! As `extend.rs` and `release.rs` of the backend, without hints where a lock is.
+//! The twin of `extend.rs` and `release.rs` of the backend, without key hints.
 
 use syncguard_core::contract::ExtendRequest;
 use syncguard_core::{ExtendResult, LockError, LockId, NotHeld, ReleaseResult, Timestamp};
@@ -31,7 +31,7 @@ impl Firestore {
         if let Some(known) = self.take_live(request.lock_id).filter(is_expected) {
             match self.prolong(request, known, &attempt).await {
                 Ok(expires_at) => return Ok(ExtendResult::Extended { expires_at }),
-                // Somebody else has extended or ended it. The store knows.
+                // Another request has extended or ended the lock. The store knows.
                 Err(Fault { again: Again::Conflict, .. }) => {}
                 Err(fault) => return Err(fault),
             }
@@ -49,7 +49,7 @@ impl Firestore {
         Ok(ExtendResult::Extended { expires_at })
     }
 
-    /// Moves the expiry if the lock is still as it is known. It really moves.
+    /// Changes the expiry if the lock is as expected. The new expiry always differs.
     async fn prolong(
         &self,
         request: &ExtendRequest,
@@ -90,7 +90,7 @@ impl Firestore {
                 self.delete(lock, &attempt, Flaw::UncheckedRelease).await?;
                 Ok(ReleaseResult::Released)
             }
-            // Was it our own commit, whose answer was lost, or somebody else's? Nobody can tell.
+            // Our own commit, whose answer was lost, and a commit of another client look alike.
             Err(reason) => match attempt.lost {
                 Some(lost) => Err(Fault { error: lost, again: Again::No }),
                 None => Ok(ReleaseResult::NotHeld(reason)),
@@ -98,7 +98,7 @@ impl Firestore {
         }
     }
 
-    /// Deletes exactly what was read, but for a flaw.
+    /// Deletes exactly the version that was read, except with a flaw.
     pub(super) async fn delete(
         &self,
         seen: Stored<Record>,

@@ -1,5 +1,5 @@
-//! The Firestore backend: it reads, decides by the clock of its own machine, and writes if everything is as it
-//! was read.
+//! The Firestore backend. It reads, decides by the clock of its own machine, and writes if the documents are as they
+//! were read.
 
 mod acquire;
 mod attempts;
@@ -19,12 +19,13 @@ use crate::documents::{Read, Stored, Write};
 use crate::flaw::Flaw;
 use crate::protocol::{Record, Reply, Request, TOLERANCE};
 
-/// How many locks it keeps in mind; then it forgets them all. Few, so that it has to ask.
+/// The size of its memory of locks. When it is full, it forgets them all. It is small, so that the backend has to
+/// ask.
 const REMEMBERED: usize = 64;
 
 pub(super) struct Firestore {
     pub(super) wire: Wire,
-    /// What it has written last, of locks of its own: as `cache.rs`.
+    /// Its last writes of its own locks: as `cache.rs`.
     known: Mutex<HashMap<LockId, Stored<Record>>>,
     flaw: Option<Flaw>,
 }
@@ -76,7 +77,7 @@ impl Firestore {
         }
     }
 
-    /// The time of what was written.
+    /// The time of the write.
     async fn commit(&self, writes: Vec<Write>, attempt: &Attempt) -> Result<u64, Fault> {
         match self.call(Request::Commit(writes), attempt.call_deadline()).await? {
             Reply::Committed { updated } => Ok(updated),
@@ -94,13 +95,13 @@ impl Firestore {
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        // Two extends side by side may be heard of in the other order.
+        // The answers of two concurrent extends may come in the other order.
         if known.get(&record.id).is_none_or(|before| before.updated <= updated) {
             known.insert(record.id, Stored { value: record, updated });
         }
     }
 
-    /// What is known of a lock. Whoever asks is about to change it.
+    /// Takes the knowledge of a lock out, because the caller will change the lock.
     fn take(&self, id: LockId) -> Option<Stored<Record>> {
         self.known().remove(&id)
     }

@@ -1,4 +1,4 @@
-//! As `settle.rs` of the backend.
+//! The twin of `settle.rs` of the backend.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::cancel::{Settled, Unsettled};
@@ -26,7 +26,7 @@ impl Firestore {
         if let Some(ours) = lock.clone().filter(|lock| lock.value.id == acquire.lock_id) {
             return self.delete(ours, &attempt, Flaw::UncheckedCleanUp).await;
         }
-        // Without it no commit was sent.
+        // Without a version no commit was sent.
         let Some(seen) = acquire.deadline else { return Ok(()) };
         let moved = counter.as_ref().map_or(0, |counter| counter.updated / 1000);
         if moved > seen.as_millis() || self.has(Flaw::UnmovedCounter) {

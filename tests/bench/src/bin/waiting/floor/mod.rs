@@ -9,15 +9,15 @@ use std::time::Duration;
 use crate::figures::Sorted;
 use crate::row::Row;
 
-/// How long a holder works before it hands the lock on: as in the contests, since a processor that has just
-/// slept is slower.
+/// The work of a holder before it hands the lock on: as in the contests, because a processor that has just slept is
+/// slower.
 const WORK: Duration = Duration::from_millis(1);
 
 /// Times in ms from the beginning of a release to the grant that follows.
 pub(crate) struct Floor {
     /// Release, acquire: the next holder is in the same process.
     pub(crate) inside: Sorted,
-    /// Release, signal, acquire: it is in another one.
+    /// Release, signal, acquire: the next holder is in another process.
     pub(crate) between: Sorted,
 }
 

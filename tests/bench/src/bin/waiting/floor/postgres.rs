@@ -26,7 +26,7 @@ SELECT pg_notify('floor', key) FROM gone";
 
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// One of two that want the lock in turns.
+/// One of two clients that take the lock by turns.
 struct Party {
     client: Client,
     acquire: Statement,
@@ -93,7 +93,7 @@ pub(crate) async fn connect(port: u16) -> Result<Client> {
     Ok(client)
 }
 
-/// Hears of releases.
+/// Waits for the signal of a release.
 async fn listen(port: u16) -> Result<UnboundedReceiver<()>> {
     let (client, mut connection) = config(port).connect(NoTls).await?;
     let (sender, signals) = unbounded_channel();

@@ -1,4 +1,4 @@
-//! Scripts that do what a lock needs, through raw fred.
+//! Minimal scripts of a lock, through raw fred.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ return redis.call('DEL', KEYS[1], KEYS[2])";
 const KEY: &str = "floor:key";
 const ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// One of two that want the lock in turns.
+/// One of two clients that take the lock by turns.
 struct Party {
     client: Client,
     acquire: String,

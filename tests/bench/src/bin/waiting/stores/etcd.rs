@@ -1,4 +1,4 @@
-//! etcd's own lock, where its server is installed.
+//! etcd's own lock, if its server is installed.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -39,7 +39,7 @@ struct Server {
 
 impl Server {
     fn start() -> Result<Self> {
-        // Free, unless somebody is very quick.
+        // The port is free, unless another program is very quick.
         let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
         let (client, peer) = (free()?, free()?);
         let [url, peer] = [client, peer].map(|address| format!("http://{address}"));

@@ -1,4 +1,4 @@
-//! What is measured on each store.
+//! The measurements on each store.
 
 pub(crate) mod etcd;
 pub(crate) mod firestore;
@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::row::Row;
 
-/// A store, and what counts the commands that it is sent.
+/// A store, and the counter of its commands.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured<'a> {
     pub(crate) store: &'a Store,

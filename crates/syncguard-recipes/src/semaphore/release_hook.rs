@@ -1,4 +1,4 @@
-//! Hearing that a slot was given back, however that came about.
+//! Tells the semaphore of each release of a slot.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use syncguard_core::{LockBackend, LockError, ReleaseResult, forward};
 
 use super::slots::Slots;
 
-/// A backend for the lock of one slot, which tells the semaphore when the store has taken it back: after a
-/// release, a drop, and a release that was tried again in the background.
+/// A backend for the lock of one slot. It tells [`Slots`] when the store has answered a release: that of a guard, of
+/// a drop, and one that was tried again in the background.
 #[derive(Clone)]
-pub(super) struct Freed<B> {
+pub(super) struct ReleaseHook<B> {
     pub(super) backend: B,
     pub(super) slots: Arc<Slots>,
     pub(super) number: u32,
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl<B: LockBackend> LockBackend for Freed<B> {
+impl<B: LockBackend> LockBackend for ReleaseHook<B> {
     type Fence = B::Fence;
 
     async fn release(&self, request: ReleaseRequest) -> Result<ReleaseResult, LockError> {
         let result = self.backend.release(request).await;
-        // Also where it was not held any more: somebody else may have it, or nobody.
+        // Also if the lock was not held any more: the slot may be free.
         if result.is_ok() {
             self.slots.given_back(self.number);
         }

@@ -2,13 +2,13 @@
 
 use syncguard_core::{Key, LockError};
 
-/// What comes between the key of the semaphore and the number of the slot.
+/// Stands between the key of the semaphore and the number of the slot.
 const INFIX: &str = ":permit:";
 
 /// The most permits a semaphore may have.
 pub(super) const MAX_PERMITS: u32 = 1024;
 
-/// The longest key of a semaphore: with the infix and four digits, it is a key.
+/// The longest key of a semaphore: the infix and four digits must still fit a key.
 pub(super) const MAX_KEY_BYTES: usize = Key::MAX_LENGTH_BYTES - INFIX.len() - 4;
 
 pub(super) fn check_length(key: &Key) -> Result<(), LockError> {
