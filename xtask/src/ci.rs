@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: all checks that are not part of `cargo xtask test`.
 
+mod arrows;
 mod benches;
 mod clippy;
 mod deny;
@@ -37,6 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // The quick checks come first.
     report.check("fmt", || output(&mut cargo(["fmt", "--all", "--check"])).map(drop));
     report.check("tidy", tidy::check);
+    report.check("arrows", arrows::check);
     report.check("workflows", workflows::check);
     report.check("figures", figures::check);
     report.check("mirrors", mirrors::check);

@@ -18,8 +18,17 @@ use module::Module;
 
 /// The folders of the core; each imports only from those before it. A file beside them, such as
 /// `observe.rs`, counts as a folder.
-const LAYERS: &[&str] =
-    &["value", "contract", "observe", "inventory", "client", "authoring", "rt", "locking", "diagnostics"];
+const LAYERS: &[&str] = &[
+    "value",
+    "contract",
+    "observe",
+    "inventory",
+    "client",
+    "authoring",
+    "rt",
+    "locking",
+    "diagnostics",
+];
 
 /// The crate with the layers.
 const CORE: &str = "crates/syncguard-core/src";
@@ -34,7 +43,10 @@ pub(super) fn check() -> Result<()> {
         let path = path.strip_prefix(&root)?.to_owned();
         let Some(source) = source_folder(&path) else { continue };
         let text = fs::read_to_string(root.join(&path))?;
-        crates.entry(source.clone()).or_default().insert(path.strip_prefix(source)?.to_owned(), text);
+        crates
+            .entry(source.clone())
+            .or_default()
+            .insert(path.strip_prefix(source)?.to_owned(), text);
     }
     let mut broken = Vec::new();
     for (source, files) in &crates {

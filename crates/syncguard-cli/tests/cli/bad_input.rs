@@ -162,7 +162,8 @@ fn too_few_files_that_can_be_open_are_an_error() -> Result<()> {
     for limit in 4..12 {
         // Files that other threads of this program have open may be passed on to the shell.
         let closed = (3..10).map(|file| format!("exec {file}>&-; ")).collect::<String>();
-        let command = format!("{closed}ulimit -n {limit}; exec \"$0\" --store sqlite:/no/such/folder ls");
+        let command =
+            format!("{closed}ulimit -n {limit}; exec \"$0\" --store sqlite:/no/such/folder ls");
         let mut shell = std::process::Command::new("bash");
         let output = shell.args(["-c", &command, env!("CARGO_BIN_EXE_syncguard")]).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

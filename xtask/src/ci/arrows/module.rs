@@ -188,7 +188,9 @@ impl Mentions<'_> {
                     path.push(ident.to_string());
                     colons = 0;
                 }
-                TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() => colons += 1,
+                TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() => {
+                    colons += 1
+                }
                 other => {
                     self.add(&path);
                     path.clear();
