@@ -50,10 +50,11 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::backend::{DynBackend, LockBackend};
 pub use self::contract::info::LockInfo;
+pub use self::contract::loss_reason::LossReason;
 pub use self::contract::response::{Contention, ExtendResult, NotHeld, ReleaseResult};
 pub use self::locking::{
     AcquisitionOptions, AutoExtend, Backoff, Held, Jitter, LockConfig, LockGuard, Locker,
-    LossReason, TryAcquired, acquire, lock, lock_flat, lock_send, try_acquire,
+    TryAcquired, acquire, lock, lock_flat, lock_send, try_acquire,
 };
 pub use self::value::{ErrorCode, Fence, IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
 

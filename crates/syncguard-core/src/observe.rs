@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::LossReason;
+use crate::contract::loss_reason::LossReason;
 use crate::util::catch_callback_panic;
 use crate::value::{ErrorCode, Key, LockId};
 

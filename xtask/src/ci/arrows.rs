@@ -20,12 +20,14 @@ use module::Module;
 /// `observe.rs`, counts as a folder.
 const LAYERS: &[&str] = &[
     "value",
+    "util",
+    "rt",
     "contract",
     "observe",
     "inventory",
     "client",
+    "backend",
     "authoring",
-    "rt",
     "locking",
     "diagnostics",
 ];

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::outage_log::OutageLog;
+use super::queue::WaitQueues;
 use super::release_error::ReleaseErrorHandler;
 use crate::contract::request::AcquireRequest;
-use crate::locking::WaitQueues;
 use crate::observe::LockObserver;
 use crate::value::Holder;
 

@@ -3,6 +3,7 @@
 pub(crate) mod clean_up;
 mod client_state;
 pub(crate) mod outage_log;
+pub(crate) mod queue;
 mod release_error;
 
 pub use self::client_state::ClientState;

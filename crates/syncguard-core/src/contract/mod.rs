@@ -14,6 +14,7 @@ pub(crate) mod capabilities;
 pub(crate) mod info;
 pub(crate) mod key_watch;
 pub(crate) mod liveness;
+pub(crate) mod loss_reason;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod signal_status;
@@ -33,9 +34,3 @@ pub use self::signal_status::SignalStatus;
 pub use crate::client::clean_up::CleanUp;
 pub use crate::client::{ClientState, ReleaseErrorContext, ReleaseErrorHandler, ReleaseSource};
 pub use crate::value::{FenceToken, HashId, Holder, NoFence};
-
-// Former paths, for `locking` and `authoring::cancel`.
-pub(crate) use crate::client::clean_up;
-pub(crate) mod episode {
-    pub(crate) use crate::client::outage_log::OutageLog as Episode;
-}

@@ -8,10 +8,12 @@ use super::config::LockConfig;
 use super::guard::LockGuard;
 use super::head::Head;
 use super::observed::ObservedAcquisition;
-use super::queue::{Ticket, Turn};
 use super::wait::wait_to_be_head;
+use crate::backend::LockBackend;
+use crate::client::queue::{Ticket, Turn};
+use crate::contract::response::Contention;
 use crate::rt::Instant;
-use crate::{Contention, LockBackend, LockError, LockId};
+use crate::value::{LockError, LockId};
 
 /// Takes a lock, and waits for it while another holder has it.
 ///

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::LockError;
-use crate::authoring::checked_timeout;
+use crate::util::checked_timeout;
+use crate::value::LockError;
 
 /// How the pause between two attempts grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Contention;
+use crate::contract::response::Contention;
 use crate::rt::Instant;
 
 /// The answers of the store so far. They tell contention from a store that hangs.

@@ -10,11 +10,17 @@ use super::guard::{Lease, LockGuard, MinHold};
 use super::observed::ObservedAcquisition;
 use super::outage::Outage;
 use super::pauses::Pauses;
-use super::queue::{LocalHolder, Ticket, WaitQueues};
 use crate::authoring::cancel;
-use crate::contract::{AcquireRequest, AcquireResult, ClientState, Holder, TIME_TOLERANCE};
+use crate::backend::LockBackend;
+use crate::client::ClientState;
+use crate::client::queue::{LocalHolder, Ticket, WaitQueues};
+use crate::contract::liveness::TIME_TOLERANCE;
+use crate::contract::request::AcquireRequest;
+use crate::contract::response::AcquireResult;
+use crate::contract::response::Contention;
 use crate::rt::{self, Instant, Spawner};
-use crate::{Contention, ErrorCode, Key, LockBackend, LockError, LockId};
+use crate::value::Holder;
+use crate::value::{ErrorCode, Key, LockError, LockId};
 
 /// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {

@@ -4,8 +4,8 @@ use std::future::Future;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::LockError;
 use crate::rt::{Instant, sleep_until};
+use crate::value::LockError;
 
 /// Runs a future until the token fires.
 ///

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::acquisition::AcquisitionOptions;
-use crate::authoring::checked_timeout;
-use crate::contract::{Holder, ReleaseErrorHandler};
-use crate::{IntoKey, Key, LockError, Ttl};
+use crate::client::ReleaseErrorHandler;
+use crate::util::checked_timeout;
+use crate::value::Holder;
+use crate::value::{IntoKey, Key, LockError, Ttl};
 
 /// Keeps a lock alive for as long as its guard lives.
 ///

@@ -12,13 +12,15 @@ use super::cancellable::{sleep_unless_cancelled, unless_cancelled};
 use super::guard::LockGuard;
 use super::observed::ObservedAcquisition;
 use super::pauses::Pauses;
-use super::queue::{CHECK_INTERVAL, HoldBack, StepBack, Ticket, Turn};
 use super::wait::wait_to_be_head;
 use super::watching::{WatchStart, Watching};
-use crate::authoring::pause::random_part;
-use crate::contract::IsLockedRequest;
+use crate::backend::LockBackend;
+use crate::client::queue::{CHECK_INTERVAL, HoldBack, StepBack, Ticket, Turn};
+use crate::contract::request::IsLockedRequest;
+use crate::contract::response::Contention;
 use crate::rt::{self, Instant, sleep_until};
-use crate::{Contention, LockBackend, LockError, LockId};
+use crate::util::pause::random_part;
+use crate::value::{LockError, LockId};
 
 /// The head of a queue.
 pub(super) struct Head<'a, B> {

@@ -5,7 +5,8 @@ use std::future::Future;
 use super::acquire::acquire;
 use super::config::LockConfig;
 use super::guard::Held;
-use crate::{LockBackend, LockError};
+use crate::backend::LockBackend;
+use crate::value::LockError;
 
 /// Runs work while holding a lock, and releases the lock when the work has ended.
 ///

@@ -7,7 +7,8 @@ use super::acquire::{TryAcquired, acquire, try_acquire};
 use super::config::{LockConfig, Policy, policy_methods};
 use super::guard::{Held, LockGuard};
 use super::lock::{lock, lock_flat, lock_send};
-use crate::{IntoKey, LockBackend, LockError};
+use crate::backend::LockBackend;
+use crate::value::{IntoKey, LockError};
 
 /// A backend with the settings of its locks: configure once, use everywhere. TypeScript: `createLock`.
 ///

@@ -13,14 +13,12 @@ mod locker;
 mod observed;
 mod outage;
 mod pauses;
-mod queue;
 mod wait;
 mod watching;
 
 pub use self::acquire::{TryAcquired, acquire, try_acquire};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};
 pub use self::config::{AutoExtend, LockConfig};
-pub use self::guard::{Held, LockGuard, LossReason};
+pub use self::guard::{Held, LockGuard};
 pub use self::lock::{lock, lock_flat, lock_send};
 pub use self::locker::Locker;
-pub(crate) use self::queue::WaitQueues;

@@ -1,10 +1,11 @@
 //! The reports of acquisitions and holds to a [`LockObserver`].
 
+use crate::contract::loss_reason::LossReason;
 use crate::observe::{
     AcquisitionEnd, AcquisitionObserved, Began, HoldObserved, LockObserver, Observation,
 };
 use crate::rt::Instant;
-use crate::{Key, LockError, LockId, LossReason};
+use crate::value::{Key, LockError, LockId};
 
 /// An acquisition, as it is reported to the observer. A drop before the end reports that the caller gave up.
 pub(crate) struct ObservedAcquisition<'a> {

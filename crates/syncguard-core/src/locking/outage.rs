@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::authoring::pause::jittered;
 use crate::rt::Instant;
-use crate::{ErrorCode, LockError};
+use crate::util::pause::jittered;
+use crate::value::{ErrorCode, LockError};
 
 /// The failures in a row of one acquisition.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::{AcquisitionOptions, Backoff, Jitter};
-use crate::authoring::pause::{jittered, random_part};
+use crate::util::pause::{jittered, random_part};
 
 /// The pauses between attempts.
 pub(super) struct Pauses<'a> {

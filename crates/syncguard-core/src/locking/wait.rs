@@ -2,9 +2,10 @@
 
 use super::attempt::Attempt;
 use super::cancellable::fires;
-use super::queue::{CHECK_INTERVAL, Ticket, Turn};
+use crate::backend::LockBackend;
+use crate::client::queue::{CHECK_INTERVAL, Ticket, Turn};
 use crate::rt::{self, Instant};
-use crate::{LockBackend, LockError};
+use crate::value::LockError;
 
 /// Waits until the ticket is that of the head, and returns what the head does next.
 ///

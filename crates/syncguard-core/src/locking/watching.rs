@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use crate::contract::{KeyWatch, WatchRequest};
+use crate::backend::LockBackend;
+use crate::contract::key_watch::KeyWatch;
+use crate::contract::request::WatchRequest;
 use crate::rt::{self, Instant};
-use crate::{Key, LockBackend};
+use crate::value::Key;
 
 /// The knowledge of a head about the signals of the store.
 #[derive(Default)]

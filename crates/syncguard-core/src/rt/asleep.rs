@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// How often a sleep checks for time that the machine was asleep, so that it ends at most this late.
+#[cfg_attr(test, expect(dead_code, reason = "the model's clock never sleeps"))]
+pub(crate) const SUSPEND_CHECK: Duration = Duration::from_secs(5);
+
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 #[cfg_attr(test, expect(unused_imports, reason = "the model's clock never sleeps"))]
 pub(crate) use counted::awake_and_asleep;

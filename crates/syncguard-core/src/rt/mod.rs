@@ -9,6 +9,8 @@ pub(crate) mod model;
 #[cfg(not(test))]
 mod tokio_rt;
 
+#[cfg(not(test))]
+pub(crate) use asleep::SUSPEND_CHECK;
 #[cfg(test)]
 pub(crate) use model::{
     Instant, Mutex, RuntimeId, Spawner, is_usable, sleep_awake, sleep_until, yield_now,
@@ -20,10 +22,6 @@ pub(crate) use tokio_rt::{
 
 use std::future::Future;
 use std::time::Duration;
-
-/// How often a sleep checks for time that the machine was asleep, so that it ends at most this late.
-#[cfg_attr(test, expect(dead_code, reason = "the model's clock never sleeps"))]
-pub(crate) const SUSPEND_CHECK: Duration = Duration::from_secs(5);
 
 /// Runs a future until a point in time; `None` if the time came first.
 pub(crate) async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 pub(crate) use tokio::task::yield_now;
 
-use super::asleep::awake_and_asleep;
+use super::asleep::{SUSPEND_CHECK, awake_and_asleep};
 
 /// A point in time. Time asleep counts, if the system can tell.
 ///
@@ -42,14 +42,14 @@ pub(crate) fn sleep_awake(time: Duration) -> impl Future<Output = ()> {
     tokio::time::sleep(time)
 }
 
-/// Waits for a point in time; at most [`SUSPEND_CHECK`](super::SUSPEND_CHECK) longer if the machine was asleep meanwhile.
+/// Waits for a point in time; at most [`SUSPEND_CHECK`] longer if the machine was asleep meanwhile.
 pub(crate) async fn sleep_until(deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(super::SUSPEND_CHECK)).await;
+        tokio::time::sleep(left.min(SUSPEND_CHECK)).await;
     }
 }
 

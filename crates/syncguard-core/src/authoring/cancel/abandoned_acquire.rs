@@ -6,10 +6,14 @@ use std::time::Duration;
 use super::caller::Caller;
 use super::finish::OnAbandon;
 use super::settle::{Settle, Settled, Unsettled};
-use crate::contract::clean_up::{Attempt, Job, Outcome, Unfinished};
-use crate::contract::{AcquireRequest, AcquireResult, TIME_TOLERANCE};
+use crate::backend::LockBackend;
+use crate::client::clean_up::{Attempt, Job, Outcome, Unfinished};
+use crate::contract::liveness::TIME_TOLERANCE;
+use crate::contract::request::AcquireRequest;
+use crate::contract::response::AcquireResult;
+use crate::contract::response::ReleaseResult;
 use crate::rt::{Instant, Mutex, Spawner};
-use crate::{Key, LockBackend, LockError, LockId, ReleaseResult, Ttl};
+use crate::value::{Key, LockError, LockId, Ttl};
 
 /// Makes the job that gives back the lock of an acquire.
 pub(super) type MakeJob<B> = fn(B, Unsettled) -> Arc<dyn Job>;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::finish::OnAbandon;
 use super::token::check;
 use crate::rt::{self, Instant, Mutex};
-use crate::{LockError, Timestamp};
+use crate::value::{LockError, Timestamp};
 
 /// The caller of an operation, as the operation sees it.
 #[derive(Clone, Debug)]

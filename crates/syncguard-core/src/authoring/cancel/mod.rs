@@ -34,8 +34,10 @@ pub(crate) use self::runtime::check_runtime;
 pub use self::settle::{Settle, Settled, Unsettled};
 pub use self::token::check;
 use self::token::interruptible;
-use crate::contract::{AcquireRequest, AcquireResult};
-use crate::{LockBackend, LockError};
+use crate::backend::LockBackend;
+use crate::contract::request::AcquireRequest;
+use crate::contract::response::AcquireResult;
+use crate::value::LockError;
 
 /// Runs a read until the token fires. The read may stop at any point.
 ///

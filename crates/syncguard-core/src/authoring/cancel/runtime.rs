@@ -1,7 +1,7 @@
 //! The check that a runtime is there.
 
-use crate::LockError;
 use crate::rt;
+use crate::value::LockError;
 
 /// Checks that the current context is a runtime with timers.
 ///

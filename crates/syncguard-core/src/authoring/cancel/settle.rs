@@ -3,9 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::contract::{AcquireRequest, ReleaseRequest};
+use crate::backend::LockBackend;
+use crate::contract::request::{AcquireRequest, ReleaseRequest};
 use crate::rt::{self, Instant};
-use crate::{Key, LockBackend, LockError, LockId, Timestamp, Ttl};
+use crate::value::{Key, LockError, LockId, Timestamp, Ttl};
 
 /// How a backend cleans up an acquire whose outcome is unknown and whose lock is not wanted.
 pub trait Settle: LockBackend {

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::LockError;
+use crate::value::LockError;
 
 /// Answers `Aborted` if the token has fired: for a backend's checks between two steps.
 ///

@@ -9,14 +9,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::lease::{Lease, as_not_held};
-use super::loss::LossReason;
 use super::release::ReleaseOutcome;
 use super::renewer_channel::{Command, RenewerChannel};
 use super::validity::Validity;
-use crate::contract::ReleaseSource;
-use crate::contract::episode::Episode;
+use crate::backend::LockBackend;
+use crate::client::ReleaseSource;
+use crate::client::outage_log::OutageLog;
+use crate::contract::loss_reason::LossReason;
+use crate::contract::response::{ExtendResult, ReleaseResult};
 use crate::rt::{self, Instant, sleep_until};
-use crate::{ErrorCode, ExtendResult, Key, LockBackend, LockError, ReleaseResult, Ttl};
+use crate::value::{ErrorCode, Key, LockError, Ttl};
 
 /// The task that owns the lease of an auto-extended guard.
 pub(crate) struct Renewer<B: LockBackend> {
@@ -28,7 +30,7 @@ pub(crate) struct Renewer<B: LockBackend> {
     channel: Arc<RenewerChannel<B>>,
     next_renewal: Instant,
     /// Shared by the renewals of all locks of the backend, to log an outage once.
-    episode: Episode,
+    episode: OutageLog,
     /// Whether the last renewal failed.
     has_failed: bool,
 }

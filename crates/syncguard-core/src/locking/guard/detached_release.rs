@@ -3,9 +3,11 @@
 use super::lease::Lease;
 use super::release::ReleaseOutcome;
 use crate::authoring::cancel::{Finish, NoAction, OnAbandon};
-use crate::contract::ReleaseSource;
+use crate::backend::LockBackend;
+use crate::client::ReleaseSource;
+use crate::contract::response::ReleaseResult;
 use crate::rt;
-use crate::{LockBackend, LockError, ReleaseResult};
+use crate::value::LockError;
 
 /// Releases a lock. The release runs to its end even if the caller drops the future.
 pub(super) async fn release<B: LockBackend>(

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::loss::LossReason;
 use super::validity::Validity;
-use crate::contract::FenceToken;
+use crate::contract::loss_reason::LossReason;
 use crate::rt::Instant;
-use crate::{Fence, LockId};
+use crate::value::FenceToken;
+use crate::value::{Fence, LockId};
 
 /// The view that the work has of its lock: the fence, how long the lock is safe, and when it is lost.
 ///

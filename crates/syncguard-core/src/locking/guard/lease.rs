@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::loss::LossReason;
 use super::min_hold::MinHold;
 use super::release::{ReleaseJob, ReleaseOutcome, ReleaseTry, Reporter};
 use super::validity::Validity;
-use crate::contract::{
-    ClientState, ExtendRequest, ReleaseErrorContext, ReleaseSource, TIME_TOLERANCE,
-};
-use crate::locking::queue::LocalHolder;
+use crate::backend::LockBackend;
+use crate::client::queue::LocalHolder;
+use crate::client::{ClientState, ReleaseErrorContext, ReleaseSource};
+use crate::contract::liveness::TIME_TOLERANCE;
+use crate::contract::loss_reason::LossReason;
+use crate::contract::request::ExtendRequest;
+use crate::contract::response::{ExtendResult, NotHeld};
 use crate::rt::{self, Instant, Spawner};
-use crate::{
-    ErrorCode, ExtendResult, Key, LockBackend, LockError, LockId, NotHeld, Timestamp, Ttl,
-};
+use crate::value::{ErrorCode, Key, LockError, LockId, Timestamp, Ttl};
 
 /// A held lock. It has exactly one owner: the guard, or the task that renews it. A dropped lease is
 /// released in the background.

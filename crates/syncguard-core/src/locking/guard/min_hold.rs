@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::contract::{ExtendRequest, TIME_TOLERANCE};
+use crate::backend::LockBackend;
+use crate::contract::liveness::TIME_TOLERANCE;
+use crate::contract::request::ExtendRequest;
+use crate::contract::response::{ExtendResult, ReleaseResult};
 use crate::rt::{self, Instant};
-use crate::{
-    ErrorCode, ExtendResult, Key, LockBackend, LockError, LockId, ReleaseResult, Timestamp, Ttl,
-};
+use crate::value::{ErrorCode, Key, LockError, LockId, Timestamp, Ttl};
 
 /// The minimum hold of one lock.
 #[derive(Clone, Copy)]

@@ -6,7 +6,6 @@ mod detached_release;
 mod expiry;
 mod held;
 mod lease;
-mod loss;
 mod min_hold;
 mod release;
 mod renewer_channel;
@@ -27,15 +26,17 @@ use self::detached_release::{dispose, release, yield_to_waiter};
 pub use self::held::Held;
 pub(crate) use self::lease::Lease;
 use self::lease::as_not_held;
-pub use self::loss::LossReason;
 pub(crate) use self::min_hold::MinHold;
 use self::renewer_channel::{Command, RenewerChannel};
 use self::validity::Validity;
-use crate::contract::Acquired;
+use crate::backend::LockBackend;
+use crate::contract::loss_reason::LossReason;
+use crate::contract::response::Acquired;
+use crate::contract::response::{ExtendResult, ReleaseResult};
 use crate::locking::config::AutoExtend;
 use crate::locking::observed::ObservedHold;
 use crate::rt::Instant;
-use crate::{ExtendResult, IntoTtl, LockBackend, LockError, LockId, ReleaseResult, Timestamp};
+use crate::value::{IntoTtl, LockError, LockId, Timestamp};
 
 /// A held lock. Dropping the guard releases the lock in the background.
 ///

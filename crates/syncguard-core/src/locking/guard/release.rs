@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use super::min_hold::MinHold;
 use crate::authoring::cancel::check_runtime;
-use crate::contract::clean_up::{Attempt, Job, Outcome};
-use crate::contract::{ClientState, ReleaseErrorContext, ReleaseRequest};
-use crate::locking::queue::LocalHolder;
+use crate::backend::LockBackend;
+use crate::client::clean_up::{Attempt, Job, Outcome};
+use crate::client::queue::LocalHolder;
+use crate::client::{ClientState, ReleaseErrorContext};
+use crate::contract::request::ReleaseRequest;
+use crate::contract::response::ReleaseResult;
 use crate::rt::{self, Instant, Spawner};
-use crate::{ErrorCode, Key, LockBackend, LockError, LockId, ReleaseResult};
+use crate::value::{ErrorCode, Key, LockError, LockId};
 
 /// The outcome of a release.
 pub(crate) struct ReleaseOutcome {

@@ -5,10 +5,12 @@ use std::mem;
 use tokio::sync::{Notify, oneshot};
 
 use super::lease::Lease;
-use crate::contract::CleanUp;
-use crate::contract::clean_up::Unfinished;
+use crate::backend::LockBackend;
+use crate::client::clean_up::CleanUp;
+use crate::client::clean_up::Unfinished;
+use crate::contract::response::{ExtendResult, ReleaseResult};
 use crate::rt::Mutex;
-use crate::{ExtendResult, LockBackend, LockError, ReleaseResult, Ttl};
+use crate::value::{LockError, Ttl};
 
 /// The channel from a guard to its renewer. It holds one command, because a guard waits for each answer
 /// before the next command, or has given up waiting.

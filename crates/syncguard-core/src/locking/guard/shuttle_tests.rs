@@ -15,16 +15,20 @@ use tokio::sync::oneshot;
 
 use super::validity::Validity;
 use super::{Lease, LockGuard};
-use crate::contract::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, LookupRequest, ReleaseRequest, TimeAuthority,
+use crate::backend::LockBackend;
+use crate::client::ClientState;
+use crate::contract::capabilities::{BackendCapabilities, TimeAuthority};
+use crate::contract::info::LockInfo;
+use crate::contract::loss_reason::LossReason;
+use crate::contract::request::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use crate::contract::response::{AcquireResult, Acquired};
+use crate::contract::response::{Contention, ExtendResult, NotHeld, ReleaseResult};
+use crate::locking::config::AutoExtend;
 use crate::observe::{LockObserver, Observation};
 use crate::rt::model::{self, Instant, Spawner, sleep_until};
-use crate::{
-    AutoExtend, Contention, ErrorCode, ExtendResult, Fence, Key, LockBackend, LockError, LockId,
-    LockInfo, LossReason, NotHeld, ReleaseResult, Timestamp, Ttl,
-};
+use crate::value::{ErrorCode, Fence, Key, LockError, LockId, Timestamp, Ttl};
 
 const TTL: Duration = Duration::from_millis(900);
 

@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(not(test))]
 use super::expiry;
-use super::loss::LossReason;
-use crate::Timestamp;
+use crate::contract::loss_reason::LossReason;
 use crate::locking::observed::ObservedHold;
 use crate::rt::{self, Instant, Mutex, Spawner};
+use crate::value::Timestamp;
 
 /// The state that a guard, its renewer and every [`Held`](super::Held) share.
 pub(crate) struct Validity {

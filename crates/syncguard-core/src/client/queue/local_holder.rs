@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::queues::{KeyQueue, WaitQueues};
 use super::wait_queue::Number;
-use crate::Key;
 use crate::rt::Instant;
+use crate::value::Key;
 
 /// Stands for a guard of this process that has the lock. Its drop wakes the head of the queue.
 #[derive(Debug)]
@@ -25,12 +25,7 @@ impl LocalHolder {
 
     /// A guard that has got the lock without waiting in the queue. The store frees the lock at `until`, unless
     /// the guard extends it.
-    pub(in crate::locking) fn unqueued(
-        queues: &WaitQueues,
-        key: &Key,
-        until: Instant,
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn unqueued(queues: &WaitQueues, key: &Key, until: Instant, now: Instant) -> Self {
         let (queue, number) = queues.enter(key, now, |queue| {
             let number = queue.next_number();
             queue.on_granted(number, until, now);
@@ -40,7 +35,7 @@ impl LocalHolder {
     }
 
     /// The lock is released, or may be: wakes the head of the queue. Returns whether there is a head.
-    pub(in crate::locking) fn release(&self) -> bool {
+    pub(crate) fn release(&self) -> bool {
         self.is_over.store(true, Ordering::Relaxed);
         let now = Instant::now();
         self.queues.with(&self.queue, |queue| queue.on_released(self.number, now))

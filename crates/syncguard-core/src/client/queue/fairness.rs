@@ -63,22 +63,22 @@ pub(super) struct Fairness {
 
 /// A pause in which a process leaves a key free for rivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::locking) struct StepBack {
+pub(crate) struct StepBack {
     /// How long the pause lasts, unless a rival takes the key before.
-    pub(in crate::locking) pause: Duration,
+    pub(crate) pause: Duration,
     /// When to check first whether a rival has taken the key. The time to each further check doubles.
-    pub(in crate::locking) first_check: Duration,
+    pub(crate) first_check: Duration,
     /// Whether the turn was over long ago. Then even a head with hardly any time left must not skip the pause.
-    pub(in crate::locking) is_overdue: bool,
+    pub(crate) is_overdue: bool,
 }
 
 /// How a process holds back after a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::locking) struct HoldBack {
+pub(crate) struct HoldBack {
     /// How long the head waits, at random within this range.
-    pub(in crate::locking) pause: Range<Duration>,
+    pub(crate) pause: Range<Duration>,
     /// Whether the head checks the key before it asks, because a rival is likely to be faster.
-    pub(in crate::locking) checks_first: bool,
+    pub(crate) checks_first: bool,
 }
 
 impl Fairness {

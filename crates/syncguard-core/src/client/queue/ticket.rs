@@ -8,24 +8,24 @@ use super::fairness::{HoldBack, StepBack};
 use super::local_holder::LocalHolder;
 use super::queues::{KeyQueue, WaitQueues};
 use super::wait_queue::{Number, Turn, WaitQueue};
-use crate::Key;
-use crate::contract::KeyWatch;
+use crate::contract::key_watch::KeyWatch;
 use crate::rt::Instant;
+use crate::value::Key;
 
 /// A place in the queue of a key. Its drop gives up the place and passes on the turn.
-pub(in crate::locking) struct Ticket {
+pub(crate) struct Ticket {
     queues: WaitQueues,
     key: Key,
     queue: Arc<KeyQueue>,
     number: Number,
     /// The open watch, if this is the head.
-    pub(in crate::locking) watch: Option<KeyWatch>,
+    pub(crate) watch: Option<KeyWatch>,
     has_left: bool,
 }
 
 impl Ticket {
     /// Enters the queue. Also returns the next step of this waiter.
-    pub(in crate::locking) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, Turn) {
+    pub(crate) fn enter(queues: &WaitQueues, key: &Key, now: Instant) -> (Self, Turn) {
         let (queue, (number, turn)) = queues.enter(key, now, |queue| Self::join(queue, now));
         let (queues, key) = (queues.clone(), key.clone());
         (Self { queues, key, queue, number, watch: None, has_left: false }, turn)
@@ -37,7 +37,7 @@ impl Ticket {
     }
 
     /// The next step of this waiter.
-    pub(in crate::locking) fn turn(&mut self, now: Instant) -> Turn {
+    pub(crate) fn turn(&mut self, now: Instant) -> Turn {
         let number = self.number;
         let found = self.queues.with(&self.queue, |queue| {
             let turn = queue.turn(number, now)?;
@@ -59,28 +59,28 @@ impl Ticket {
     }
 
     /// The head is about to ask the store.
-    pub(in crate::locking) fn on_attempt(&self, now: Instant) {
+    pub(crate) fn on_attempt(&self, now: Instant) {
         self.queues.with(&self.queue, |queue| queue.on_attempt(self.number, now));
     }
 
     /// The store has answered that a rival has the lock.
-    pub(in crate::locking) fn on_contended(&self, now: Instant, holder_polls: bool) {
+    pub(crate) fn on_contended(&self, now: Instant, holder_polls: bool) {
         self.queues.with(&self.queue, |queue| queue.on_contended(self.number, now, holder_polls));
     }
 
     /// A rival was seen with the lock.
-    pub(in crate::locking) fn on_rival_seen(&self, now: Instant, holder_polls: bool) {
+    pub(crate) fn on_rival_seen(&self, now: Instant, holder_polls: bool) {
         self.queues.with(&self.queue, |queue| queue.on_rival_seen(now, holder_polls));
     }
 
     /// A rival has released the lock.
-    pub(in crate::locking) fn on_rival_released(&self, now: Instant) {
+    pub(crate) fn on_rival_released(&self, now: Instant) {
         self.queues.with(&self.queue, |queue| queue.fairness.on_rival_released(now));
     }
 
     /// The head is about to wait, until this time or until it is woken. Returns the handle that wakes it, and
     /// whether waiters stand behind it; `None` if this ticket is no longer that of the head.
-    pub(in crate::locking) fn start_waiting(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
+    pub(crate) fn start_waiting(&self, until: Instant) -> Option<(Arc<Notify>, bool)> {
         self.queues.with(&self.queue, |queue| {
             let has_queued = queue.has_queued();
             queue.start_waiting(self.number, until).map(|notify| (notify, has_queued))
@@ -88,48 +88,48 @@ impl Ticket {
     }
 
     /// Returns the pause that this process makes before it asks for a key that was just released.
-    pub(in crate::locking) fn step_back(&self, now: Instant) -> Option<StepBack> {
+    pub(crate) fn step_back(&self, now: Instant) -> Option<StepBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.step_back(now))
     }
 
     /// No rival has taken the key during a pause.
-    pub(in crate::locking) fn on_no_rival(&self) {
+    pub(crate) fn on_no_rival(&self) {
         self.queues.with(&self.queue, |queue| queue.fairness.on_no_rival());
     }
 
     /// How to hold back after a signal, which rivals get as well.
-    pub(in crate::locking) fn hold_back(&self) -> Option<HoldBack> {
+    pub(crate) fn hold_back(&self) -> Option<HoldBack> {
         self.queues.with(&self.queue, |queue| queue.fairness.hold_back())
     }
 
     /// Records whether the store gives signals.
-    pub(in crate::locking) fn set_has_signals(&self, has_signals: bool) {
+    pub(crate) fn set_has_signals(&self, has_signals: bool) {
         self.queues.with(&self.queue, |queue| queue.without_signals = !has_signals);
     }
 
     /// Whether the heads of this queue only poll, by the last try to open a watch.
-    pub(in crate::locking) fn only_polls(&self) -> bool {
+    pub(crate) fn only_polls(&self) -> bool {
         self.queues.with(&self.queue, |queue| queue.without_signals)
     }
 
     /// Whether a rival was ever seen with the key.
-    pub(in crate::locking) fn ever_saw_rival(&self) -> bool {
+    pub(crate) fn ever_saw_rival(&self) -> bool {
         self.queues.with(&self.queue, |queue| queue.fairness.ever_saw_rival())
     }
 
     /// Whether a rival was seen with the key since this process had it.
-    pub(in crate::locking) fn lost_to_rival(&self) -> bool {
+    pub(crate) fn lost_to_rival(&self) -> bool {
         self.queues.with(&self.queue, |queue| queue.fairness.lost_to_rival())
     }
 
     /// Whether waiters wait because the lock is held, and not because the store does not answer.
-    pub(in crate::locking) fn is_contended(&self, now: Instant) -> bool {
+    pub(crate) fn is_contended(&self, now: Instant) -> bool {
         self.queues.with(&self.queue, |queue| queue.is_contended(now))
     }
 
     /// The lock is granted, and gives up this place. The store frees the lock at `until`, unless the guard
     /// extends it.
-    pub(in crate::locking) fn on_granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
+    pub(crate) fn on_granted(&mut self, until: Instant, now: Instant) -> LocalHolder {
         self.has_left = true;
         let (watch, number) = (&mut self.watch, self.number);
         let unwanted = self.queues.with(&self.queue, |queue| {

@@ -12,15 +12,19 @@ use shuttle::future::{spawn, yield_now};
 use shuttle::rand::Rng;
 
 use super::flaws::{self, Flaw};
-use crate::contract::{
-    AcquireRequest, AcquireResult, Acquired, BackendCapabilities, ClientState, ExtendRequest,
-    IsLockedRequest, LookupRequest, ReleaseRequest, TimeAuthority,
+use crate::LockConfig;
+use crate::backend::LockBackend;
+use crate::client::ClientState;
+use crate::contract::capabilities::{BackendCapabilities, TimeAuthority};
+use crate::contract::info::LockInfo;
+use crate::contract::request::{
+    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
+use crate::contract::response::{AcquireResult, Acquired};
+use crate::contract::response::{Contention, ExtendResult, NotHeld, ReleaseResult};
 use crate::rt::{self, model, sleep_until};
-use crate::{
-    Contention, ErrorCode, ExtendResult, Fence, LockBackend, LockConfig, LockError, LockId,
-    LockInfo, NotHeld, ReleaseResult, Timestamp, acquire, try_acquire,
-};
+use crate::value::{ErrorCode, Fence, LockError, LockId, Timestamp};
+use crate::{acquire, try_acquire};
 
 #[test]
 fn every_turn_is_passed_on() {

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::fairness::Fairness;
 #[cfg(test)]
 use super::flaws::{self, Flaw};
-use crate::contract::KeyWatch;
+use crate::contract::key_watch::KeyWatch;
 use crate::rt::Instant;
 
 /// Identifies a waiter or a holder. Numbers grow, so the waiters of a queue are sorted by number.
@@ -17,7 +17,7 @@ pub(super) type Number = u64;
 
 /// How often the waiter behind the head checks that the future of the head is still polled. A head with
 /// waiters behind it does not sleep longer either.
-pub(in crate::locking) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The waiters for a key in this process, and the guard that has the key. If there is a waiter, there is a
 /// head.
@@ -82,7 +82,7 @@ impl LazyNotify {
 
 /// The next step of a waiter.
 #[derive(Debug)]
-pub(in crate::locking) enum Turn {
+pub(crate) enum Turn {
     /// The waiter is not the head, and waits to be woken. The waiter right behind the head also checks after
     /// [`CHECK_INTERVAL`] whether the head is still polled.
     Wait { notify: Arc<Notify>, is_behind_head: bool },

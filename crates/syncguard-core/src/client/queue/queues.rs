@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::wait_queue::WaitQueue;
-use crate::Key;
 use crate::rt::{Instant, Mutex};
+use crate::value::Key;
 
 /// The queues of a backend in this process. Clones share them.
 #[derive(Clone, Default)]
@@ -109,7 +109,7 @@ impl WaitQueues {
     }
 
     /// Whether a waiter stands in the queue of a key.
-    pub(in crate::locking) fn has_waiters(&self, key: &Key, now: Instant) -> bool {
+    pub(crate) fn has_waiters(&self, key: &Key, now: Instant) -> bool {
         let queue = self.0.lock().queues.get(key).cloned();
         queue.is_some_and(|queue| {
             self.with(&queue, |queue| {

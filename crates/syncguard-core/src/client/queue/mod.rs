@@ -17,8 +17,8 @@ mod shuttle_tests;
 mod ticket;
 mod wait_queue;
 
-pub(super) use self::fairness::{HoldBack, StepBack};
+pub(crate) use self::fairness::{HoldBack, StepBack};
 pub(crate) use self::local_holder::LocalHolder;
 pub(crate) use self::queues::WaitQueues;
-pub(super) use self::ticket::Ticket;
-pub(super) use self::wait_queue::{CHECK_INTERVAL, Turn};
+pub(crate) use self::ticket::Ticket;
+pub(crate) use self::wait_queue::{CHECK_INTERVAL, Turn};
