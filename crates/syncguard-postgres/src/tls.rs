@@ -1,4 +1,4 @@
-//! TLS by rustls, for the pools that `connect` makes.
+//! TLS with rustls, for the pools that `connect` makes.
 
 use std::future::Future;
 use std::io;
@@ -14,12 +14,12 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
 
-/// Verifies the server's certificate and its name.
+/// A connector that verifies the server's certificate and its name.
 #[derive(Clone)]
 pub(crate) struct Rustls(TlsConnector);
 
 impl Rustls {
-    /// Trusts these authorities, or the system's if there are none.
+    /// Trusts these authorities, or the system's if the list is empty.
     pub(crate) fn new(root_certificates: &[Vec<u8>]) -> Result<Self, LockError> {
         let mut config = client_config(root_certificates)?;
         config.alpn_protocols = vec![b"postgresql".to_vec()];
@@ -33,18 +33,18 @@ impl<S: Io> MakeTlsConnect<S> for Rustls {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
-        // A bad name is an error only if TLS is used: for a Unix socket the driver asks too.
+        // A bad name is an error only if TLS is used: the driver also calls this for a Unix socket.
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other);
         Ok(Connect { connector: self.0.clone(), name })
     }
 }
 
-/// What can be encrypted.
+/// A connection that can be encrypted.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Io for S {}
 
-/// One handshake to come.
+/// A handshake that has not begun.
 pub(crate) struct Connect {
     connector: TlsConnector,
     name: io::Result<ServerName<'static>>,
@@ -63,11 +63,11 @@ impl<S: Io> TlsConnect<S> for Connect {
     }
 }
 
-/// The encrypted connection.
+/// An encrypted connection.
 pub(crate) struct Stream<S>(Box<RustlsStream<S>>);
 
 impl<S: Io> TlsStream for Stream<S> {
-    /// Not offered: the certificate is verified.
+    /// Channel binding is not offered: the certificate is verified.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

@@ -1,78 +1,79 @@
-//! Cancelling a statement until the server has answered.
+//! Cancels a statement until the server has answered.
 
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::{Client, Error};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::Client;
 
 use crate::cancel_request::{CancelRequests, Delivery};
 
-/// For how long no request reaches the server before its sessions are taken for gone. New ones cannot
-/// be opened there either.
+/// If no request reaches the server for so long, its sessions are taken for gone. New sessions cannot be
+/// opened there either.
 const LONGEST_UNREACHABLE: Duration = Duration::from_secs(30);
 
-/// How long a request may take beyond the answer before nobody waits for it any more.
-const LONGEST_SETTLING: Duration = Duration::from_millis(1500);
+/// The time from the sending of a request to its arrival at the session: one way over the network, and the
+/// start of a process in the server.
+const LONGEST_WAY: Duration = Duration::from_millis(250);
+
+/// The longest rest, however many requests were sent.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// How the wait for an answer ended.
 pub(super) enum End {
-    /// The connection is as good as new.
-    Clean,
+    /// The connection is as good as new after this rest. A request that reaches an idle session has no
+    /// effect; without the rest, it could end the next statement. A server that stood still works off the
+    /// requests one after the other, so the rest grows with their number.
+    Clean { rest: Duration },
     /// The connection is gone, or has to go.
     Lost,
 }
 
-impl End {
-    fn of(answer: &Result<(), Error>) -> Self {
-        if answer.is_ok() { Self::Clean } else { Self::Lost }
-    }
-}
-
-/// Cancels what the connection is doing, again and again, until it has answered.
+/// Cancels the statement of the connection, again and again, until the server has answered.
 pub(super) async fn answer(client: &Client, cancel: Option<&CancelRequests>) -> End {
     // The server answers in order: first the statement, then this.
     let mut answer = pin!(client.check_connection());
-    let Some(cancel) = cancel else { return End::of(&answer.await) };
     let mut pauses = Pauses::default();
     let mut reached = Instant::now();
-    // Whether all requests are known to be over.
-    let mut settled = true;
-    let end = loop {
-        let mut request = cancel.send(client.cancel_token());
+    let mut sent = 0;
+    let answer = loop {
+        let Some(cancel) = cancel else { break answer.await };
         let delivery = tokio::select! {
             biased;
             answer = &mut answer => {
-                let delivery = timeout(LONGEST_SETTLING, request).await;
-                settled &= matches!(delivery, Ok(Ok(delivery)) if delivery != Delivery::Sent);
-                break End::of(&answer);
+                // The request that is dropped here may have been sent.
+                sent += 1;
+                break answer;
             }
-            delivery = &mut request => delivery.unwrap_or(Delivery::Sent),
+            delivery = cancel.send(client.cancel_token()) => delivery,
         };
-        settled &= delivery != Delivery::Sent;
+        sent += u32::from(delivery == Delivery::Sent);
         if delivery != Delivery::Unreachable {
             reached = Instant::now();
         }
         if let Ok(answer) = timeout(pauses.after(delivery), &mut answer).await {
-            break End::of(&answer);
+            break answer;
         }
         if reached.elapsed() > LONGEST_UNREACHABLE {
             return End::Lost;
         }
     };
-    match cancel.rest {
-        _ if settled => {}
-        Some(rest) => sleep(rest).await,
-        None => return End::Lost,
+    match answer {
+        Ok(()) => End::Clean { rest: rest_after(sent) },
+        Err(_) => End::Lost,
     }
-    end
 }
 
-/// How long to wait before the next request.
+fn rest_after(sent: u32) -> Duration {
+    LONGEST_WAY.saturating_mul(sent).min(LONGEST_REST)
+}
+
+/// The pauses before the next request.
 struct Pauses {
-    /// The last one did not reach the server.
+    /// After a request that did not reach the server.
     missed: Duration,
-    /// It did, and was of no use. It can overtake the statement that it is meant for.
+    /// After a request that reached the server and had no effect. A request can overtake the statement that
+    /// it is meant for.
     useless: Duration,
 }
 
@@ -101,7 +102,7 @@ impl Pauses {
 
 #[cfg(test)]
 mod tests {
-    use super::{Delivery, Pauses};
+    use super::{Delivery, Pauses, rest_after};
 
     #[test]
     fn pauses_grow_to_their_ends() {
@@ -109,7 +110,13 @@ mod tests {
         let mut after = |delivery| pauses.after(delivery).as_millis();
         let missed = [100, 200, 400, 800, 1000, 1000].map(|_| after(Delivery::Unreachable));
         assert_eq!(missed, [100, 200, 400, 800, 1000, 1000]);
-        let useless = [500, 2000, 8000, 10_000, 10_000].map(|_| after(Delivery::Done));
+        let useless = [500, 2000, 8000, 10_000, 10_000].map(|_| after(Delivery::Sent));
         assert_eq!(useless, [500, 2000, 8000, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn a_session_rests_for_each_request_that_may_come() {
+        let rests = [0, 1, 2, 4, u32::MAX].map(|sent| rest_after(sent).as_millis());
+        assert_eq!(rests, [0, 250, 500, 1000, 1000]);
     }
 }
