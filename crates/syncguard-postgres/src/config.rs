@@ -240,7 +240,7 @@ impl PostgresOptions {
     /// - A pool of your own, because it does not tell how it connects.
     /// - A pool that leads to a pooler such as PgBouncer: give a way past the pooler, to the database itself.
     ///
-    /// It must be the same database. The role needs no privileges on the tables.
+    /// The connection must lead to the same database. The role needs no privileges on the tables.
     ///
     /// ```
     /// use syncguard_postgres::PostgresOptions;

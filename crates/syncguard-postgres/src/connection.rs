@@ -33,7 +33,7 @@ impl<'a> Connection<'a> {
             .ok_or_else(|| LockError::internal("a connection was used after its return"))
     }
 
-    /// Whether the connection was in the pool since it was opened.
+    /// True if the connection was in the pool since it was opened.
     pub(crate) fn was_used_before(&self) -> bool {
         self.client.as_ref().is_some_and(|client| Object::metrics(client).recycled.is_some())
     }

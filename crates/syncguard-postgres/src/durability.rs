@@ -30,12 +30,12 @@ pub struct DurabilityReport {
     /// The state of signals: if they fail, waiters poll, which is no risk.
     pub signals: SignalStatus,
     /// A schema in which the session looks for the tables, and in which other roles may create objects: a table
-    /// that such a role makes there first may be taken for a table of the backend, and its triggers run as the role
+    /// that another role makes there first may be taken for a table of the backend, and its triggers run as the role
     /// of the backend. `None` is good.
     pub open_schema: Option<String>,
 }
 
-/// One finding.
+/// A finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DurabilityRisk {
@@ -125,6 +125,6 @@ fn inspection(settings: &Settings) -> Statement {
         has_deadline: false,
         repeats_id: false,
         is_sent_again: true,
-        gives_way: false,
+        yields_to_rivals: false,
     }
 }

@@ -83,7 +83,7 @@ impl From<LockError> for Failure {
     }
 }
 
-/// Classifies a failure of one of the backend's own statements, whose text this is.
+/// Classifies a failure of a statement of this crate, given its text.
 pub(crate) fn classify_own(error: &Error, phase: Phase, sql: &str) -> Failure {
     let mut failure = classify(error, phase);
     if error.as_db_error().is_some_and(|db| lacks_holder(db, sql)) {
@@ -172,7 +172,7 @@ pub(crate) fn from_pool(error: &PoolError) -> LockError {
     }
 }
 
-/// All connections stay in use.
+/// No connection became free.
 pub(crate) fn pool_exhausted() -> LockError {
     LockError::new(
         ErrorCode::RateLimited,
@@ -212,7 +212,7 @@ pub(crate) fn statement_timed_out(phase: Phase) -> LockError {
 }
 
 /// The server refused a statement as too late, and again after the backend had read its clock anew.
-pub(crate) fn kept_late() -> LockError {
+pub(crate) fn refused_as_too_late() -> LockError {
     LockError::new(
         ErrorCode::ServiceUnavailable,
         "PostgreSQL refused the statement as too late; its clock keeps changing, or sessions wait longer \
@@ -231,7 +231,7 @@ struct Class {
     message: &'static str,
 }
 
-/// The table: whole SQLSTATEs first, then classes. All others are `Internal`.
+/// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`.
 #[rustfmt::skip]
 const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("0A000", ErrorCode::Internal, "PostgreSQL does not support what was asked of it"),

@@ -27,7 +27,7 @@
 //! # }
 //! ```
 //!
-//! All options can stand in the URL, as in
+//! The URL can set the options, as in
 //! `postgres://app:secret@db.example/app?setup_schema=true&lock_table=ops.locks`:
 //! [`PostgresBackend::connect`] has the table.
 //!
@@ -123,8 +123,9 @@
 //!
 //! The backend cancels no statement through a pooler, unless
 //! [`with_cancel_requests`](PostgresOptions::with_cancel_requests) says so. That needs PgBouncer 1.20 or later:
-//! versions 1.18 and 1.19.0 crash on such a request. Several PgBouncers behind one address need its `peers`, or a
-//! request may reach the wrong one. A pool without prepared statements is taken for one that leads to a pooler.
+//! versions 1.18 and 1.19.0 crash on a request whose client closes its connection first, as the driver does.
+//! Several PgBouncers behind one address need its `peers`, or a request may reach the wrong one. A pool without
+//! prepared statements counts as a pool that leads to a pooler.
 //!
 //! # Durability
 //!

@@ -123,7 +123,9 @@ impl StatementPool {
             let failure = match self.send(lane, caller, statement, parameters).await {
                 Ok(answer) if statement.has_deadline && self.is_late(&answer)? => {
                     if std::mem::replace(&mut was_late, true) {
-                        return Err(error::in_doubt(error::kept_late(), lost.as_ref()).into());
+                        return Err(
+                            error::in_doubt(error::refused_as_too_late(), lost.as_ref()).into()
+                        );
                     }
                     continue;
                 }
@@ -142,7 +144,7 @@ impl StatementPool {
                         lost = Some(failure.error);
                     }
                 }
-                Remedy::Repeat { overtaken: true } if statement.gives_way => {
+                Remedy::Repeat { overtaken: true } if statement.yields_to_rivals => {
                     let sent = Instant::now();
                     return Ok(Answer { row: None, more: Vec::new(), lost, sent, deadline: None });
                 }

@@ -11,7 +11,7 @@ use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 /// The highest process id, on Linux; other systems have lower ones.
 const HIGHEST_PROCESS: i32 = 1 << 22;
 
-/// Whether the session has a process id, as a server gives it. PgBouncer and other poolers give random numbers
+/// True if the session has a process id, as a server gives it. PgBouncer and other poolers give random numbers
 /// of 32 bits, of which one in a thousand looks like a process id.
 pub(crate) async fn is_of_a_server(token: &CancelToken) -> bool {
     process_id(token).await.is_some_and(|id| (1..=HIGHEST_PROCESS).contains(&id))
@@ -54,7 +54,7 @@ impl AsyncRead for Recorder<'_> {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Whether the server has TLS is all that the driver asks. `S`: yes.
+        // The driver only asks if the server has TLS. `S`: yes.
         buffer.put_slice(b"S");
         Poll::Ready(Ok(()))
     }

@@ -16,7 +16,7 @@ use crate::signals::route::SignalOptions;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sessions {
     /// The sessions belong to the program or to a pooler, and are not set up for locks.
-    AsTheyCome,
+    Unchanged,
     /// `session.sql` has set up the sessions.
     SetUp,
 }
@@ -64,7 +64,7 @@ impl Settings {
             pool_wait: checked_timeout("pool wait timeout", options.pool_wait_timeout)?,
             statement: checked_timeout("statement timeout", options.statement_timeout)?,
             unprepared,
-            sessions: Sessions::AsTheyCome,
+            sessions: Sessions::Unchanged,
             strict: options.strict_durability,
             // A pool without prepared statements leads to a pooler, which gets no request unless its user says so.
             cancel: options

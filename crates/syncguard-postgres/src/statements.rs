@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use crate::record;
 use crate::settings::{Sessions, Settings};
 
-/// One statement and the types of its parameters.
+/// A statement and the types of its parameters.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one property of a statement")]
 pub(crate) struct Statement {
@@ -27,10 +27,10 @@ pub(crate) struct Statement {
     /// its first sending may arrive late, and undo a later extend.
     pub(crate) is_sent_again: bool,
     /// True if losing against other sessions again and again is an answer: a rival has the lock.
-    pub(crate) gives_way: bool,
+    pub(crate) yields_to_rivals: bool,
 }
 
-/// All statements of a backend.
+/// The statements of a backend.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) acquire: Statement,
@@ -58,14 +58,14 @@ impl Statements {
             has_deadline,
             repeats_id: has_deadline,
             is_sent_again: true,
-            gives_way: false,
+            yields_to_rivals: false,
         };
         let reads = |sql: &str, types| statement(sql, types, false, false);
         let writes = |sql: &str, types| statement(sql, types, true, false);
         let writes_in_time = |sql: &str, types| statement(sql, types, true, true);
         let acquire = |keeps_holders| {
             let sql = with_holder(include_str!("sql/acquire.sql"), keeps_holders);
-            Statement { gives_way: true, ..writes_in_time(&sql, ACQUIRE) }
+            Statement { yields_to_rivals: true, ..writes_in_time(&sql, ACQUIRE) }
         };
         Self {
             acquire: acquire(true),
@@ -133,7 +133,7 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         "NULL".to_owned()
     };
     let waits = match settings.sessions {
-        Sessions::AsTheyCome => BOUNDED_WAITS,
+        Sessions::Unchanged => BOUNDED_WAITS,
         Sessions::SetUp => "NULL",
     };
     let mut sql = without_comments(sql)

@@ -1,4 +1,4 @@
-//! One connection that listens for releases.
+//! A connection that listens for releases.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -47,7 +47,7 @@ pub(super) async fn listen(
         end = session.start(client) => end,
     };
     if end.is_ok() {
-        // The dropped client sends a good-bye first.
+        // The dropped client sends its good-bye.
         let all = async { while next(&mut messages).await.is_some() {} };
         let _ = timeout(plan.statement, all).await;
     }
