@@ -73,8 +73,8 @@
 //! - The advisory lock of a key is `hashtextextended(key, oid of the lock table)`, any number of 64 bits. An
 //!   advisory lock of your own has the same number only by chance. Then a release sends a `NOTIFY` that no waiter
 //!   needs, and a session that wants the number exclusively waits until the wait for the key is over.
-//! - The channel is `syncguard_` and the oid of the lock table. The payload is that number, and nothing of the
-//!   key.
+//! - The channel is `syncguard_` and the oid of the lock table. The payload is the number of the
+//!   advisory lock, and nothing of the key.
 //! - No privilege has to be granted. The functions `pg_notify`, `pg_try_advisory_xact_lock` and
 //!   `hashtextextended` are open to all roles. If they were revoked, turn signals off.
 //! - Each key that a process listens for takes a place in the server's table of locks, which all programs share.
@@ -105,7 +105,7 @@
 //!
 //! # Behind PgBouncer
 //!
-//! Session mode needs no settings. In transaction or statement mode, turn on
+//! Session mode needs no option of this crate. In transaction or statement mode, turn on
 //! [`with_unprepared_statements`](PostgresOptions::with_unprepared_statements); no operation needs more than one
 //! statement of a session. The server then plans each statement anew.
 //!

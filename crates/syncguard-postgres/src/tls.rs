@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 use syncguard_core::LockError;
 use syncguard_core::authoring::tls::client_config;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
@@ -27,8 +28,8 @@ impl Rustls {
     }
 }
 
-impl<S: Io> MakeTlsConnect<S> for Rustls {
-    type Stream = Stream<S>;
+impl MakeTlsConnect<Socket> for Rustls {
+    type Stream = Stream;
     type TlsConnect = Connect;
     type Error = io::Error;
 
@@ -39,23 +40,18 @@ impl<S: Io> MakeTlsConnect<S> for Rustls {
     }
 }
 
-/// A connection that can be encrypted.
-pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Io for S {}
-
 /// A handshake that has not begun.
 pub(crate) struct Connect {
     connector: TlsConnector,
     name: io::Result<ServerName<'static>>,
 }
 
-impl<S: Io> TlsConnect<S> for Connect {
-    type Stream = Stream<S>;
+impl TlsConnect<Socket> for Connect {
+    type Stream = Stream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
-    fn connect(self, socket: S) -> Self::Future {
+    fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
             let stream = self.connector.connect(self.name?, socket).await?;
             Ok(Stream(Box::new(stream)))
@@ -64,16 +60,16 @@ impl<S: Io> TlsConnect<S> for Connect {
 }
 
 /// An encrypted connection.
-pub(crate) struct Stream<S>(Box<RustlsStream<S>>);
+pub(crate) struct Stream(Box<RustlsStream<Socket>>);
 
-impl<S: Io> TlsStream for Stream<S> {
+impl TlsStream for Stream {
     /// Channel binding is not offered: the certificate is verified.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: Io> AsyncRead for Stream<S> {
+impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,7 +79,7 @@ impl<S: Io> AsyncRead for Stream<S> {
     }
 }
 
-impl<S: Io> AsyncWrite for Stream<S> {
+impl AsyncWrite for Stream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
