@@ -124,8 +124,8 @@
 //! The backend cancels no statement through a pooler, unless
 //! [`with_cancel_requests`](PostgresOptions::with_cancel_requests) says so. That needs PgBouncer 1.20 or later:
 //! versions 1.18 and 1.19.0 crash on a request whose client closes its connection first, as the driver does.
-//! Several PgBouncers behind one address need its `peers`, or a request may reach the wrong one. A pool without
-//! prepared statements counts as a pool that leads to a pooler.
+//! If several PgBouncer processes share an address, they need `peers`, or a request may reach the wrong process.
+//! A pool without prepared statements counts as a pool that leads to a pooler.
 //!
 //! # Durability
 //!
