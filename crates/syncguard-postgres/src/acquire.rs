@@ -1,4 +1,4 @@
-//! Taking a lock.
+//! Acquires a lock.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use syncguard_core::authoring::{has_holder, holder_text};
 use syncguard_core::contract::{AcquireRequest, AcquireResult, Acquired};
 use syncguard_core::{Contention, Fence, LockError};
 
-use crate::error::{in_doubt, is_missing_column};
+use crate::error::{Failure, Remedy, in_doubt};
 use crate::inner::Inner;
 use crate::names;
 use crate::pool::{Answer, Lane, Param};
 use crate::record::{Record, check_counter, column, written_time};
 
-/// One acquire. Sent a second time only if another session came in between.
+/// Acquires a lock. The statement is sent a second time only if another session came in between.
 pub(crate) async fn acquire(
     inner: Arc<Inner>,
     request: AcquireRequest,
     caller: Caller,
 ) -> Result<AcquireResult, LockError> {
-    /// Someone else was at this key each time. That is contention.
+    /// After so many tries that lost against another session, the result is contention.
     const TRIES: u32 = 3;
     inner.refuse_forgetful_database().await?;
     let storage_key = names::lock_name(&request.key)?;
@@ -37,16 +37,18 @@ pub(crate) async fn acquire(
     let mut tries = 0;
     let (result, deadline) = loop {
         let (statement, keeps_holders) = inner.acquire_statement();
-        let mut answer =
-            match inner.pool.query(Lane::Contender, &caller, statement, &parameters).await {
-                Err(error) if keeps_holders && is_missing_column(&error) => {
-                    inner.keeps_no_holders();
-                    continue;
-                }
-                answer => {
-                    answer.map_err(|error| in_doubt(error, lost.as_ref()).with_key(&request.key))?
-                }
-            };
+        let answer =
+            inner.pool.query_or_failure(Lane::Contender, &caller, statement, &parameters).await;
+        let mut answer = match answer {
+            Err(Failure { remedy: Remedy::OmitHolder, .. }) if keeps_holders => {
+                inner.keeps_no_holders();
+                continue;
+            }
+            Err(failure) => {
+                return Err(in_doubt(failure.error, lost.as_ref()).with_key(&request.key));
+            }
+            Ok(answer) => answer,
+        };
         lost = lost.or(answer.lost.take());
         tries += 1;
         match decide(&inner, &answer, &request, storage_key.expose(), keeps_holders)? {
@@ -61,13 +63,13 @@ pub(crate) async fn acquire(
         (AcquireResult::Acquired(acquired), lost) => {
             acquired.fence.warn_near_limit("postgres", &request.key);
             if let (Some(_), Some(deadline)) = (lost, deadline) {
-                // An earlier sending may still arrive, also after the release.
+                // An earlier sending may still arrive, even after the release.
                 let bound = inner.pool.statement_timeout();
-                inner.doubtful.note(Unsettled::new(&request, deadline, bound), bound);
+                inner.resent_acquires.note(Unsettled::new(&request, deadline, bound), bound);
             }
             Ok(result)
         }
-        // The first sending may still take the lock: only its id could have told.
+        // The first sending may still take the lock: only its lock id could have told.
         (AcquireResult::Locked(_), Some(lost)) => Err(lost.with_key(&request.key)),
         (AcquireResult::Locked(_), None) => Ok(result),
     }
@@ -75,7 +77,7 @@ pub(crate) async fn acquire(
 
 enum Verdict {
     Answer(AcquireResult),
-    /// The lock was free for the statement's snapshot, and then somebody else was faster.
+    /// The lock was free in the statement's snapshot, and then another session was faster.
     Overtaken,
 }
 
@@ -87,7 +89,7 @@ fn decide(
     storage_key: &str,
     keeps_holders: bool,
 ) -> Result<Verdict, LockError> {
-    // No row: it lost against other sessions each time.
+    // No row: the statement lost against other sessions each time.
     let Some(row) = &answer.row else { return Ok(Verdict::Overtaken) };
     if let Some(expires_at) = column::<Option<i64>>(row, 0)? {
         let fence: Fence = column::<&str>(row, 1)?.parse()?;
@@ -95,7 +97,7 @@ fn decide(
     }
     if let Some(held) = Record::from_row(row, 4)?.filter(Record::is_live) {
         inner.pool.clock().learn(answer.sent, held.now);
-        // The same id again: the first answer was lost on its way.
+        // The same lock id again: the first answer was lost on its way.
         return Ok(if held.lock_id == request.lock_id {
             acquired(Acquired::new(held.lock_id, held.expires_at, held.fence))
         } else {

@@ -1,4 +1,4 @@
-//! The backend.
+//! The PostgreSQL backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,6 @@ use crate::acquire::acquire;
 use crate::check_fence::CheckFenceError;
 use crate::config::PostgresOptions;
 use crate::connect::make_pool;
-use crate::doubtful::Doubtful;
 use crate::durability::DurabilityReport;
 use crate::extend::extend;
 use crate::inner::Inner;
@@ -31,6 +30,7 @@ use crate::lookup::lookup;
 use crate::names;
 use crate::pool::StatementPool;
 use crate::release::release;
+use crate::resent_acquires::ResentAcquires;
 use crate::schema::set_up;
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -39,25 +39,24 @@ use crate::url::{self, Parsed};
 
 /// Locks in two tables of a PostgreSQL database.
 ///
-/// Every operation is one statement, committed by itself: one round trip on a connection that has
-/// seen the statement before, and nothing is left open if it is interrupted. Clones share the pool.
+/// Each operation is one statement, committed by itself: one round trip on a connection that has prepared the
+/// statement before. An interrupted operation leaves nothing open. Clones share the pool.
 #[derive(Clone)]
 pub struct PostgresBackend(Arc<Inner>);
 
 impl PostgresBackend {
-    /// A backend over a pool you already have, with whatever TLS it uses. Sends nothing.
+    /// Makes a backend over a pool of your own, with its TLS. Sends nothing.
     ///
-    /// The tables must exist: see [`setup_schema`](crate::setup_schema). One connection of the pool is kept for those who
-    /// hold a lock and want to extend or release it; contenders share the others. A pool that hands
-    /// out connections in the middle of a transaction makes every promise void, because what is done
-    /// in there is not committed.
+    /// The tables must exist: see [`setup_schema`](crate::setup_schema). One connection of the pool is kept for
+    /// holders that extend or release their lock; contenders share the others. A pool that hands out connections
+    /// in the middle of a transaction voids every promise, because nothing in that transaction is committed.
     ///
-    /// The sessions are yours, and no settings are made in them: give the role a `lock_timeout`, if
-    /// waits for a locked table are to end before the
-    /// [statement timeout](PostgresOptions::with_statement_timeout). To have statements cancelled over
-    /// encrypted connections or through a pooler, say how:
-    /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests). To have waiters hear of releases by
-    /// other processes, say how the pool connects: [`with_signals_over`](PostgresOptions::with_signals_over).
+    /// The sessions are yours, and the backend changes no settings in them: give the role a `lock_timeout` if
+    /// waits for a locked table should end before the
+    /// [statement timeout](PostgresOptions::with_statement_timeout).
+    /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests) cancels statements over encrypted
+    /// connections and through a pooler. [`with_signals_over`](PostgresOptions::with_signals_over) lets waiters
+    /// hear of releases by other processes.
     ///
     /// # Errors
     ///
@@ -74,53 +73,53 @@ impl PostgresBackend {
             settings,
             checked: OnceCell::new(),
             lacks_holders: AtomicBool::new(false),
-            doubtful: Doubtful::default(),
+            resent_acquires: ResentAcquires::default(),
         }))
     }
 
-    /// Makes a pool and looks at the server, with the default options and those that the URL sets.
+    /// Makes a pool and checks the server, with the options of the URL and defaults for the rest.
     ///
     /// `postgres://user:password@host:5432/database?name=value&…`, or `postgresql://…`. Special
-    /// characters are percent-encoded, in user name and password as well. Several hosts stand with
-    /// commas between them; the one that accepts writes is used, unless `target_session_attrs` says
-    /// otherwise.
+    /// characters are percent-encoded, in user name and password as well. Commas separate several hosts; the
+    /// backend uses the host that accepts writes, unless `target_session_attrs` says otherwise.
     ///
-    /// Options are called as the methods of [`PostgresOptions`] that set them;
-    /// times are whole milliseconds, switches `true` or `false`.
+    /// Options have the names of the methods of [`PostgresOptions`] that set them. Times are whole milliseconds,
+    /// switches `true` or `false`.
     ///
     /// | parameter | what it sets | default |
     /// |---|---|---|
-    /// | `lock_table` | the lock table, with a schema if need be: `ops.app_locks` | `syncguard_locks` |
+    /// | `lock_table` | the lock table, with a schema if needed: `ops.app_locks` | `syncguard_locks` |
     /// | `fence_table` | the table of fence counters | `syncguard_fence_counters` |
-    /// | `setup_schema` | creates the tables where they are missing: [`setup_schema`](Self::setup_schema) | `false` |
+    /// | `setup_schema` | creates missing tables: [`setup_schema`](Self::setup_schema) | `false` |
     /// | `pool_size` | the most connections, 1 to 10000 | 10 |
-    /// | `connect_timeout_ms` | the longest the opening of a connection may take | 5000 |
-    /// | `pool_wait_timeout_ms` | the longest to wait for a connection of the pool | 5000 |
-    /// | `statement_timeout_ms` | the longest to wait for the answer to a statement | 5000 |
+    /// | `connect_timeout_ms` | the limit for opening a connection | 5000 |
+    /// | `pool_wait_timeout_ms` | the limit for the wait for a connection of the pool | 5000 |
+    /// | `statement_timeout_ms` | the limit for the answer to a statement | 5000 |
     /// | `unprepared_statements` | sends statements as PgBouncer's transaction mode needs them | `false` |
     /// | `signals` | lets waiters hear of releases by other processes: [`with_signals`](PostgresOptions::with_signals) | `true` |
     /// | `strict_durability` | refuses a database that may forget a lock | `false` |
     /// | `cleanup_in_is_locked` | lets `is_locked` delete expired locks | `false` |
-    /// | `dispose_timeout_ms` | the longest a release at the end of a guard may take | 5000 |
-    /// | `holder` | who holds the locks, for people; empty is none | host name and process id |
-    /// | `note` | a note beside it | none |
+    /// | `dispose_timeout_ms` | the limit for a release at the end of a guard | 5000 |
+    /// | `holder` | the label of the holder, for people; empty is none | host name and process id |
+    /// | `note` | a note beside the label | none |
     /// | `sslmode` | `disable`, `prefer`, or `require` (as strict as `verify-full`, which may be written too) | `prefer` |
     /// | `sslrootcert` | a PEM file of the authorities to trust, instead of the system's | |
     ///
-    /// The others of [`tokio_postgres::Config`] mean what they mean there, in its units, which are
-    /// seconds: `application_name`, `channel_binding`, `connect_timeout`, `dbname`, `host`, `hostaddr`,
-    /// `keepalives`, `keepalives_idle`, `keepalives_interval`, `keepalives_retries`,
-    /// `load_balance_hosts`, `options`, `password`, `port`, `sslnegotiation`, `target_session_attrs`,
-    /// `tcp_user_timeout`, `user`.
+    /// The other parameters are those of [`tokio_postgres::Config`], with times in seconds: `application_name`,
+    /// `channel_binding`, `connect_timeout`, `dbname`, `host`, `hostaddr`, `keepalives`, `keepalives_idle`,
+    /// `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`, `port`,
+    /// `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
     ///
-    /// Not in a URL: [`with_on_release_error`](PostgresOptions::with_on_release_error) and
-    /// [`with_signals_over`](PostgresOptions::with_signals_over), which are code.
+    /// Three options are code and cannot be in a URL:
+    /// [`with_on_release_error`](PostgresOptions::with_on_release_error),
+    /// [`with_cancel_requests`](PostgresOptions::with_cancel_requests) and
+    /// [`with_signals_over`](PostgresOptions::with_signals_over).
     ///
     /// # TLS
     ///
     /// With the feature `tls` and `sslmode=require`, or `prefer` and a server that offers TLS, the
-    /// connection is encrypted and the server's certificate and name are verified; `disable` turns
-    /// that off. Without the feature `prefer` is plain text and `require` an error.
+    /// connection is encrypted, and the server's certificate and name are verified; `disable` turns
+    /// TLS off. Without the feature, `prefer` is plain text and `require` is an error.
     ///
     /// # Errors
     ///
@@ -133,18 +132,18 @@ impl PostgresBackend {
         Self::connect_with(url, PostgresOptions::new()).await
     }
 
-    /// Makes a pool and looks at the server. The URL is that of [`connect`](Self::connect), and wins
-    /// over the options where it says something else.
+    /// Makes a pool and checks the server. [`connect`](Self::connect) describes the URL, whose parameters
+    /// override the options.
     ///
-    /// It takes the [pool wait timeout](PostgresOptions::with_pool_wait_timeout) and twice the
+    /// The call takes the [pool wait timeout](PostgresOptions::with_pool_wait_timeout) and twice the
     /// [statement timeout](PostgresOptions::with_statement_timeout) at most; with `setup_schema` in the
-    /// URL, the pool wait timeout and a minute more. How long opening one connection may take is the
-    /// [connect timeout](PostgresOptions::with_connect_timeout).
+    /// URL, the pool wait timeout and a minute more. The
+    /// [connect timeout](PostgresOptions::with_connect_timeout) limits the opening of each connection.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad URL, whose message says what is allowed and shows nothing of it,
-    /// for what needs the feature `tls`, and in strict mode for a database that can forget a lock;
+    /// `InvalidArgument` for a bad URL (the message says what is allowed and shows nothing of the URL),
+    /// for a parameter that needs the feature `tls`, and in strict mode for a database that can forget a lock;
     /// `AuthFailed`, `ServiceUnavailable` or `NetworkTimeout` if the server cannot be used.
     ///
     /// # Cancel safety
@@ -160,12 +159,12 @@ impl PostgresBackend {
             backend.setup_schema().await?;
         }
         backend.durability_report().await?.enforce(strict)?;
-        // It is good enough, or need not be.
+        // The database passed the check, or may be any database.
         let _ = backend.0.checked.set(());
         Ok(backend)
     }
 
-    /// Looks for what can make the database forget a lock.
+    /// Checks for settings that can make the database forget a lock.
     ///
     /// # Errors
     ///
@@ -173,13 +172,13 @@ impl PostgresBackend {
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only reads.
+    /// Safe: the report only reads.
     pub async fn durability_report(&self) -> Result<DurabilityReport, LockError> {
         let inner = Arc::clone(&self.0);
         cancel::finish(None, async move { inner.durability().await }).await
     }
 
-    /// [`setup_schema`](crate::setup_schema) with this backend's pool and options.
+    /// Runs [`setup_schema`](crate::setup_schema) with this backend's pool and options.
     ///
     /// # Errors
     ///
@@ -194,22 +193,22 @@ impl PostgresBackend {
         Ok(())
     }
 
-    /// The pool. One that [`connect_with`](Self::connect_with) made is for locks alone. Unless statements
-    /// are unprepared, its sessions plan without sequential scans, are `read committed`, and have a
+    /// Returns the pool. A pool that [`connect_with`](Self::connect_with) made is for locks alone. Unless
+    /// statements are unprepared, its sessions plan without sequential scans, are `read committed`, and have a
     /// `lock_timeout` and a `statement_timeout`.
     #[must_use]
     pub fn pool(&self) -> &Pool {
         self.0.pool.pool()
     }
 
-    /// Ties a transaction of your own, in the same database, to a lock: it can commit its work only
-    /// while nobody else has the lock.
+    /// Ties a transaction of your own, in the same database, to a lock: the transaction can commit only
+    /// while no other holder has the lock.
     ///
-    /// Checks that the lock is live and was acquired with this fence, and locks its row until your
+    /// The call checks that the lock is live and was acquired with this fence, and locks its row until your
     /// transaction ends. Until then no release and no other acquisition of the key can happen, even
-    /// if the lock expires meanwhile; extends go on as usual. So **whatever your transaction commits
-    /// was committed before any later holder acquired the lock**, without a clock in the argument.
-    /// Let the error end the transaction: drop it, or roll it back.
+    /// if the lock expires meanwhile; extends go on as usual. So **your transaction commits before any later
+    /// holder acquires the lock**, and the argument needs no clock. On an error, end the transaction: drop it, or
+    /// roll it back.
     ///
     /// Keep such a transaction short. While it is open, a release of the lock waits for it and fails
     /// after half the [statement timeout](PostgresOptions::with_statement_timeout), and contenders
@@ -232,14 +231,14 @@ impl PostgresBackend {
     ///
     /// # Errors
     ///
-    /// [`CheckFenceError::NotHeld`] if the lock is gone, expired or has another fence; else what
-    /// PostgreSQL says. In a transaction of level `REPEATABLE READ` or `SERIALIZABLE` that is also
-    /// a serialization failure (`ServiceUnavailable`) when the lock has changed hands since the
-    /// transaction's first statement, and extends since then do not count.
+    /// [`CheckFenceError::NotHeld`] if the lock is gone, expired or has another fence; else the error of
+    /// PostgreSQL. In a transaction of level `REPEATABLE READ` or `SERIALIZABLE`, this includes a
+    /// serialization failure (`ServiceUnavailable`) if the lock has changed hands since the transaction's first
+    /// statement; the transaction does not see extends since then.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the row locked until the transaction ends, or not.
+    /// If the future is dropped, the row may be locked until the transaction ends.
     pub async fn check_fence(
         &self,
         transaction: &Transaction<'_>,
@@ -272,7 +271,7 @@ impl LockBackend for PostgresBackend {
         let backend = self.clone();
         let operation = async move {
             let result = release(Arc::clone(&backend.0), request).await?;
-            if let Some(acquire) = backend.0.doubtful.take(lock_id) {
+            if let Some(acquire) = backend.0.resent_acquires.take(lock_id) {
                 cancel::settle_later(&backend, acquire);
             }
             Ok(result)

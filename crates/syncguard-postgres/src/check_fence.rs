@@ -1,10 +1,10 @@
-//! Tying the user's own transaction to a lock.
+//! Ties a transaction of the user to a lock.
 
 use syncguard_core::{Fence, LockError, LockId, NotHeld};
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use crate::PostgresOptions;
+use crate::config::PostgresOptions;
 use crate::error::{Phase, classify};
 use crate::inner::Inner;
 use crate::pool::Param;
@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::settings::Settings;
 use crate::statements::render;
 
-/// Why a transaction must not go on.
+/// The reason why a transaction must not go on.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckFenceError {
@@ -24,8 +24,8 @@ pub enum CheckFenceError {
     Failed(#[from] LockError),
 }
 
-/// The statement by which a transaction of another driver commits only under a lock: for sqlx, diesel and
-/// others, in the same database as the locks. With tokio-postgres there is
+/// Returns the statement with which a transaction of another driver commits only under a lock: for sqlx, diesel
+/// and other drivers, in the same database as the locks. For tokio-postgres, use
 /// [`check_fence`](crate::PostgresBackend::check_fence).
 ///
 /// | parameter | type | value |
@@ -33,13 +33,13 @@ pub enum CheckFenceError {
 /// | `$1` | `text` | the lock id: [`LockId::expose`] |
 /// | `$2` | `text` | the fence in 15 digits: its `Display` |
 ///
-/// Run it in the transaction of the work, before the commit, and look at the rows: **one row** if the lock is
-/// held, and then nobody else gets it before the transaction ends; **no row** if it is not, and then the
-/// transaction is to be rolled back. The one column, `fence`, is `$2` again.
+/// Run it in the transaction of the work, before the commit, and look at the rows. **One row**: the lock is
+/// held, and no other holder gets it before the transaction ends. **No row**: the lock is not held; roll the
+/// transaction back. The one column, `fence`, repeats `$2`.
 ///
-/// The row is locked for that long (`FOR KEY SHARE`): a release and a takeover wait, extends do not. So keep the
-/// transaction short. In `REPEATABLE READ` and `SERIALIZABLE` it can fail with SQLSTATE 40001, when
-/// the lock has changed hands since the transaction began.
+/// The row is locked until the transaction ends (`FOR KEY SHARE`): a release and a takeover wait, extends do not.
+/// So keep the transaction short. In `REPEATABLE READ` and `SERIALIZABLE` the statement can fail with SQLSTATE
+/// 40001, if the lock has changed hands since the transaction began.
 ///
 /// ```
 /// use syncguard_postgres::{PostgresOptions, check_fence_sql};

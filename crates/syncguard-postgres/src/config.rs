@@ -1,4 +1,4 @@
-//! What can be set.
+//! The options of a backend.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use syncguard_core::authoring::ClientOptions;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
-use crate::cancel_request::{CancelRequests, CancelStream};
-use crate::signals::{Route, SignalOptions};
+use crate::cancel_request::CancelRequests;
+use crate::signals::route::{Route, SignalOptions};
 
 /// Options of a [`PostgresBackend`](crate::PostgresBackend). TypeScript: `PostgresBackendOptions`.
 ///
-/// What is out of range is reported when the backend is made.
+/// A value that is out of range is reported when the backend is made.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct PostgresOptions {
     pub(crate) strict_durability: bool,
     pub(crate) cancel: Option<CancelRequests>,
     pub(crate) signals: SignalOptions,
-    /// In DER; the system's if there are none.
+    /// In DER; if there are none, the system's are trusted.
     #[cfg(feature = "tls")]
     pub(crate) root_certificates: Vec<Vec<u8>>,
 }
@@ -80,20 +80,19 @@ impl PostgresOptions {
         }
     }
 
-    /// The lock table and the table of fence counters, each with a schema if need be:
+    /// Sets the lock table and the table of fence counters, each with a schema if needed:
     /// `"ops.app_locks"`. Default: `syncguard_locks` and `syncguard_fence_counters`.
     ///
-    /// Names are taken as PostgreSQL takes them without quotes, that is in lower case, so that both
-    /// libraries mean the same table. A name matches `[A-Za-z_][A-Za-z0-9_]*` and has 63 bytes at most, and
-    /// the two are not one table.
+    /// PostgreSQL reads unquoted names in lower case. So do these options, so that both libraries mean the same
+    /// table. A name matches `[A-Za-z_][A-Za-z0-9_]*` and has 63 bytes at most, and the two names differ.
     pub fn with_tables(mut self, locks: impl Into<String>, fences: impl Into<String>) -> Self {
         self.lock_table = locks.into();
         self.fence_table = fences.into();
         self
     }
 
-    /// Whether `is_locked` deletes a lock that it finds expired for 3 seconds or more, in the
-    /// background. Default: no. The answer is the same either way, and fence counters stay.
+    /// Sets whether `is_locked` deletes, in the background, a lock that has been expired for 3 seconds or more.
+    /// Default: no. The answer is the same either way, and fence counters stay.
     pub fn with_cleanup_in_is_locked(mut self, cleanup: bool) -> Self {
         self.cleanup_in_is_locked = cleanup;
         self
@@ -101,44 +100,43 @@ impl PostgresOptions {
 
     syncguard_core::client_options!(client);
 
-    /// How many connections the pool of [`connect`](crate::PostgresBackend::connect) has at most, 1 to 10000.
-    /// Default: 10. With one, contenders and holders share it.
+    /// Limits the connections in the pool of [`connect`](crate::PostgresBackend::connect), 1 to 10000. Default: 10.
+    /// Contenders and holders share a single connection.
     pub fn with_pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self
     }
 
-    /// The longest the opening of a connection of that pool may take, 1 ms to 100 years, unless the URL has
-    /// a `connect_timeout`. Default: 5 s.
+    /// Limits the time to open a connection of that pool, 1 ms to 100 years, unless the URL has a
+    /// `connect_timeout`. Default: 5 s.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Trusts this authority's certificate (X.509 in DER), and others given the same way, instead of
-    /// the system's. For that pool; a pool of the program's own has its own TLS.
+    /// Trusts this authority's certificate (X.509 in DER), and others added the same way, instead of
+    /// the system's. Applies to that pool; a pool of your own has its own TLS.
     ///
-    /// One that cannot be read is an `InvalidArgument` when the backend is made. In a URL it is
-    /// `sslrootcert`, the path of a PEM file, which replaces all that are given here.
+    /// A certificate that cannot be read is an `InvalidArgument` when the backend is made. The parameter
+    /// `sslrootcert` of a URL, the path of a PEM file, replaces all certificates that are added here.
     #[cfg(feature = "tls")]
     pub fn with_root_certificate(mut self, der: impl Into<Vec<u8>>) -> Self {
         self.root_certificates.push(der.into());
         self
     }
 
-    /// The longest to wait for a connection of the pool, one that has to be opened included, 1 ms to
-    /// 100 years. Default: 5 s.
+    /// Limits the wait for a connection of the pool, its opening included, 1 ms to 100 years. Default: 5 s.
     pub fn with_pool_wait_timeout(mut self, timeout: Duration) -> Self {
         self.pool_wait_timeout = timeout;
         self
     }
 
-    /// The longest to wait for the answer to a statement, 1 ms to 100 years. Default: 5 s.
+    /// Limits the wait for the answer to a statement, 1 ms to 100 years. Default: 5 s.
     ///
     /// The server waits for another session at most half as long, unless the role or the database
-    /// has a `lock_timeout` of its own. In the sessions of a pool that
-    /// [`connect`](crate::PostgresBackend::connect) makes it ends a statement after nine tenths of
-    /// it, unless they have a `statement_timeout`: its own word tells what became of the statement.
+    /// has a `lock_timeout`. In the sessions of a pool that [`connect`](crate::PostgresBackend::connect) makes,
+    /// the server ends a statement after nine tenths of this time, unless the session has a
+    /// `statement_timeout`: the server's answer tells the outcome of the statement.
     ///
     /// A statement that gets no answer in time is cancelled in the background, and its connection
     /// serves again once the server has answered.
@@ -147,72 +145,72 @@ impl PostgresOptions {
         self
     }
 
-    /// Whether statements are sent without preparing them, as PgBouncer in transaction or statement
-    /// mode needs it. Default: no, because the server then plans each statement anew.
+    /// Sets whether statements are sent without being prepared, which PgBouncer needs in transaction or
+    /// statement mode. Default: no, because the server then plans each statement anew.
     pub fn with_unprepared_statements(mut self, unprepared: bool) -> Self {
         self.unprepared_statements = unprepared;
         self
     }
 
-    /// Whether to refuse a database that may forget a lock it has granted: see
+    /// Sets whether to refuse a database that may forget a lock it has granted: see
     /// [`DurabilityReport`](crate::DurabilityReport). Default: no, only a warning.
     ///
-    /// Over a pool of your own, it is the first acquire that checks.
+    /// Over a pool of your own, the first acquire checks.
     pub fn with_strict_durability(mut self, strict: bool) -> Self {
         self.strict_durability = strict;
         self
     }
 
-    /// Where and how to cancel statements that are given up, over a pool of your own: the
-    /// configuration that the pool connects with, and its TLS connector, or `NoTls`.
+    /// Cancels statements that are given up over connections with this TLS connector, or `NoTls`, also
+    /// through a pooler.
     ///
     /// ```
     /// use syncguard_postgres::PostgresOptions;
-    /// use syncguard_postgres::tokio_postgres::{Config, NoTls};
+    /// use syncguard_postgres::tokio_postgres::NoTls;
     ///
-    /// let config: Config = "host=/run/postgresql user=app".parse()?; // the pool's
-    /// let options = PostgresOptions::new().with_cancel_requests(&config, NoTls);
-    /// # Ok::<(), syncguard_postgres::tokio_postgres::Error>(())
+    /// let options = PostgresOptions::new().with_cancel_requests(NoTls);
     /// ```
     ///
-    /// Without it, requests to cancel go to the session's server in plain text, as libpq sent them
-    /// until version 17. Two kinds of pools then get none: those whose `sslmode` is `require`, and those
-    /// that lead to a pooler. There, a statement keeps its connection until the server ends it.
+    /// Two kinds of pools need it, and get no cancellations without it. A statement there keeps its connection
+    /// until the server ends the statement.
     ///
-    /// A request goes to all hosts of the configuration. Those that do not have the session ignore it.
-    ///
-    /// Of no effect on a pool that [`connect`](crate::PostgresBackend::connect) makes: all is known of
-    /// that one.
-    pub fn with_cancel_requests<T>(mut self, config: &Config, tls: T) -> Self
+    /// - A pool of your own whose `sslmode` is `require`: pass the connector of the pool. Without it,
+    ///   requests to cancel go to the session's server in plain text, as libpq sent them until version 17.
+    /// - A pool that leads to a pooler, also one that [`connect`](crate::PostgresBackend::connect) makes.
+    ///   **PgBouncer must be version 1.20 or later**: versions 1.18 and 1.19.0 crash on a cancellation whose
+    ///   client closes its connection first, as the driver does.
+    pub fn with_cancel_requests<T>(mut self, tls: T) -> Self
     where
-        T: MakeTlsConnect<CancelStream> + Clone + Send + Sync + 'static,
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
         T::Stream: Send,
         T::TlsConnect: Send,
-        <T::TlsConnect as TlsConnect<CancelStream>>::Future: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        self.cancel = Some(CancelRequests::to(config, tls));
+        self.cancel = Some(CancelRequests::to_servers_and_poolers(tls));
         self
     }
 
-    /// Whether waiters hear of releases by other processes, and releases tell those of other processes.
-    /// Default: yes.
+    /// Sets whether waiters hear of releases by other processes, and releases signal the waiters of other
+    /// processes. Default: yes.
     ///
-    /// While somebody of this process waits, it takes one connection beside the pool, and for each key an
-    /// advisory lock in the session of that connection: see
-    /// [the crate's front page](crate#waiting). Without it, waiters poll.
+    /// While a task of this process waits, signals take one connection beside the pool, and an advisory lock
+    /// for each key in the session of that connection: see [the crate's front page](crate#waiting). Without
+    /// signals, waiters poll.
     pub fn with_signals(mut self, signals: bool) -> Self {
         self.signals.are_on = signals;
         self
     }
 
-    /// Where and how to open the connection on which releases by other processes are heard: the
+    /// Sets how to open the connection on which waiters hear of releases by other processes: the
     /// configuration that the pool connects with, and its TLS connector, or `NoTls`.
     ///
-    /// Needed over a pool of your own, which does not say how it connects. Without it its waiters poll, and
-    /// its releases are heard by others all the same. And where the pool leads to a pooler such as
-    /// PgBouncer: a way past it, to the database itself.
+    /// Two kinds of pools need it. Without it, their waiters poll, and their releases still signal the waiters
+    /// of other processes.
     ///
-    /// It must be the same database. The role needs no privileges on the tables.
+    /// - A pool of your own, because it does not tell how it connects.
+    /// - A pool that leads to a pooler such as PgBouncer: give a way past the pooler, to the database itself.
+    ///
+    /// The connection must lead to the same database. The role needs no privileges on the tables.
     ///
     /// ```
     /// use syncguard_postgres::PostgresOptions;

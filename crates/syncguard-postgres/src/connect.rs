@@ -1,4 +1,4 @@
-//! A pool of the library's own.
+//! Makes the pool of `connect`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use tokio_postgres::{Config, NoTls};
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
 use crate::settings::{Sessions, Settings};
-use crate::signals::Route;
+use crate::signals::route::Route;
 use crate::statements::render;
 
-/// A pool, which opens no connection yet. The settings learn how it connects.
+/// Makes a pool, which opens no connection yet, and notes in the settings how it connects.
 pub(crate) fn make_pool(
     mut config: Config,
     options: &PostgresOptions,
@@ -34,10 +34,12 @@ pub(crate) fn make_pool(
         create: Some(create),
         recycle: Some(connect),
     };
-    let Ways { manager, cancel, signals } = ways(config, options)?;
-    settings.cancel = Some(cancel);
+    let Connectors { manager, cancel, signals } = connectors(config, options)?;
+    if options.cancel.is_none() && !settings.unprepared {
+        settings.cancel = Some(cancel);
+    }
     if settings.signals.route.is_none() {
-        // Whoever needs unprepared statements has a pooler there.
+        // A pool without prepared statements leads to a pooler.
         settings.signals.route = Some(signals).filter(|_| !settings.unprepared);
         settings.connect = create;
     }
@@ -45,7 +47,7 @@ pub(crate) fn make_pool(
         .max_size(options.pool_size)
         .timeouts(timeouts)
         .runtime(Runtime::Tokio1);
-    // Behind a transaction pooler the session belongs to others too.
+    // Behind a transaction pooler, other clients use the same session.
     if !settings.unprepared {
         settings.sessions = Sessions::SetUp;
         let session: Arc<str> = render(include_str!("sql/session.sql"), settings).into();
@@ -79,46 +81,46 @@ fn set_defaults(config: &mut Config, options: &PostgresOptions) {
     }
 }
 
-/// The ways to the servers of a pool.
-struct Ways {
+/// The means to reach the servers of a pool.
+struct Connectors {
     manager: Manager,
     cancel: CancelRequests,
     signals: Route,
 }
 
 #[cfg(feature = "tls")]
-fn ways(config: Config, options: &PostgresOptions) -> Result<Ways, LockError> {
+fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, LockError> {
     if config.get_ssl_mode() == SslMode::Disable {
-        return Ok(plain_ways(config));
+        return Ok(plain_connectors(config));
     }
     let tls = crate::tls::Rustls::new(&options.root_certificates)?;
-    Ok(Ways {
-        cancel: CancelRequests::to(&config, tls.clone()),
+    Ok(Connectors {
+        cancel: CancelRequests::to_servers(tls.clone()),
         signals: Route::new(config.clone(), tls.clone()),
         manager: Manager::from_config(config, tls, manager_config()),
     })
 }
 
 #[cfg(not(feature = "tls"))]
-fn ways(config: Config, _: &PostgresOptions) -> Result<Ways, LockError> {
+fn connectors(config: Config, _: &PostgresOptions) -> Result<Connectors, LockError> {
     if config.get_ssl_mode() == SslMode::Require {
         return Err(LockError::invalid_argument(
             "sslmode=require needs the feature `tls` of syncguard-postgres or syncguard, or a pool of your own",
         ));
     }
-    Ok(plain_ways(config))
+    Ok(plain_connectors(config))
 }
 
-fn plain_ways(config: Config) -> Ways {
-    Ways {
-        cancel: CancelRequests::to(&config, NoTls),
+fn plain_connectors(config: Config) -> Connectors {
+    Connectors {
+        cancel: CancelRequests::to_servers(NoTls),
         signals: Route::new(config.clone(), NoTls),
         manager: Manager::from_config(config, NoTls, manager_config()),
     }
 }
 
 fn manager_config() -> ManagerConfig {
-    // No query on reuse: it would be a second round trip, and interrupted connections come back once they
-    // have answered.
+    // A query on reuse would be a second round trip, and an interrupted connection comes back to the pool only
+    // after it has answered.
     ManagerConfig { recycling_method: RecyclingMethod::Fast }
 }

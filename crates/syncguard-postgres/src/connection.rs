@@ -6,25 +6,25 @@ use deadpool_postgres::{Client, Object};
 use syncguard_core::LockError;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::drain::Drain;
+use crate::busy::BusyConnections;
 use crate::statements::Statement;
 
-/// A borrowed connection. Dropped without [`give_back`](Self::give_back) or [`close`](Self::close) it
-/// may be in the middle of a conversation, and is drained.
+/// A borrowed connection. If it is dropped without [`give_back`](Self::give_back) or [`close`](Self::close), its
+/// statement may still be under way, and [`BusyConnections`] waits for the answer.
 pub(crate) struct Connection<'a> {
     client: Option<Client>,
     /// The turn of a contender.
     turn: Option<OwnedSemaphorePermit>,
-    drain: &'a Arc<Drain>,
+    busy: &'a Arc<BusyConnections>,
 }
 
 impl<'a> Connection<'a> {
     pub(crate) fn new(
         client: Client,
         turn: Option<OwnedSemaphorePermit>,
-        drain: &'a Arc<Drain>,
+        busy: &'a Arc<BusyConnections>,
     ) -> Self {
-        Self { client: Some(client), turn, drain }
+        Self { client: Some(client), turn, busy }
     }
 
     pub(crate) fn client(&self) -> Result<&Client, LockError> {
@@ -33,24 +33,24 @@ impl<'a> Connection<'a> {
             .ok_or_else(|| LockError::internal("a connection was used after its return"))
     }
 
-    /// Whether it has been in the pool since it was opened.
+    /// True if the connection was in the pool since it was opened.
     pub(crate) fn was_used_before(&self) -> bool {
         self.client.as_ref().is_some_and(|client| Object::metrics(client).recycled.is_some())
     }
 
-    /// Has a statement prepared anew when it is next sent.
+    /// Forgets a prepared statement, so that it is prepared anew when it is next sent.
     pub(crate) fn forget(&self, statement: &Statement) {
         if let Some(client) = &self.client {
             client.statement_cache.remove(&statement.sql, statement.types);
         }
     }
 
-    /// To the pool: it has answered.
+    /// Gives the connection back to the pool: it has answered.
     pub(crate) fn give_back(mut self) {
         drop(self.client.take());
     }
 
-    /// It is broken, or in a state that nobody else should meet.
+    /// Closes a connection that is broken, or in a state that no other user should meet.
     pub(crate) fn close(mut self) {
         if let Some(client) = self.client.take() {
             drop(Object::take(client));
@@ -61,7 +61,7 @@ impl<'a> Connection<'a> {
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            self.drain.take_over(client, self.turn.take());
+            self.busy.take_over(client, self.turn.take());
         }
     }
 }

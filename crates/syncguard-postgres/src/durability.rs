@@ -1,4 +1,4 @@
-//! Whether the database can forget what it has confirmed.
+//! Checks if the database can forget what it has confirmed.
 
 use std::fmt;
 
@@ -13,32 +13,33 @@ use crate::record::column;
 use crate::settings::Settings;
 use crate::statements::{Statement, render};
 
-/// What was found that can make the database forget a lock it has granted, or a fence: after that,
-/// two may hold one lock, and a fence may come twice.
+/// Findings that can make the database forget a granted lock, or a fence: then one lock can have two holders, and
+/// a fence can come twice.
 ///
 /// [`connect`](crate::PostgresBackend::connect) logs each finding as a warning;
 /// [`with_strict_durability`](crate::PostgresOptions::with_strict_durability) refuses to work instead.
 ///
-/// What no query can find: a failover to a standby that had not received the last commits. Let
-/// commits wait for a standby (`synchronous_standby_names`) where that matters; the backend never
-/// commits with less than `synchronous_commit = on`, whatever its session has.
+/// No query can find one risk: a failover to a standby that had not received the last commits. If that matters, let
+/// commits wait for a standby (`synchronous_standby_names`); the backend never commits with less than
+/// `synchronous_commit = on`, whatever its session has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DurabilityReport {
     /// The findings; empty is good.
     pub risks: Vec<DurabilityRisk>,
-    /// Whether waiters hear of releases by other processes. No risk: without, they poll.
+    /// The state of signals: if they fail, waiters poll, which is no risk.
     pub signals: SignalStatus,
     /// A schema in which the session looks for the tables, and in which other roles may create objects: a table
-    /// that one of them makes there first may be taken for ours, and its triggers run as our role. `None` is good.
+    /// that another role makes there first may be taken for a table of the backend, and its triggers run as the role
+    /// of the backend. `None` is good.
     pub open_schema: Option<String>,
 }
 
-/// One finding.
+/// A finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DurabilityRisk {
-    /// The server is a standby: it takes no locks, and what it shows may be old.
+    /// The server is a standby: it grants no locks, and its data may be old.
     Standby,
     /// The lock table is not logged: a crash empties it.
     UnloggedLockTable,
@@ -63,7 +64,7 @@ impl fmt::Display for DurabilityRisk {
 }
 
 impl DurabilityReport {
-    /// An error in strict mode, else warnings in the log.
+    /// Returns an error in strict mode, and else logs a warning.
     pub(crate) fn enforce(&self, strict: bool) -> Result<(), LockError> {
         if self.risks.is_empty() {
             return Ok(());
@@ -85,7 +86,7 @@ impl DurabilityReport {
 }
 
 impl Inner {
-    /// Looks at the server and at the tables, where they exist.
+    /// Checks the server, and the tables if they exist.
     pub(crate) async fn durability(&self) -> Result<DurabilityReport, LockError> {
         let tables = &self.settings.tables;
         let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
@@ -124,6 +125,6 @@ fn inspection(settings: &Settings) -> Statement {
         has_deadline: false,
         repeats_id: false,
         is_sent_again: true,
-        gives_way: false,
+        yields_to_rivals: false,
     }
 }

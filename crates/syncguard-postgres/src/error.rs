@@ -1,4 +1,4 @@
-//! What PostgreSQL, the driver and the pool call a failure, and what we call it.
+//! Translates failures of PostgreSQL, the driver and the pool.
 
 use std::error::Error as StdError;
 use std::io;
@@ -7,9 +7,9 @@ use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use syncguard_core::authoring::LOCK_ID_IN_USE;
 use syncguard_core::{ErrorCode, LockError};
 use tokio_postgres::Error;
-use tokio_postgres::error::{DbError, Severity};
+use tokio_postgres::error::{DbError, ErrorPosition, Severity, SqlState};
 
-/// A failed statement: the error for the caller, and what may be done about it here.
+/// A failed statement: the error for the caller, and what this crate may do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: LockError,
@@ -17,38 +17,40 @@ pub(crate) struct Failure {
     pub(crate) connection: ConnectionState,
 }
 
-/// What a failure leaves of the connection.
+/// The state in which a failure leaves the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
-    /// It has answered and can serve the next statement.
+    /// The connection has answered and can serve the next statement.
     Clean,
     /// The statement is still under way.
     Busy,
-    /// It is of no more use.
+    /// The connection is of no more use.
     Broken,
 }
 
-/// What may be done about a failure before a caller hears of it.
+/// What this crate may do about a failure before the caller hears of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Nothing.
     Report,
-    /// Rolled back in a conflict with another session: the same statement can succeed now.
-    /// `overtaken`: because the other one was faster, and not for a deadlock.
+    /// Send the same statement again: it was rolled back in a conflict with another session.
+    /// `overtaken`: the other session was faster; else it was a deadlock.
     Repeat { overtaken: bool },
-    /// The connection is gone: the same statement can succeed on another one. `from_pool`: it had
+    /// Send the same statement on another connection: this one is gone. `from_pool`: the connection had
     /// been idle, and may have been gone for long.
     Reconnect { from_pool: bool },
-    /// The server does not know the prepared statement any more: prepare it again.
+    /// Prepare the statement again: the server does not know it any more.
     Prepare,
+    /// Send the statement without the column for holders: the lock table lacks it.
+    OmitHolder,
 }
 
-/// When a failure came.
+/// The time of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Before the statement was sent.
     Before,
-    /// After; if it writes, it may have been carried out.
+    /// After the statement was sent; a statement that writes may have been carried out.
     After { writes: bool },
 }
 
@@ -81,14 +83,40 @@ impl From<LockError> for Failure {
     }
 }
 
-/// A statement, or the opening of a connection for it, failed in the driver.
+/// Classifies a failure of a statement of this crate, given its text.
+pub(crate) fn classify_own(error: &Error, phase: Phase, sql: &str) -> Failure {
+    let mut failure = classify(error, phase);
+    if error.as_db_error().is_some_and(|db| lacks_holder(db, sql)) {
+        failure.remedy = Remedy::OmitHolder;
+    }
+    failure
+}
+
+/// True if the error says that the column for holders is missing.
+///
+/// The SQLSTATE tells that a column is missing, and the position in the statement tells which. An error of a
+/// trigger has no position in the statement.
+fn lacks_holder(error: &DbError, sql: &str) -> bool {
+    let Some(ErrorPosition::Original(position)) = error.position() else { return false };
+    error.code() == &SqlState::UNDEFINED_COLUMN && names_holder(sql, *position)
+}
+
+/// True if the name of the column for holders stands at this position of a statement: 1 is the first character,
+/// and statements are ASCII.
+fn names_holder(sql: &str, position: u32) -> bool {
+    let start = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
+    let named = start.and_then(|start| sql.get(start..));
+    named.is_some_and(|named| named.strip_prefix("l.").unwrap_or(named).starts_with("holder"))
+}
+
+/// Classifies a failure of a statement, or of the opening of a connection for it.
 pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     let Some(db) = error.as_db_error() else {
         return from_driver(error, phase);
     };
     let sqlstate = db.code().code();
-    // An ERROR is the end of the transaction. FATAL and PANIC end the session, at any moment, the one
-    // after the commit included.
+    // An ERROR ends the transaction. FATAL and PANIC end the session, at any moment, also right after the
+    // commit.
     let ended = db.parsed_severity() != Some(Severity::Error);
     if let Some(class) = ended.then(|| classify_pooler(db.message())).flatten() {
         return LockError::new(class.code, class.message).with_source(&ServerSaid::new(db)).into();
@@ -114,7 +142,7 @@ pub(crate) fn classify(error: &Error, phase: Phase) -> Failure {
     Failure { error: failed, remedy, connection }
 }
 
-/// The error of the last attempt. It does not know what became of an earlier one.
+/// Returns the error of the last attempt, marked if the outcome of an earlier attempt is unknown.
 pub(crate) fn in_doubt(error: LockError, lost: Option<&LockError>) -> LockError {
     if lost.is_some_and(LockError::is_outcome_unknown) {
         error.with_unknown_outcome()
@@ -123,7 +151,7 @@ pub(crate) fn in_doubt(error: LockError, lost: Option<&LockError>) -> LockError 
     }
 }
 
-/// The pool had no connection to give.
+/// Classifies a failure of the pool to give a connection.
 pub(crate) fn from_pool(error: &PoolError) -> LockError {
     match error {
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
@@ -144,7 +172,7 @@ pub(crate) fn from_pool(error: &PoolError) -> LockError {
     }
 }
 
-/// All connections are in use, and stay so.
+/// No connection became free.
 pub(crate) fn pool_exhausted() -> LockError {
     LockError::new(
         ErrorCode::RateLimited,
@@ -152,7 +180,7 @@ pub(crate) fn pool_exhausted() -> LockError {
     )
 }
 
-/// Most connections wait for the end of statements that were given up.
+/// Most connections wait for the answers to statements that were given up.
 pub(crate) fn pool_unanswered() -> LockError {
     LockError::new(
         ErrorCode::ServiceUnavailable,
@@ -164,12 +192,12 @@ pub(crate) fn connect_timed_out() -> LockError {
     LockError::new(ErrorCode::NetworkTimeout, "no connection to PostgreSQL within the time limit")
 }
 
-/// The end of a connection that nobody has asked to end.
+/// The server ended the connection unasked.
 pub(crate) fn connection_closed() -> LockError {
     LockError::new(ErrorCode::ServiceUnavailable, "PostgreSQL has closed the connection")
 }
 
-/// The lock table of a session is not the one that it was.
+/// The name of the lock table means another table than before.
 pub(crate) fn table_replaced() -> LockError {
     LockError::new(ErrorCode::ServiceUnavailable, "the lock table was dropped and made again")
 }
@@ -183,8 +211,8 @@ pub(crate) fn statement_timed_out(phase: Phase) -> LockError {
     if phase == (Phase::After { writes: true }) { error.with_unknown_outcome() } else { error }
 }
 
-/// The server refused a statement as too late, and again after its clock was known anew.
-pub(crate) fn kept_late() -> LockError {
+/// The server refused a statement as too late, and again after the backend had read its clock anew.
+pub(crate) fn refused_as_too_late() -> LockError {
     LockError::new(
         ErrorCode::ServiceUnavailable,
         "PostgreSQL refused the statement as too late; its clock keeps changing, or sessions wait longer \
@@ -192,25 +220,18 @@ pub(crate) fn kept_late() -> LockError {
     )
 }
 
-/// The server answered with other columns than were asked for.
+/// The server answered with columns that the statement does not have.
 pub(crate) fn bad_answer(error: &Error) -> LockError {
     LockError::internal("PostgreSQL gave an answer that makes no sense").with_source(error)
 }
 
-/// What an SQLSTATE means here.
+/// The meaning of an SQLSTATE.
 struct Class {
     code: ErrorCode,
     message: &'static str,
 }
 
-const MISSING_COLUMN: &str = "a column is missing; run setup_schema";
-
-/// Whether a statement named a column that the table does not have.
-pub(crate) fn is_missing_column(error: &LockError) -> bool {
-    error.message() == MISSING_COLUMN
-}
-
-/// The table: whole SQLSTATEs first, then classes. What is not in it is `Internal`.
+/// The table: whole SQLSTATEs first, then classes. An SQLSTATE that is not listed is `Internal`.
 #[rustfmt::skip]
 const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("0A000", ErrorCode::Internal, "PostgreSQL does not support what was asked of it"),
@@ -222,7 +243,7 @@ const TABLE: &[(&str, ErrorCode, &str)] = &[
     ("40001", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
     ("40P01", ErrorCode::ServiceUnavailable, "PostgreSQL kept giving up on a conflict with other sessions"),
     ("42501", ErrorCode::AuthFailed, "the database role lacks a permission"),
-    ("42703", ErrorCode::InvalidArgument, MISSING_COLUMN),
+    ("42703", ErrorCode::InvalidArgument, "a column is missing; run setup_schema"),
     ("42P01", ErrorCode::InvalidArgument, "a table is missing; run setup_schema, or connect with setup_schema=true in the URL"),
     ("42P05", ErrorCode::InvalidArgument, "the server knows a prepared statement of this name; behind a transaction pooler, turn on unprepared statements"),
     ("42P10", ErrorCode::InvalidArgument, "a primary key is missing; run setup_schema"),
@@ -251,9 +272,9 @@ fn classify_sqlstate(sqlstate: &str) -> Class {
     )
 }
 
-/// What PgBouncer says, always as FATAL, before any server has the statement: it was not carried out. Its
-/// SQLSTATE is 08P01 for everything, so the beginning of the text has to tell; later versions go on with
-/// more. What it says of a server that had the statement is not in here.
+/// Messages of PgBouncer, always FATAL, before any server has the statement: it was not carried out. PgBouncer
+/// has one SQLSTATE for all messages, 08P01, so the beginning of the text has to tell; later versions add more
+/// text behind it. Messages about a server that had the statement are not in this table.
 #[rustfmt::skip]
 const POOLER: &[(&str, ErrorCode, &str)] = &[
     ("server login has been failing", ErrorCode::ServiceUnavailable, "PgBouncer cannot log in to PostgreSQL; it tries again when its server_login_retry is over (15 s by default; 1 is better for locks)"),
@@ -267,11 +288,11 @@ fn classify_pooler(message: &str) -> Option<Class> {
         .map(|&(_, code, message)| Class { code, message })
 }
 
-/// What may be told of a server's answer: its SQLSTATE, and nothing that it wrote.
+/// The part of a server's error that may be shown: its SQLSTATE, and none of its text.
 ///
-/// No class of messages is safe. Those of 22, 23 and 28 quote values and names of users, and a trigger can
-/// raise any SQLSTATE with any text, such as the row's key and lock id. So it is with details, hints
-/// and names of objects.
+/// No class of messages is safe. Classes 22, 23 and 28 quote values and names of users, and a trigger can
+/// raise any SQLSTATE with any text, such as the row's key and lock id. The same is true of details, hints and
+/// names of objects.
 #[derive(Debug, thiserror::Error)]
 #[error("SQLSTATE {0}")]
 struct ServerSaid(String);
@@ -279,21 +300,21 @@ struct ServerSaid(String);
 impl ServerSaid {
     fn new(error: &DbError) -> Self {
         let sqlstate = error.code().code();
-        // Whatever answers at the other end may not be PostgreSQL.
+        // The program at the other end may not be PostgreSQL.
         let is_one =
             sqlstate.len() == 5 && sqlstate.bytes().all(|byte| byte.is_ascii_alphanumeric());
         Self(if is_one { sqlstate } else { "unknown" }.to_owned())
     }
 }
 
-/// A failure that the server did not speak of.
+/// Classifies a failure that the server did not report.
 fn from_driver(error: &Error, phase: Phase) -> Failure {
     let (code, message, remedy) = if let Some(io) = io_cause(error) {
         match io.kind() {
             io::ErrorKind::TimedOut => {
                 (ErrorCode::NetworkTimeout, "PostgreSQL did not answer in time", Remedy::Report)
             }
-            // tokio-postgres, when no host is a primary.
+            // tokio-postgres gives this kind when no host is a primary.
             io::ErrorKind::PermissionDenied => {
                 (ErrorCode::ServiceUnavailable, "no host accepts writes", Remedy::Report)
             }
@@ -312,7 +333,7 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
         let message = "the connection to PostgreSQL was closed";
         (ErrorCode::ServiceUnavailable, message, Remedy::Reconnect { from_pool: false })
     } else {
-        // The driver keeps its kinds to itself and says them in these words.
+        // The driver does not publish its kinds of errors, only these words.
         match error.to_string().as_str() {
             "authentication error" => {
                 (ErrorCode::AuthFailed, "the log-in to PostgreSQL failed", Remedy::Report)
@@ -338,11 +359,11 @@ fn from_driver(error: &Error, phase: Phase) -> Failure {
     Failure { error: failed, remedy, connection: ConnectionState::Broken }
 }
 
-/// An answer that is not to the statement that was sent.
+/// The message for an answer to another statement.
 const OTHER_ANSWER: &str = "the answer was to another statement; PgBouncer before 1.21 mixes up its clients \
      when one of them goes while several of its requests are under way";
 
-/// What the network said, if it is what failed.
+/// Returns the error of the network, if the network failed.
 pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {
     error.source()?.downcast_ref()
 }
@@ -362,7 +383,7 @@ fn is_bad_certificate(_error: &io::Error) -> bool {
 mod tests {
     use syncguard_core::ErrorCode;
 
-    use super::{TABLE, classify_pooler, classify_sqlstate};
+    use super::{TABLE, classify_pooler, classify_sqlstate, names_holder};
 
     #[test]
     fn whole_states_come_before_their_classes() {
@@ -384,13 +405,23 @@ mod tests {
                 Some(ErrorCode::ServiceUnavailable),
             ),
             ("query_wait_timeout", Some(ErrorCode::RateLimited)),
-            // These may have been carried out.
+            // The statement may have been carried out.
             ("server conn crashed?", None),
             ("query_timeout", None),
             ("client_idle_timeout", None),
             ("terminating connection due to administrator command", None),
         ] {
             assert_eq!(classify_pooler(said).map(|class| class.code), code, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_position_tells_the_missing_column() {
+        let sql = "SELECT l.fence, l.holder FROM l; INSERT INTO l (fence, holder)";
+        let position = |text| u32::try_from(sql.find(text).unwrap()).unwrap() + 1;
+        assert!(names_holder(sql, position("l.holder")) && names_holder(sql, position("holder)")));
+        for other in [0, position("l.fence"), position("fence,"), position("holder)") + 100] {
+            assert!(!names_holder(sql, other), "{other}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Keeping a lock for longer.
+//! Extends a lock.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::inner::Inner;
 use crate::pool::{Lane, Param};
 use crate::record::{Record, column, written_time};
 
-/// One extend. If its connection is lost, its outcome is unknown, and it is not sent again: a first sending that
-/// comes late would undo what was extended since.
+/// Extends a lock. If its connection is lost, the outcome is unknown, and the extend is not sent again: a first
+/// sending that arrives late would undo a later extend.
 pub(crate) async fn extend(
     inner: Arc<Inner>,
     request: ExtendRequest,

@@ -1,4 +1,4 @@
-//! What reads text, for the fuzz targets of this repository.
+//! Readers of text, for the fuzz targets of this repository.
 
 use syncguard_core::LockError;
 

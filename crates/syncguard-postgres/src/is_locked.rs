@@ -1,4 +1,4 @@
-//! Asking whether a key is locked.
+//! Tells if a key is locked.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::names;
 use crate::pool::{Lane, Param};
 use crate::record::Record;
 
-/// One question.
+/// Tells if a key is locked, and deletes a stale lock if the options say so.
 pub(crate) async fn is_locked(
     inner: Arc<Inner>,
     request: IsLockedRequest,
@@ -21,7 +21,7 @@ pub(crate) async fn is_locked(
 ) -> Result<bool, LockError> {
     let record = lookup::by_key(&inner, &request.key, &caller).await?;
     if inner.settings.cleanup_in_is_locked && record.as_ref().is_some_and(Record::is_stale) {
-        // In the background: nobody waits for it, and its failure changes no answer.
+        // In the background, because the answer does not depend on the clean-up.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(clean_up(inner, request.key));
         }
@@ -29,7 +29,7 @@ pub(crate) async fn is_locked(
     Ok(record.is_some_and(|record| record.is_live()))
 }
 
-/// Deletes an expired lock; judges anew whether it is one.
+/// Deletes an expired lock. The statement checks again that it is expired.
 async fn clean_up(inner: Arc<Inner>, key: Key) {
     let Ok(storage_key) = names::lock_name(&key) else {
         return;

@@ -1,4 +1,4 @@
-//! Looking over all locks.
+//! Lists locks and fence counters.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::pool::{Answer, Lane, Param};
 use crate::record::{Record, column};
 use crate::statements::Statement;
 
-/// A page is one statement along the primary key, in the order of the column's collation: that of the
-/// bytes in a database of the collation `C`. In others, a listing with a prefix walks over the rows between
-/// those that it shows as well.
+/// A page is one statement along the primary key, in the order of the column's collation. With the collation `C`
+/// that is the order of the bytes. With other collations, a listing with a prefix also reads the rows between
+/// the rows that it shows.
 #[deny(clippy::missing_trait_methods)]
 impl LockInventory for PostgresBackend {
     async fn list_locks(&self, request: ListRequest) -> Result<Page<LockInfo>, LockError> {
@@ -62,9 +62,9 @@ async fn list_counters(
     request: ListRequest,
     caller: Caller,
 ) -> Result<Page<FenceCounter>, LockError> {
-    let (statement, lead) = (&inner.statements.list_counters, names::FENCE_LEAD);
-    let rows = rows(&inner, statement, &request, lead, &caller).await?;
-    let mut page = Page::new(next(&rows, &request, lead)?);
+    let (statement, name_prefix) = (&inner.statements.list_counters, names::FENCE_PREFIX);
+    let rows = rows(&inner, statement, &request, name_prefix, &caller).await?;
+    let mut page = Page::new(next(&rows, &request, name_prefix)?);
     for row in &rows {
         let name: &str = column(row, 0)?;
         let last = column::<i64>(row, 1)?;
@@ -74,7 +74,7 @@ async fn list_counters(
 }
 
 fn read_counter(name: &str, last: i64) -> Result<FenceCounter, LockError> {
-    let key = Key::new(name.strip_prefix(names::FENCE_LEAD).unwrap_or_default())?;
+    let key = Key::new(name.strip_prefix(names::FENCE_PREFIX).unwrap_or_default())?;
     Ok(FenceCounter::new(key, Fence::try_from(last)?))
 }
 
@@ -82,10 +82,10 @@ async fn rows(
     inner: &Inner,
     statement: &Statement,
     request: &ListRequest,
-    lead: &str,
+    name_prefix: &str,
     caller: &Caller,
 ) -> Result<Vec<Row>, LockError> {
-    let named = |text: &str| [lead, text].concat();
+    let named = |text: &str| [name_prefix, text].concat();
     let start = named(request.expose_start());
     let place = request.expose_place().map_or_else(String::new, named);
     let (end, prefix) = (named(&request.expose_end()), named(request.expose_prefix()));
@@ -101,12 +101,16 @@ async fn rows(
     Ok(row.into_iter().chain(more).collect())
 }
 
-fn next(rows: &[Row], request: &ListRequest, lead: &str) -> Result<Option<ListRequest>, LockError> {
+fn next(
+    rows: &[Row],
+    request: &ListRequest,
+    name_prefix: &str,
+) -> Result<Option<ListRequest>, LockError> {
     let Some(last) = rows.last().filter(|_| rows.len() >= request.page_size()) else {
         return Ok(None);
     };
     let name: &str = column(last, 0)?;
-    Ok(Some(request.behind(name.strip_prefix(lead).unwrap_or(name))))
+    Ok(Some(request.behind(name.strip_prefix(name_prefix).unwrap_or(name))))
 }
 
 async fn counter(inner: Arc<Inner>, key: Key, caller: Caller) -> Result<Option<Fence>, LockError> {
@@ -140,6 +144,6 @@ fn fence(counter: i64, fence_key: &str) -> Result<Fence, LockError> {
         let hash = hash_key(fence_key);
         return Err(LockError::internal(format!("corrupt fence counter {hash}: it is negative")));
     }
-    // A counter at the end of the range is full, and not corrupt.
+    // A counter at the end of the range is exhausted, not corrupt.
     Fence::try_from(counter).map_err(|_| Fence::exhausted())
 }

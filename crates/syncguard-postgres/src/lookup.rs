@@ -1,4 +1,4 @@
-//! Looking at a lock.
+//! Looks up a lock.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::names;
 use crate::pool::{Lane, Param};
 use crate::record::Record;
 
-/// One look-up.
+/// Looks up a live lock.
 pub(crate) async fn lookup(
     inner: Arc<Inner>,
     request: LookupRequest,
@@ -24,7 +24,7 @@ pub(crate) async fn lookup(
     Ok(record.filter(Record::is_live).map(Record::into_info))
 }
 
-/// What is stored for a key, live or not.
+/// Returns the record of a key, live or expired.
 pub(crate) async fn by_key(
     inner: &Inner,
     key: &Key,

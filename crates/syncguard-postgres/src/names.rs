@@ -1,21 +1,21 @@
-//! The names of the tables, and of the records in them.
+//! The names of the tables and of their records.
 
 use syncguard_core::authoring::hash_key;
 use syncguard_core::authoring::{StorageKey, StorageLimits, make_fence_key, make_storage_key};
 use syncguard_core::{Key, LockError};
 
-/// Well under what a B-tree index entry holds. TypeScript: `BACKEND_LIMITS.POSTGRES`.
+/// Well below the limit of a B-tree index entry. TypeScript: `BACKEND_LIMITS.POSTGRES`.
 const LIMITS: StorageLimits = StorageLimits::new(1700, 0);
 
-/// What a key's lock is called.
+/// The name of a key's lock.
 pub(crate) fn lock_name(key: &Key) -> Result<StorageKey, LockError> {
     make_storage_key("", key, LIMITS)
 }
 
-/// What the names of all counters begin with. Keys are too short to be hashed in them.
-pub(crate) const FENCE_LEAD: &str = "fence:";
+/// The prefix of the names of all counters. Keys are too short to be hashed in these names.
+pub(crate) const FENCE_PREFIX: &str = "fence:";
 
-/// What the counter of a lock is called.
+/// The name of a lock's counter.
 pub(crate) fn fence_name(lock: &StorageKey) -> Result<StorageKey, LockError> {
     make_fence_key("", lock, LIMITS)
 }
@@ -67,9 +67,9 @@ impl TableName {
         }
     }
 
-    /// The name of an index of this table, as the TypeScript library calls it where that fits.
+    /// The name of an index of this table, which is TypeScript's name if that is not too long.
     ///
-    /// PostgreSQL cuts longer names, and then two indexes of a table could get the same one.
+    /// PostgreSQL truncates longer names, and then two indexes of a table could get the same name.
     pub(crate) fn index(&self, suffix: &str) -> String {
         let whole = format!("idx_{}_{suffix}", self.name);
         if whole.len() <= MAX_BYTES {
@@ -80,7 +80,7 @@ impl TableName {
         format!("\"idx_{}_{}_{suffix}\"", &self.name[..room], &hash[..8])
     }
 
-    /// Whether both may name one table: an unqualified name can be in any schema.
+    /// True if both may name one table: an unqualified name can be in any schema.
     fn may_be(&self, other: &Self) -> bool {
         let same_schema = match (&self.schema, &other.schema) {
             (Some(ours), Some(theirs)) => ours == theirs,
@@ -99,12 +99,12 @@ fn identifier(text: &str) -> Result<String, LockError> {
     } else {
         Err(LockError::invalid_argument(
             "bad table name; allowed are up to 63 letters, digits and _ that do not start with a \
-             digit, after a schema of the same kind and a dot if need be",
+             digit, after a schema of the same kind and a dot if needed",
         ))
     }
 }
 
-/// The length of PostgreSQL's names.
+/// The longest name in PostgreSQL.
 const MAX_BYTES: usize = 63;
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
             let lock = super::lock_name(&syncguard_core::Key::new(key).unwrap()).unwrap();
             assert_eq!(lock.expose(), key);
             let fence = super::fence_name(&lock).unwrap();
-            assert_eq!(fence.expose().strip_prefix(super::FENCE_LEAD), Some(key));
+            assert_eq!(fence.expose().strip_prefix(super::FENCE_PREFIX), Some(key));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The pool of connections: one statement on one of them, with every wait bounded.
+//! Carries out one statement on a connection of the pool, with every wait bounded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,49 +14,49 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use crate::busy::BusyConnections;
 use crate::connection::Connection;
-use crate::drain::Drain;
 use crate::error::{self, ConnectionState, Failure, Phase, Remedy};
-use crate::record::{Anything, column, written_time};
+use crate::record::{AnyValue, column, written_time};
 use crate::settings::Settings;
 use crate::statements::{Statement, render};
 
-/// The pool, and the rules for using it.
+/// The pool, and the rules of its use.
 pub(crate) struct StatementPool {
     pool: Pool,
-    /// Connections that contenders may take. They queue here, not at the pool, and leave one
-    /// connection to those who hold a lock and want to extend or release it.
+    /// Connections that contenders may take. Contenders queue here, not at the pool, and leave one
+    /// connection to holders that want to extend or release their lock.
     contenders: Arc<Semaphore>,
-    drain: Arc<Drain>,
+    busy: Arc<BusyConnections>,
     pool_wait: Duration,
     statement: Duration,
     unprepared: bool,
     clock: StoreClock,
-    /// Asks the server for its time.
+    /// The statement that asks the server for its time.
     time: String,
 }
 
-/// Who asks for a connection.
+/// The kind of caller that asks for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Somebody who wants a lock, or only looks.
+    /// A caller that wants a lock, or only looks at locks.
     Contender,
-    /// Somebody who has one.
+    /// A holder.
     Holder,
 }
 
 /// The answer to a statement.
 pub(crate) struct Answer {
-    /// The only row there is, of most statements.
+    /// The first row; most statements have only one.
     pub(crate) row: Option<Row>,
-    /// Those behind it, of a statement that lists.
+    /// The other rows of a statement that lists.
     pub(crate) more: Vec<Row>,
-    /// A connection was lost before this answer came, on another one; the statement may have been
-    /// carried out twice.
+    /// The error of an earlier connection that was lost before this answer came on another one; the statement
+    /// may have been carried out twice.
     pub(crate) lost: Option<LockError>,
     /// When the statement was sent.
     pub(crate) sent: Instant,
-    /// When the server refuses it, if it has a deadline: no earlier sending is carried out later.
+    /// The deadline of the statement, if it has one: the server carries out no sending of it later than that.
     pub(crate) deadline: Option<Timestamp>,
 }
 
@@ -67,7 +67,7 @@ impl StatementPool {
         Self {
             pool,
             contenders: Arc::new(Semaphore::new(contenders)),
-            drain: Arc::new(Drain::new(settings.cancel.clone())),
+            busy: Arc::new(BusyConnections::new(settings.cancel.clone())),
             pool_wait: settings.pool_wait,
             statement: settings.statement,
             unprepared: settings.unprepared,
@@ -76,12 +76,12 @@ impl StatementPool {
         }
     }
 
-    /// What is known of the server's clock.
+    /// The estimated clock of the server.
     pub(crate) fn clock(&self) -> &StoreClock {
         &self.clock
     }
 
-    /// The longest to wait for the answer to a statement.
+    /// The limit for the answer to a statement.
     pub(crate) fn statement_timeout(&self) -> Duration {
         self.statement
     }
@@ -90,12 +90,7 @@ impl StatementPool {
         &self.pool
     }
 
-    /// Carries out a statement: again after a conflict with other sessions, which left nothing
-    /// behind, again on another connection if one is lost (but for an extend), and once more if the server
-    /// finds it too late, because its clock was set since it was last heard of.
-    ///
-    /// Connections die unnoticed while they wait in the pool, all of them at once if a firewall
-    /// forgets them or the server moves; so each of them may fail, and then a new one once.
+    /// Carries out a statement as [`query_or_failure`](Self::query_or_failure) does.
     pub(crate) async fn query(
         &self,
         lane: Lane,
@@ -103,6 +98,23 @@ impl StatementPool {
         statement: &Statement,
         parameters: &[Param<'_>],
     ) -> Result<Answer, LockError> {
+        let answer = self.query_or_failure(lane, caller, statement, parameters).await;
+        answer.map_err(|failure| failure.error)
+    }
+
+    /// Carries out a statement. It is sent again after a conflict with other sessions, which left nothing
+    /// behind; on another connection if its connection is lost (but for an extend); and once more if the server
+    /// finds it too late, because the server's clock was set since the last answer.
+    ///
+    /// Connections die unnoticed while they wait in the pool, all of them at once if a firewall
+    /// forgets them or the server moves. So each connection of the pool may fail, and then a new connection once.
+    pub(crate) async fn query_or_failure(
+        &self,
+        lane: Lane,
+        caller: &Caller,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Answer, Failure> {
         const CONFLICTS: u32 = 5;
         let last_start = Instant::now() + self.statement;
         let (mut conflicts, mut new_ones_lost, mut was_late) = (0, 0, false);
@@ -111,7 +123,9 @@ impl StatementPool {
             let failure = match self.send(lane, caller, statement, parameters).await {
                 Ok(answer) if statement.has_deadline && self.is_late(&answer)? => {
                     if std::mem::replace(&mut was_late, true) {
-                        return Err(error::in_doubt(error::kept_late(), lost.as_ref()));
+                        return Err(
+                            error::in_doubt(error::refused_as_too_late(), lost.as_ref()).into()
+                        );
                     }
                     continue;
                 }
@@ -130,23 +144,26 @@ impl StatementPool {
                         lost = Some(failure.error);
                     }
                 }
-                Remedy::Repeat { overtaken: true } if statement.gives_way => {
+                Remedy::Repeat { overtaken: true } if statement.yields_to_rivals => {
                     let sent = Instant::now();
                     return Ok(Answer { row: None, more: Vec::new(), lost, sent, deadline: None });
                 }
-                _ => return Err(error::in_doubt(failure.error, lost.as_ref())),
+                _ => {
+                    let error = error::in_doubt(failure.error, lost.as_ref());
+                    return Err(Failure { error, ..failure });
+                }
             }
         }
     }
 
-    /// Whether the server refused a statement that has a deadline.
+    /// True if the server refused a statement that has a deadline.
     fn is_late(&self, answer: &Answer) -> Result<bool, LockError> {
         let Some(row) = &answer.row else { return Ok(false) };
         let judged_at = column::<Option<i64>>(row, row.len().saturating_sub(2))?;
         let Some(judged_at) = judged_at.map(written_time).transpose()? else { return Ok(false) };
         self.clock.learn(answer.sent, judged_at);
         let is_over = answer.deadline.is_some_and(|deadline| judged_at > deadline);
-        Ok(is_over && column::<Option<Anything>>(row, 0)?.is_none())
+        Ok(is_over && column::<Option<AnyValue>>(row, 0)?.is_none())
     }
 
     async fn send(
@@ -183,14 +200,14 @@ impl StatementPool {
         result
     }
 
-    /// A connection of the pool, for whoever has this turn.
+    /// Takes a connection of the pool, for the caller that has this turn.
     pub(crate) async fn connection(
         &self,
         wait_ends: Instant,
         turn: Option<OwnedSemaphorePermit>,
     ) -> Result<Connection<'_>, LockError> {
         match timeout_at(wait_ends, self.pool.get()).await {
-            Ok(Ok(client)) => Ok(Connection::new(client, turn, &self.drain)),
+            Ok(Ok(client)) => Ok(Connection::new(client, turn, &self.busy)),
             Ok(Err(error)) => Err(error::from_pool(&error)),
             Err(_) => {
                 let status = self.pool.status();
@@ -203,9 +220,9 @@ impl StatementPool {
         }
     }
 
-    /// Why no connection became free.
+    /// The reason why no connection became free.
     fn exhausted(&self) -> LockError {
-        if 2 * self.drain.waiting() >= self.pool.status().max_size {
+        if 2 * self.busy.waiting() >= self.pool.status().max_size {
             error::pool_unanswered()
         } else {
             error::pool_exhausted()
@@ -229,7 +246,7 @@ impl StatementPool {
             let prepared = timeout_at(ends, prepared)
                 .await
                 .map_err(|_| Failure::unanswered(Phase::Before))?
-                .map_err(|error| error::classify(&error, Phase::Before))?;
+                .map_err(|error| error::classify_own(&error, Phase::Before, &statement.sql))?;
             Some(prepared)
         };
         let deadline =
@@ -256,7 +273,7 @@ impl StatementPool {
         };
         let rows = answer
             .map_err(|_| Failure::unanswered(after))?
-            .map_err(|error| error::classify(&error, after))?;
+            .map_err(|error| error::classify_own(&error, after, &statement.sql))?;
         if statement.repeats_id && !rows.iter().all(|row| answers(row, parameters.first())) {
             return Err(Failure::misdirected(after));
         }
@@ -264,8 +281,8 @@ impl StatementPool {
         Ok(Answer { row: rows.next(), more: rows.collect(), lost: None, sent, deadline })
     }
 
-    /// When the server is to refuse what is sent now and given up at `ends`. Before the first answer
-    /// it is asked for its time.
+    /// Returns the server's time at `ends`: from then on, it refuses the statement that is sent now. Before the
+    /// first answer, the server is asked for its time.
     async fn deadline(&self, client: &Client, ends: Instant) -> Result<Timestamp, Failure> {
         let bound = || ends.saturating_duration_since(Instant::now());
         if let Some(deadline) = self.clock.deadline(bound()) {
@@ -282,7 +299,7 @@ impl StatementPool {
     }
 }
 
-/// Whether the row belongs to a statement about this lock id.
+/// True if the row belongs to a statement about this lock id.
 fn answers(row: &Row, lock_id: Option<&Param<'_>>) -> bool {
     let said: Option<&str> = row.try_get(row.len().saturating_sub(1)).unwrap_or_default();
     matches!((said, lock_id), (Some(said), Some(Param::Text(asked))) if said == *asked)
@@ -292,7 +309,7 @@ fn no_time() -> LockError {
     LockError::internal("PostgreSQL did not say what time it is")
 }
 
-/// A value for a statement. The driver logs parameters at debug level; these do not show.
+/// A value for a statement. The driver logs parameters at debug level; this type hides its value.
 #[derive(Clone, Copy)]
 pub(crate) enum Param<'a> {
     Text(&'a str),

@@ -1,4 +1,4 @@
-//! A stored lock: the columns that statements answer with, and what makes sense in them.
+//! A stored lock: the columns in the answers of statements, and their valid values.
 
 use std::error::Error;
 
@@ -11,16 +11,16 @@ use tokio_postgres::types::{FromSql, Type};
 
 use crate::error;
 
-/// The columns of a record `l`; every statement puts the server's time behind them.
+/// The columns of a record `l`; every statement adds the server's time after them.
 pub(crate) const COLUMNS: &str =
     "l.key, l.lock_id, l.expires_at_ms, l.acquired_at_ms, l.fence, l.user_key";
 
-/// No record.
+/// The same columns without a record.
 pub(crate) const NO_COLUMNS: &str = "NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::bigint, \
      NULL::bigint, NULL::pg_catalog.text, NULL::pg_catalog.text";
 
-/// Whether a record `l` makes sense; one that does not is never overwritten and never deleted.
-/// [`Record`] checks the same, and more of the key.
+/// True if a record `l` is valid; an invalid record is never overwritten and never deleted. [`Record`] checks the
+/// same, and more of the key.
 pub(crate) const INTACT: &str = "(\
      l.expires_at_ms {>=} 0 AND l.expires_at_ms {<=} 9007199254740991 \
      AND l.acquired_at_ms {>=} 0 AND l.acquired_at_ms {<=} 9007199254740991 \
@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) acquired_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     pub(crate) fence: Fence,
-    /// The server's time when it looked.
+    /// The server's time when it read the record.
     pub(crate) now: Timestamp,
 }
 
@@ -68,16 +68,16 @@ impl Record {
         is_live(self.expires_at, self.now)
     }
 
-    /// Whether it has been expired for as long as a clean-up asks for.
+    /// True if the record has been expired long enough to be cleaned up.
     pub(crate) fn is_stale(&self) -> bool {
         is_clearable(self.expires_at, self.now)
     }
 
-    /// Why a statement that looks for a live lock did not touch this one.
+    /// The reason why a statement for live locks did not touch this record.
     pub(crate) fn not_held(record: Option<&Self>) -> NotHeld {
         match record {
             Some(expired) if !expired.is_live() => NotHeld::Expired,
-            // Live when the statement began, and gone when its turn came.
+            // The lock was live when the statement began, and gone when its turn came.
             _ => NotHeld::NotFound,
         }
     }
@@ -87,14 +87,14 @@ impl Record {
     }
 }
 
-/// A time that a statement has just written.
+/// Reads a time that a statement has just written.
 pub(crate) fn written_time(millis: i64) -> Result<Timestamp, LockError> {
     u64::try_from(millis)
         .map_err(|_| LockError::internal("the server's clock is before 1970"))
         .and_then(Timestamp::from_millis)
 }
 
-/// Whether a counter can be moved on.
+/// Returns an error if a counter cannot be raised.
 pub(crate) fn check_counter(storage_key: &str, counter: i64) -> Result<(), LockError> {
     let counter = u64::try_from(counter).map_err(|_| {
         LockError::internal(format!(
@@ -105,10 +105,10 @@ pub(crate) fn check_counter(storage_key: &str, counter: i64) -> Result<(), LockE
     if counter >= Fence::MAX.get() { Err(Fence::exhausted()) } else { Ok(()) }
 }
 
-/// A column that is not NULL, whatever it holds.
-pub(crate) struct Anything;
+/// The value of a column that is not NULL, of any type.
+pub(crate) struct AnyValue;
 
-impl FromSql<'_> for Anything {
+impl FromSql<'_> for AnyValue {
     fn from_sql(_: &Type, _: &[u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
         Ok(Self)
     }
@@ -118,7 +118,7 @@ impl FromSql<'_> for Anything {
     }
 }
 
-/// One column; the types are those of our own statements.
+/// Reads one column; the types are those of our own statements.
 pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, LockError> {
     row.try_get(index).map_err(|error| error::bad_answer(&error))
 }

@@ -1,4 +1,4 @@
-//! Giving a lock back.
+//! Releases a lock.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::inner::Inner;
 use crate::pool::{Lane, Param};
 use crate::record::{Record, column};
 
-/// One release.
+/// Releases a lock.
 pub(crate) async fn release(
     inner: Arc<Inner>,
     request: ReleaseRequest,
@@ -31,7 +31,7 @@ pub(crate) async fn release(
         Some(row) => why_not_held(row)?,
     };
     match (not_held, answer.lost) {
-        // It may be gone because the first sending released it.
+        // The lock may be gone because the first sending released it.
         (NotHeld::NotFound, Some(lost)) => Err(lost.with_lock_id(request.lock_id)),
         (not_held, _) => Ok(ReleaseResult::NotHeld(not_held)),
     }
@@ -40,7 +40,7 @@ pub(crate) async fn release(
 fn why_not_held(row: &Row) -> Result<NotHeld, LockError> {
     Ok(match Record::from_row(row, 1)? {
         Some(record) => Record::not_held(Some(&record)),
-        // It expired while another session held its row up, and then it was deleted.
+        // The lock expired while another session held its row, and then the statement deleted it.
         None => NotHeld::Expired,
     })
 }

@@ -1,4 +1,4 @@
-//! Making the tables.
+//! Creates the tables.
 
 use std::time::Duration;
 
@@ -16,36 +16,35 @@ use crate::record::column;
 use crate::settings::Settings;
 use crate::statements::render;
 
-/// Makes the tables and indexes that are missing.
+/// Creates missing tables and indexes.
 ///
-/// Idempotent, and safe when many processes run it at once. Tables that the TypeScript library made
-/// are taken as they are, and get the column for [holders](syncguard_core::contract::Holder). If all is in place already, nothing is changed and no privilege but the
-/// use of the tables is asked for; run it as a role that may only do that, and it checks. The owner
-/// of the tables also gets their autovacuum settings set, unless they have some.
+/// Idempotent, and safe if many processes run it at once. Tables of the TypeScript library are kept, and get the
+/// column for [holders](syncguard_core::contract::Holder). If nothing is missing, nothing is changed, and the role
+/// needs no privilege but the use of the tables: for a role that may only use them, the call is a check. For the
+/// owner of the tables, the call also sets their autovacuum settings, unless they have some.
 ///
-/// To make the tables in your own migrations, see [`schema_sql`].
+/// To create the tables in your own migrations, see [`schema_sql`].
 ///
 /// # Errors
 ///
-/// - `AuthFailed` if something is missing and the role may not make it, or may not use the tables.
-/// - `InvalidArgument` if a table of that name exists and is something else, or if the schema does
-///   not exist.
+/// - `AuthFailed` if something is missing and the role may not create it, or if the role may not use the tables.
+/// - `InvalidArgument` if another kind of table has this name, or if the schema does not exist.
 /// - The store's failures.
 ///
 /// # Cancel safety
 ///
-/// Once started it goes on in the background. It is all done or not at all.
+/// A started call goes on in the background. It creates everything or nothing.
 pub async fn setup_schema(pool: &Pool, options: &PostgresOptions) -> Result<(), LockError> {
     set_up(pool, Settings::new(options.clone())?).await
 }
 
-/// The same with what was checked already.
+/// Runs [`setup_schema`] with checked settings.
 pub(crate) async fn set_up(pool: &Pool, settings: Settings) -> Result<(), LockError> {
     let pool = pool.clone();
     cancel::finish(None, async move { run(pool, &settings).await }).await
 }
 
-/// The statements that [`setup_schema`] runs, for your own migrations.
+/// Returns the statements that [`setup_schema`] runs, for your own migrations.
 ///
 /// Run them by one process at a time: `CREATE TABLE IF NOT EXISTS` fails in a race.
 ///
@@ -67,7 +66,7 @@ pub fn schema_sql(options: &PostgresOptions) -> Result<String, LockError> {
 fn ddl(settings: &Settings) -> String {
     let mut text = String::new();
     for line in include_str!("sql/schema.sql").lines() {
-        // Comments are for whoever reads the migration.
+        // Comments stay, for the readers of the migration.
         let line = if line.starts_with("--") { line.to_owned() } else { fill(line, settings) };
         text.push_str(line.trim_end());
         text.push('\n');
@@ -75,10 +74,10 @@ fn ddl(settings: &Settings) -> String {
     text
 }
 
-/// Of all users of the database, only those who set this schema up take this advisory lock.
+/// The advisory lock that only [`setup_schema`] takes.
 const SETUP_LOCK: i64 = 0x5379_6e63_4775_6172;
 
-/// Longer than anything but the making of an index on a huge table takes.
+/// Long enough for everything but a new index on a huge table.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn run(pool: Pool, settings: &Settings) -> Result<(), LockError> {
@@ -94,7 +93,7 @@ async fn run(pool: Pool, settings: &Settings) -> Result<(), LockError> {
 }
 
 async fn make(client: &Client, settings: &Settings) -> Result<(), LockError> {
-    /// The TypeScript library makes its tables without a lock, so a race is still possible.
+    /// The TypeScript library creates its tables without a lock, so a race is still possible.
     const ATTEMPTS: u32 = 6;
     // One message is one transaction, rolled back as a whole if a statement fails.
     let patience = render(include_str!("sql/setup.sql"), settings);
@@ -116,7 +115,7 @@ async fn make(client: &Client, settings: &Settings) -> Result<(), LockError> {
     ))
 }
 
-/// Whether something is missing; an error if it cannot be made, or what is there cannot be used.
+/// Returns true if something is missing, and an error if the tables cannot be completed or used.
 async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockError> {
     let tables = &settings.tables;
     let (locks, fences) = (tables.locks.quoted(), tables.fences.quoted());
@@ -143,7 +142,7 @@ async fn needs_work(client: &Client, settings: &Settings) -> Result<bool, LockEr
     }
 }
 
-/// Another session made the same thing at the same moment.
+/// True if another session created the same object at the same moment.
 fn is_race(error: &tokio_postgres::Error) -> bool {
     let sqlstate = error.code().map(tokio_postgres::error::SqlState::code);
     // XX000: "tuple concurrently updated".

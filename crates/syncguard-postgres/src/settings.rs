@@ -1,26 +1,27 @@
-//! The options once they are checked.
+//! The checked options.
 
 use std::time::Duration;
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::checked_timeout;
 use syncguard_core::contract::ClientState;
+use tokio_postgres::NoTls;
 
 use crate::cancel_request::CancelRequests;
 use crate::config::PostgresOptions;
 use crate::names::Tables;
-use crate::signals::SignalOptions;
+use crate::signals::route::SignalOptions;
 
-/// Whether the sessions of the pool are set up for locks.
+/// The set-up of the pool's sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sessions {
-    /// They are a program's, or a pooler's.
-    AsTheyCome,
-    /// By `session.sql`.
+    /// The sessions belong to the program or to a pooler, and are not set up for locks.
+    Unchanged,
+    /// `session.sql` has set up the sessions.
     SetUp,
 }
 
-/// What the operations of a backend go by.
+/// The settings of a backend's operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) tables: Tables,
@@ -33,15 +34,14 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
     pub(crate) cancel: Option<CancelRequests>,
     pub(crate) signals: SignalOptions,
-    /// The longest that the opening of a connection for signals may take, where it is not one like the
-    /// pool's.
+    /// The limit for opening a connection for signals.
     pub(crate) connect: Duration,
 }
 
 impl Settings {
     /// # Errors
     ///
-    /// `InvalidArgument` for what is out of range.
+    /// `InvalidArgument` for a value that is out of range.
     pub(crate) fn new(options: PostgresOptions) -> Result<Self, LockError> {
         let connect = checked_timeout("connect timeout", options.connect_timeout)?;
         if !(1..=10_000).contains(&options.pool_size) {
@@ -58,24 +58,25 @@ impl Settings {
             pool_wait: checked_timeout("pool wait timeout", options.pool_wait_timeout)?,
             statement: checked_timeout("statement timeout", options.statement_timeout)?,
             unprepared,
-            sessions: Sessions::AsTheyCome,
+            sessions: Sessions::Unchanged,
             strict: options.strict_durability,
-            // Over an unknown pool that has to do without prepared statements nothing is cancelled: it leads
-            // to a pooler.
-            cancel: options.cancel.or_else(|| (!unprepared).then(CancelRequests::by_driver)),
+            // A pool without prepared statements leads to a pooler, which gets no request unless its user says so.
+            cancel: options
+                .cancel
+                .or_else(|| (!unprepared).then(|| CancelRequests::to_servers(NoTls))),
             signals: options.signals,
             connect,
         })
     }
 
-    /// How long the server may wait for another session, in whole milliseconds and never 0, which
-    /// would mean for ever.
+    /// How long the server may wait for another session, in whole milliseconds. Never 0, which would mean no
+    /// limit.
     pub(crate) fn lock_timeout_ms(&self) -> u128 {
         (self.statement / 2).as_millis().clamp(1, 1 << 30)
     }
 
-    /// After how long the server ends a statement, in whole milliseconds and never 0: a little before
-    /// it is given up here, so that its word arrives in time.
+    /// The time after which the server ends a statement, in whole milliseconds and never 0: a little before the
+    /// backend gives the statement up, so that the server's answer arrives in time.
     pub(crate) fn statement_timeout_ms(&self) -> u128 {
         (self.statement.as_millis() * 9 / 10).clamp(1, 1 << 30)
     }

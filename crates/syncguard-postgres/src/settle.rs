@@ -1,4 +1,4 @@
-//! Ending an acquire whose outcome nobody knows.
+//! Ends an acquire of unknown outcome.
 
 use std::time::Duration;
 
@@ -11,18 +11,17 @@ use crate::pool::{Lane, Param};
 use crate::record::{column, written_time};
 
 impl Inner {
-    /// Releases the lock if it is there, and says whether it can still come.
+    /// Releases the lock if it is there, and tells if the acquire can still take it.
     ///
-    /// Two looks, one after the other. If the first one had the key to itself and the deadline was over,
-    /// everything that can have been granted has been committed by then, and nothing more will be. The
-    /// second one sees all of that. The first one is enough where it has found the lock of an acquire that was sent
-    /// once.
+    /// Two attempts follow each other. If no session was acquiring the key during the first attempt, and the
+    /// deadline had passed, every sending of the acquire has been committed or refused by then. The second attempt
+    /// sees all of them. The first attempt is enough if it finds the lock of an acquire that was sent once.
     pub(crate) async fn settle(&self, acquire: &Unsettled) -> Result<Settled, LockError> {
         let Some(deadline) = acquire.deadline else {
-            // Nothing was sent.
+            // The acquire was never sent.
             return Ok(Settled::Done);
         };
-        let first = self.look(acquire).await?;
+        let first = self.release_if_there(acquire).await?;
         if first.released && acquire.is_sent_once {
             return Ok(Settled::Done);
         }
@@ -32,11 +31,11 @@ impl Inner {
         if first.at <= deadline {
             return Ok(Settled::NotYet(self.pool.clock().passes_in(deadline)));
         }
-        self.look(acquire).await?;
+        self.release_if_there(acquire).await?;
         Ok(Settled::Done)
     }
 
-    async fn look(&self, acquire: &Unsettled) -> Result<Look, LockError> {
+    async fn release_if_there(&self, acquire: &Unsettled) -> Result<Attempt, LockError> {
         let storage_key = names::lock_name(&acquire.key)?;
         let parameters = [Param::Text(acquire.lock_id.expose()), Param::Text(storage_key.expose())];
         let answer = self
@@ -50,17 +49,18 @@ impl Inner {
             .ok_or_else(|| LockError::internal("PostgreSQL did not answer a clean-up"))?;
         let at = written_time(column(row, 2)?)?;
         self.pool.clock().learn(answer.sent, at);
-        Ok(Look { alone: column(row, 0)?, released: column(row, 1)?, at })
+        Ok(Attempt { alone: column(row, 0)?, released: column(row, 1)?, at })
     }
 }
 
-/// How long to wait while somebody acquires the key.
+/// The pause while a session acquires the key.
 const BUSY: Duration = Duration::from_millis(250);
 
-struct Look {
-    /// Whether nobody was in the middle of acquiring the key.
+/// The result of one attempt.
+struct Attempt {
+    /// True if no session was in the middle of acquiring the key.
     alone: bool,
-    /// Whether the lock was there.
+    /// True if the lock was there.
     released: bool,
     at: Timestamp,
 }

@@ -6,8 +6,8 @@ use bytes::BytesMut;
 use syncguard_core::Fence;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-/// A [`Fence`] as a parameter and as a column, in statements of your own: for `bigint` columns, and for
-/// `text` columns with the 15 digits.
+/// A [`Fence`] as a parameter and as a column of your own statements, for `bigint` columns, and for `text` columns
+/// with the 15 digits.
 ///
 /// ```no_run
 /// use syncguard_postgres::tokio_postgres::{Client, Error};
@@ -28,8 +28,8 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 ///
 /// # Errors
 ///
-/// Reading a value that is no fence is an error of the driver: a negative number, one of more than 15 digits,
-/// or a text that is not exactly 15 digits. Where a column can be NULL, read an `Option<SqlFence>`.
+/// If a value is no fence, reading it is an error of the driver: a negative number, a number of more than 15
+/// digits, or a text that is not exactly 15 digits. If a column can be NULL, read an `Option<SqlFence>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SqlFence(pub Fence);
 

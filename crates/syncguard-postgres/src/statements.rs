@@ -1,4 +1,4 @@
-//! The SQL, with the table names and the house's constants filled in.
+//! The SQL statements, with table names and constants filled in.
 
 use syncguard_core::Fence;
 use syncguard_core::authoring::CLEAN_UP_GUARD;
@@ -8,29 +8,29 @@ use tokio_postgres::types::Type;
 use crate::record;
 use crate::settings::{Sessions, Settings};
 
-/// One statement and the types of its parameters.
+/// A statement and the types of its parameters.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each says one thing of a statement")]
+#[expect(clippy::struct_excessive_bools, reason = "each is one property of a statement")]
 pub(crate) struct Statement {
     pub(crate) sql: String,
     pub(crate) types: &'static [Type],
-    /// Whether it may have changed something by the time its answer is lost.
+    /// True if the statement may have changed something when its answer is lost.
     pub(crate) writes: bool,
-    /// Whether its last parameter is a deadline, which is filled in when it is sent. Then its first column
-    /// is NULL if nothing was written, and its last but one is the server's time when it judged the
-    /// deadline, if it came to that.
+    /// True if the last parameter is a deadline, which is filled in when the statement is sent. Then the first
+    /// column is NULL if nothing was written, and the last but one is the server's time when it compared the
+    /// deadline, if it got that far.
     pub(crate) has_deadline: bool,
-    /// Whether its first parameter is a lock id, which the last column of its answer repeats. Before 1.21,
-    /// PgBouncer may pass on the answer to the statement of another client.
+    /// True if the first parameter is a lock id, which the last column of the answer repeats. PgBouncer before
+    /// 1.21 may pass on the answer to the statement of another client.
     pub(crate) repeats_id: bool,
-    /// Whether it is sent again on another connection when its answer is lost. An extend is not: its first sending
-    /// may arrive late, and undo a later extend.
+    /// True if the statement is sent again on another connection after its answer was lost. False for an extend:
+    /// its first sending may arrive late, and undo a later extend.
     pub(crate) is_sent_again: bool,
-    /// Whether losing against other sessions again and again is an answer: somebody else has it.
-    pub(crate) gives_way: bool,
+    /// True if losing against other sessions again and again is an answer: a rival has the lock.
+    pub(crate) yields_to_rivals: bool,
 }
 
-/// All statements of a backend.
+/// The statements of a backend.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) acquire: Statement,
@@ -58,14 +58,14 @@ impl Statements {
             has_deadline,
             repeats_id: has_deadline,
             is_sent_again: true,
-            gives_way: false,
+            yields_to_rivals: false,
         };
         let reads = |sql: &str, types| statement(sql, types, false, false);
         let writes = |sql: &str, types| statement(sql, types, true, false);
         let writes_in_time = |sql: &str, types| statement(sql, types, true, true);
         let acquire = |keeps_holders| {
             let sql = with_holder(include_str!("sql/acquire.sql"), keeps_holders);
-            Statement { gives_way: true, ..writes_in_time(&sql, ACQUIRE) }
+            Statement { yields_to_rivals: true, ..writes_in_time(&sql, ACQUIRE) }
         };
         Self {
             acquire: acquire(true),
@@ -101,8 +101,8 @@ impl Statements {
 const ACQUIRE: &[Type] =
     &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::TEXT, Type::INT8];
 
-/// What an acquire writes into the column for holders, and what it reads there. The fence says which lock the
-/// holder is of: clients that do not know the column leave it as it is.
+/// Fills in the column for holders, which an acquire reads and writes. The fence in the column shows the lock of
+/// the holder: clients that do not know the column leave it unchanged.
 fn with_holder(sql: &str, is_kept: bool) -> String {
     let [read, column, value, set] = if is_kept {
         [
@@ -123,7 +123,7 @@ fn with_holder(sql: &str, is_kept: bool) -> String {
 /// The parameters of a page.
 const PAGE: &[Type] = &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8];
 
-/// Fills in what a statement's text leaves open, and drops its comments.
+/// Fills in the placeholders of a statement, and drops its comments.
 pub(crate) fn render(sql: &str, settings: &Settings) -> String {
     let tables = &settings.tables;
     let tolerance = TIME_TOLERANCE.as_millis();
@@ -133,7 +133,7 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         "NULL".to_owned()
     };
     let waits = match settings.sessions {
-        Sessions::AsTheyCome => BOUNDED_WAITS,
+        Sessions::Unchanged => BOUNDED_WAITS,
         Sessions::SetUp => "NULL",
     };
     let mut sql = without_comments(sql)
@@ -155,7 +155,7 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
     for operator in OPERATORS {
         sql = sql.replace(&format!("{{{operator}}}"), &format!("OPERATOR(pg_catalog.{operator})"));
     }
-    // Last, as a table's name may hold anything.
+    // Last: a name may look like a placeholder.
     sql.replace("{index_lock_id}", &tables.locks.index("lock_id"))
         .replace("{index_expires}", &tables.locks.index("expires"))
         .replace("{locks}", &tables.locks.quoted())
@@ -164,32 +164,32 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
 
 /// The operators of our statements, which are written `{+}`.
 ///
-/// A session looks for functions, operators, types and collations in all schemas of its search path, and takes one
-/// that fits better than PostgreSQL's own. So each has its schema with it: whoever may create in another schema of
-/// the path must not run code as our role. Four things follow for the text:
+/// A session looks for functions, operators, types and collations in all schemas of its search path, and prefers a
+/// better fit to PostgreSQL's own. So every name in the statements has its schema: a role that may create objects in
+/// another schema of the path must not run code as our role. Four rules follow for the text:
 ///
-/// - written with its schema, each operator binds as strongly as any other one: sums in a comparison are in
-///   brackets;
-/// - `BETWEEN`, `IN`, `LIKE`, `CASE x WHEN`, `NULLIF` and `IS DISTINCT FROM` look for operators, so there are none;
-/// - names that are words of SQL, such as `bigint`, `coalesce` or `extract`, are PostgreSQL's own everywhere;
-/// - in `SET a = b` no operator is meant.
+/// - all operators with a schema have the same precedence: sums in a comparison are in brackets;
+/// - `BETWEEN`, `IN`, `LIKE`, `CASE x WHEN`, `NULLIF` and `IS DISTINCT FROM` look for operators, so the statements do
+///   not use them;
+/// - keywords of SQL, such as `bigint`, `coalesce` or `extract`, are always PostgreSQL's own;
+/// - the `=` of `SET a = b` is no operator.
 const OPERATORS: [&str; 12] = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "~", "~~"];
 
-/// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the
-/// transaction's start.
+/// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the start of the
+/// transaction.
 const NOW: &str =
     "pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp()) {*} 1000)::bigint";
 
-/// No wait for another session is without end. Where `session.sql` has seen to it already, this is left
-/// out: it is 3 to 6 % of the work of a statement.
+/// Limits waits for other sessions. Sessions that `session.sql` has set up do without it: it is 3 to 6 % of the
+/// work of a statement.
 const BOUNDED_WAITS: &str = "CASE WHEN pg_catalog.current_setting('lock_timeout') {=} '0' \
      THEN pg_catalog.set_config('lock_timeout', '{lock_timeout}', true) END";
 
-/// The number of the lock table, which is the same however its name is written.
+/// The number of the lock table, which does not depend on how its name is written.
 const TABLE: &str = "'{locks}'::pg_catalog.regclass::pg_catalog.oid::bigint";
 
-/// The number of a lock `l`, for those who watch its key: advisory locks of 64 bits, all over the range.
-/// Those of a program's own, or of other libraries, meet one only by chance; see the crate's front page.
+/// The number of a lock `l`, for sessions that watch its key: advisory locks of 64 bits, all over the range.
+/// Advisory locks of other programs have the same number only by chance; see the crate's front page.
 const NUMBER: &str = "pg_catalog.hashtextextended(l.key COLLATE pg_catalog.\"C\", {table})";
 
 fn without_comments(sql: &str) -> String {
@@ -204,10 +204,10 @@ fn without_comments(sql: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Settings, Statements};
-    use crate::PostgresOptions;
+    use crate::config::PostgresOptions;
 
     #[test]
-    fn nothing_is_left_open() {
+    fn every_placeholder_is_filled_in() {
         let all = Statements::new(&Settings::new(PostgresOptions::new()).unwrap());
         let statements = [
             &all.acquire,

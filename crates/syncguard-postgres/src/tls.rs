@@ -1,4 +1,4 @@
-//! TLS by rustls, for the pools that `connect` makes.
+//! TLS with rustls, for the pools that `connect` makes.
 
 use std::future::Future;
 use std::io;
@@ -10,16 +10,17 @@ use rustls::pki_types::ServerName;
 use syncguard_core::LockError;
 use syncguard_core::authoring::tls::client_config;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
 
-/// Verifies the server's certificate and its name.
+/// A connector that verifies the server's certificate and its name.
 #[derive(Clone)]
 pub(crate) struct Rustls(TlsConnector);
 
 impl Rustls {
-    /// Trusts these authorities, or the system's if there are none.
+    /// Trusts these authorities, or the system's if the list is empty.
     pub(crate) fn new(root_certificates: &[Vec<u8>]) -> Result<Self, LockError> {
         let mut config = client_config(root_certificates)?;
         config.alpn_protocols = vec![b"postgresql".to_vec()];
@@ -27,35 +28,30 @@ impl Rustls {
     }
 }
 
-impl<S: Io> MakeTlsConnect<S> for Rustls {
-    type Stream = Stream<S>;
+impl MakeTlsConnect<Socket> for Rustls {
+    type Stream = Stream;
     type TlsConnect = Connect;
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
-        // A bad name is an error only if TLS is used: for a Unix socket the driver asks too.
+        // A bad name is an error only if TLS is used: the driver also calls this for a Unix socket.
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other);
         Ok(Connect { connector: self.0.clone(), name })
     }
 }
 
-/// What can be encrypted.
-pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Io for S {}
-
-/// One handshake to come.
+/// A handshake that has not begun.
 pub(crate) struct Connect {
     connector: TlsConnector,
     name: io::Result<ServerName<'static>>,
 }
 
-impl<S: Io> TlsConnect<S> for Connect {
-    type Stream = Stream<S>;
+impl TlsConnect<Socket> for Connect {
+    type Stream = Stream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
-    fn connect(self, socket: S) -> Self::Future {
+    fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
             let stream = self.connector.connect(self.name?, socket).await?;
             Ok(Stream(Box::new(stream)))
@@ -63,17 +59,17 @@ impl<S: Io> TlsConnect<S> for Connect {
     }
 }
 
-/// The encrypted connection.
-pub(crate) struct Stream<S>(Box<RustlsStream<S>>);
+/// An encrypted connection.
+pub(crate) struct Stream(Box<RustlsStream<Socket>>);
 
-impl<S: Io> TlsStream for Stream<S> {
-    /// Not offered: the certificate is verified.
+impl TlsStream for Stream {
+    /// Channel binding is not offered: the certificate is verified.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: Io> AsyncRead for Stream<S> {
+impl AsyncRead for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,7 +79,7 @@ impl<S: Io> AsyncRead for Stream<S> {
     }
 }
 
-impl<S: Io> AsyncWrite for Stream<S> {
+impl AsyncWrite for Stream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

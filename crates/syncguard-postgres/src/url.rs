@@ -1,4 +1,4 @@
-//! What a URL says: the driver's configuration, and this library's options.
+//! Reads a URL: the driver's configuration, and this library's options.
 
 use syncguard_core::LockError;
 use syncguard_core::authoring::backend_url::BackendUrl;
@@ -7,8 +7,7 @@ use tokio_postgres::config::SslMode;
 
 use crate::config::PostgresOptions;
 
-/// The options of this library; [`PostgresBackend::connect`](crate::PostgresBackend::connect) explains
-/// them.
+/// The options of this library, which [`PostgresBackend::connect`](crate::PostgresBackend::connect) explains.
 const OPTIONS: &[&str] = &[
     "cleanup_in_is_locked",
     "connect_timeout_ms",
@@ -27,7 +26,7 @@ const OPTIONS: &[&str] = &[
     "unprepared_statements",
 ];
 
-/// What tokio-postgres reads, and what it takes.
+/// The parameters of tokio-postgres, and their values.
 const DRIVER: &[(&str, &str)] = &[
     ("application_name", "a text"),
     ("channel_binding", "disable, prefer or require"),
@@ -47,7 +46,7 @@ const DRIVER: &[(&str, &str)] = &[
     ("user", "a text"),
 ];
 
-/// The driver's parameters that may come several times.
+/// The driver's parameters that may occur several times.
 const DRIVER_LISTS: &[(&str, &str)] = &[
     ("host", "a host name or the folder of a Unix socket"),
     ("hostaddr", "IP addresses, with commas between them"),
@@ -56,14 +55,14 @@ const DRIVER_LISTS: &[(&str, &str)] = &[
 
 const SSL_MODE: &str = "sslmode";
 
-/// All that a URL says.
+/// The contents of a URL.
 pub(crate) struct Parsed {
     pub(crate) config: Config,
     pub(crate) options: PostgresOptions,
     pub(crate) setup_schema: bool,
 }
 
-/// Reads a URL; what it says wins over these options.
+/// Reads a URL, whose parameters override these options.
 pub(crate) fn parse(url: &str, options: PostgresOptions) -> Result<Parsed, LockError> {
     let url = BackendUrl::parse(url)?;
     if !url.base().starts_with("postgres://") && !url.base().starts_with("postgresql://") {
@@ -89,7 +88,7 @@ fn config(url: &BackendUrl<'_>) -> Result<Config, LockError> {
             "the URL has more than one @; write one that is part of a user name or password as %40",
         ));
     }
-    // The driver's message can quote from the URL, so what is wrong is found out piece by piece.
+    // The driver's message can quote from the URL, so the parameters are tried one by one to find the bad one.
     url.base().parse::<Config>().map_err(|_| unreadable())?;
     let verify = matches!(url.text(SSL_MODE)?.as_deref(), Some("verify-full" | "verify-ca"));
     let mut driver = names(DRIVER);
@@ -104,7 +103,7 @@ fn config(url: &BackendUrl<'_>) -> Result<Config, LockError> {
     }
     let mut config: Config = url.with_only(&driver).parse().map_err(|_| unreadable())?;
     if verify {
-        // That is what `require` does here.
+        // `require` verifies certificates here.
         config.ssl_mode(SslMode::Require);
     }
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -227,7 +226,7 @@ mod tests {
             .with_unprepared_statements(true);
         assert_eq!(format!("{options:?}"), format!("{expected:?}"));
         assert!(setup_schema);
-        // Nothing is missing here; certificates have a test of their own.
+        // The URL has every option; certificates have a test of their own.
         for name in OPTIONS.iter().filter(|name| **name != "sslrootcert") {
             assert!(url.contains(&format!("{name}=")), "{name}");
         }

@@ -71,7 +71,7 @@ async fn a_late_table_piles_up_no_sessions_of_a_users_pool() -> Result<()> {
     Ok(())
 }
 
-/// Behind a transaction pooler, which forwards cancellations.
+/// Behind a transaction pooler, through which nothing is cancelled.
 async fn behind_pgbouncer(fault: Fault) -> Result<String> {
     let stage = Stage::set().await?;
     let pooler = PgBouncer::start(&stage.server, PoolMode::Transaction)?;
@@ -138,7 +138,7 @@ async fn a_late_server_is_named_when_the_pool_has_no_connection() -> Result<()> 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_commits_that_nobody_can_cancel_pile_up_no_sessions() -> Result<()> {
     let stage = Stage::set().await?;
-    let (pool, _) = passed::pool(&stage.url(), POOL)?;
+    let pool = passed::pool(&stage.url(), POOL)?;
     println!(
         "{}",
         pile_up(

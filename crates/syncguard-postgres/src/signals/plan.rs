@@ -1,4 +1,4 @@
-//! What a session needs to know.
+//! The settings of a listening session.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,33 +7,32 @@ use super::route::Route;
 use crate::settings::Settings;
 use crate::statements::render;
 
-/// How a session opens its connection, and what it says there.
+/// How a session opens its connection, and which statements it sends.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) route: Route,
-    /// The longest that opening may take.
+    /// The limit for opening the connection.
     pub(super) connect: Duration,
-    /// The longest that a statement may take.
+    /// The limit for a statement.
     pub(super) statement: Duration,
-    /// Asks whose session it is.
+    /// Asks for the process id of the session, the lock table and the server's room for locks.
     pub(super) listener: String,
-    /// Watches keys, and lets go of others.
+    /// Watches keys, and unwatches other keys.
     pub(super) watch: String,
     session: String,
-    /// How many keys this process watches at the most: a few of the locks that the server has room for, as all
-    /// processes, and all that other programs lock, share that room.
+    /// The most keys that this process watches: a small share of the server's room for locks, because all
+    /// processes and programs share that room.
     most: AtomicUsize,
 }
 
 impl Plan {
-    /// However long statements may take, a connection that is silent for so long is of no use for
-    /// signals.
+    /// A connection that is silent for so long is of no use for signals, even if statements may take longer.
     const LONGEST_STATEMENT: Duration = Duration::from_secs(5);
 
-    /// The part of the server's room for locks that one process may take, however much that is.
+    /// One process may take a 64th of the server's room for locks.
     const SHARE: usize = 64;
 
-    /// However much room there is.
+    /// The most keys, even if the server has more room.
     const MOST: usize = 256;
 
     /// `None` if these settings have no signals.
@@ -52,17 +51,17 @@ impl Plan {
         })
     }
 
-    /// How many keys may be watched on a server that has room for so many locks.
+    /// The most keys to watch on a server that has room for so many locks.
     pub(super) fn limit(&self, room: usize) -> usize {
         (room / Self::SHARE).clamp(1, self.most.load(Ordering::Relaxed).max(1))
     }
 
-    /// The server had no room while so many keys were watched: from now on there are half as many.
+    /// Halves the limit, because the server had no room while so many keys were watched.
     pub(super) fn has_no_room(&self, watched: usize) {
         self.most.fetch_min((watched / 2).max(1), Ordering::Relaxed);
     }
 
-    /// Begins to listen to what `signal.sql` says of this table, and says something there that is no number.
+    /// Begins to listen to the channel of `signal.sql` for this table, and sends a text there that is no number.
     pub(super) fn listen(&self, table: i64) -> String {
         let channel = format!("syncguard_{table}");
         format!("{} LISTEN {channel}; NOTIFY {channel}, 'hello'", self.session)

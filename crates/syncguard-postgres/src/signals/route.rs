@@ -1,4 +1,4 @@
-//! How the connection is opened on which signals are heard.
+//! Opens the connection for signals.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,25 +9,25 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
 
-/// Whether there are signals, and where they are heard.
+/// The options of signals.
 #[derive(Clone, Debug)]
 pub(crate) struct SignalOptions {
     pub(crate) are_on: bool,
-    /// `None`: nobody has said how to connect.
+    /// `None`: the options do not tell how to connect.
     pub(crate) route: Option<Route>,
 }
 
-/// Where to, and with what TLS.
+/// The server to connect to, and the TLS connector.
 #[derive(Clone)]
 pub(crate) struct Route(Arc<dyn Fn() -> Opening + Send + Sync>);
 
 type Opening = Pin<Box<dyn Future<Output = Result<(Client, Messages), Error>> + Send>>;
 
-/// What the server says without being asked. It has to be asked for, or the client gets no answers.
+/// The messages that the server sends unasked. The client gets answers only while these messages are polled.
 pub(super) type Messages = Box<dyn PollMessage>;
 
 impl Route {
-    /// As a pool with this configuration opens its connections.
+    /// Connects as a pool with this configuration does.
     pub(crate) fn new<T>(config: Config, tls: T) -> Self
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
@@ -57,7 +57,7 @@ impl fmt::Debug for Route {
 
 /// A connection of any kind.
 pub(super) trait PollMessage: Send {
-    /// The next message; `None` or an error is the end of the connection.
+    /// Polls the next message; `None` or an error is the end of the connection.
     fn poll_message(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! One connection on which releases are heard.
+//! A connection that listens for releases.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,11 +18,11 @@ use tokio_postgres::{AsyncMessage, Client, Error, Notification, Row};
 
 use super::plan::Plan;
 use super::route::Messages;
-use crate::cancel_request::process_of;
 use crate::error::{self, Phase};
+use crate::process_id::process_id;
 use crate::record::column;
 
-/// After so long the server is asked again for a key that a release under way holds.
+/// The pauses before the server is asked again for a key that a release in progress holds.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
@@ -43,11 +43,11 @@ pub(super) async fn listen(
     };
     let end = tokio::select! {
         biased;
-        error = session.hear(&mut messages) => Err(error),
-        end = session.talk(client) => end,
+        error = session.receive(&mut messages) => Err(error),
+        end = session.start(client) => end,
     };
     if end.is_ok() {
-        // It says good-bye.
+        // The dropped client sends its good-bye.
         let all = async { while next(&mut messages).await.is_some() {} };
         let _ = timeout(plan.statement, all).await;
     }
@@ -57,17 +57,17 @@ pub(super) async fn listen(
 struct Session<'a> {
     plan: &'a Plan,
     subscriptions: Subscriptions,
-    /// The numbers that the session holds, by key.
+    /// The numbers of the keys that the session watches, by key.
     numbers: Mutex<HashMap<String, i64>>,
-    /// The server's process of this session, once it is known.
+    /// The server's process id of this session, or 0 until it is known.
     process: AtomicI32,
-    /// Rings when the session's own notification is heard, which shows that they come through.
+    /// Notified when the session's own notification arrives, which proves that notifications arrive.
     hello: Notify,
 }
 
 impl Session<'_> {
-    /// Passes on what is heard, for as long as the connection lives.
-    async fn hear(&self, messages: &mut Messages) -> LockError {
+    /// Passes notifications on until the connection ends.
+    async fn receive(&self, messages: &mut Messages) -> LockError {
         loop {
             match next(messages).await {
                 Some(Ok(AsyncMessage::Notification(notification))) => {
@@ -86,14 +86,14 @@ impl Session<'_> {
         }
     }
 
-    /// Begins to listen, and tells the server what is watched.
-    async fn talk(&self, client: Client) -> Result<SignalEnd, LockError> {
+    /// Begins to listen, and serves subscriptions.
+    async fn start(&self, client: Client) -> Result<SignalEnd, LockError> {
         let rows = client.query_typed(&self.plan.listener, &[]).await;
         let rows = rows.map_err(|error| classify(&error))?;
         let row = rows.first().ok_or_else(no_answer)?;
         let (process, table) = (column::<i32>(row, 0)?, column::<i64>(row, 1)?);
-        if process_of(&client.cancel_token()).await != Some(process) {
-            // A pooler: what is set in a session may be set in another one.
+        if process_id(&client.cancel_token()).await != Some(process) {
+            // A pooler: it may run the next statement in another session.
             return Ok(SignalEnd::Unsupported);
         }
         self.process.store(process, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Session<'_> {
         self.serve(&client, table, self.plan.limit(room)).await
     }
 
-    /// Tells the server what is watched, until nobody watches anything.
+    /// Tells the server which keys are watched, until the subscriptions end.
     async fn serve(
         &self,
         client: &Client,
@@ -114,7 +114,7 @@ impl Session<'_> {
         let types = [Type::TEXT_ARRAY, Type::INT8_ARRAY];
         let watch = client.prepare_typed(&self.plan.watch, &types).await;
         let watch = watch.map_err(|error| classify(&error))?;
-        // Keys that a release under way holds.
+        // Keys that a release in progress holds.
         let (mut held_up, mut pause) = (Vec::new(), FIRST_PAUSE);
         loop {
             let next = self.subscriptions.next();
@@ -124,9 +124,9 @@ impl Session<'_> {
                 timeout(pause, next).await.unwrap_or_else(|_| Some(Changes::default()))
             };
             let Some(changes) = changes else { return Ok(SignalEnd::Closed) };
-            let is_for_life = changes.is_empty();
-            let (keys, unwatched) = self.questions(changes, held_up, limit);
-            if keys.is_empty() && unwatched.is_empty() && !is_for_life {
+            let is_ping = changes.is_empty();
+            let (keys, unwatched) = self.apply(changes, held_up, limit);
+            if keys.is_empty() && unwatched.is_empty() && !is_ping {
                 held_up = keys;
                 continue;
             }
@@ -137,13 +137,13 @@ impl Session<'_> {
                 }
                 classify(&error)
             })?;
-            held_up = self.answered(rows.first().ok_or_else(no_answer)?, keys, table)?;
+            held_up = self.confirm(rows.first().ok_or_else(no_answer)?, keys, table)?;
             pause = if held_up.is_empty() { FIRST_PAUSE } else { LONGEST_PAUSE.min(2 * pause) };
         }
     }
 
-    /// The keys to watch, and the numbers to let go of.
-    fn questions(
+    /// Returns the keys to watch, and the numbers to unwatch.
+    fn apply(
         &self,
         changes: Changes,
         mut keys: Vec<String>,
@@ -156,7 +156,7 @@ impl Session<'_> {
             if numbers.contains_key(&key) {
                 self.subscriptions.confirm(&key, LockSeen::MayBeFree);
             } else if keys.contains(&key) {
-                // It is asked for again.
+                // The next statement asks for this key again.
             } else if numbers.len() + keys.len() < limit {
                 keys.push(key);
             } else {
@@ -166,10 +166,10 @@ impl Session<'_> {
         (keys, unwatched)
     }
 
-    /// Notes what the server says of these keys. Those whose numbers it does not give out are asked for again.
-    fn answered(&self, row: &Row, keys: Vec<String>, table: i64) -> Result<Vec<String>, LockError> {
+    /// Confirms the keys that the server watches, and returns the others, which a release in progress holds.
+    fn confirm(&self, row: &Row, keys: Vec<String>, table: i64) -> Result<Vec<String>, LockError> {
         if column::<i64>(row, 0)? != table {
-            // There is another table of this name now, with a channel of its own.
+            // Another table has this name now, with a channel of its own.
             return Err(error::table_replaced());
         }
         let numbers: Vec<i64> = column::<Option<_>>(row, 2)?.unwrap_or_default();
@@ -193,7 +193,7 @@ impl Session<'_> {
     }
 }
 
-/// The number of the key whose lock was released, as `signal.sql` writes it.
+/// Reads the number of the released key, as `signal.sql` writes it.
 fn number_in(notification: &Notification) -> Option<i64> {
     let number = u64::from_str_radix(notification.payload(), 16).ok()?;
     Some(number.cast_signed())
@@ -211,7 +211,7 @@ fn no_answer() -> LockError {
     LockError::internal("PostgreSQL gave no answer on the connection for signals")
 }
 
-/// Parameters that the driver does not show in its log.
+/// Parameters whose values the driver's log does not show.
 struct Hidden<'a, T>(&'a [T]);
 
 impl<T> fmt::Debug for Hidden<'_, T> {

@@ -1,8 +1,8 @@
 -- $1 lock id, $2 storage key, $3 fence key, $4 user key, $5 TTL in milliseconds, $6 holder, $7 deadline in
--- milliseconds: a statement that comes to writing any later was given up by its sender
+-- milliseconds: after it, the sender has given the statement up, and the statement writes nothing
 WITH
--- What the snapshot shows. If that lock is live, nothing below is carried out: a contended acquire
--- takes no lock, waits for nothing and writes nothing.
+-- The lock in the snapshot. If it is live, nothing below is carried out: a contended acquire takes no lock,
+-- waits for nothing and writes nothing.
 stored AS MATERIALIZED (
   SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l WHERE l.key {=} $2
 ),
@@ -10,23 +10,23 @@ counter AS MATERIALIZED (
   SELECT fence FROM {fences} WHERE fence_key {=} $3
 ),
 {settings},
--- The same advisory lock that the TypeScript library takes: whoever writes this key is alone until
--- its commit. What is read above may be outdated once we have it, so everything below checks again.
+-- The advisory lock that the TypeScript library also takes: one session at a time writes this key, until its
+-- commit. The rows read above may be outdated by now, so everything below checks again.
 turn AS MATERIALIZED (
   SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext($2)) FROM settings
   WHERE NOT EXISTS (SELECT FROM stored AS l
       WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) OR NOT {intact})
     AND NOT EXISTS (SELECT FROM counter WHERE fence {<} 0 OR fence {>} {highest_counter})
 ),
--- The expired row as it is now: whoever is writing it has finished first. An extend that was under
--- way may have revived it, a clean-up may have deleted it.
+-- The newest version of the expired row, after any session that was writing it has finished. An extend in
+-- progress may have revived the lock, a clean-up may have deleted it.
 expired AS MATERIALIZED (
   SELECT l.key FROM {locks} AS l, turn
   WHERE l.key {=} $2 AND l.expires_at_ms {<=} ({now} {-} {tolerance}) AND {intact}
   FOR NO KEY UPDATE OF l
 ),
--- Only a transaction that called `check_fence` can still hold on to it, for as long as it likes: the
--- lock counts as held, and nobody waits.
+-- Only a transaction that called `check_fence` can still lock the row, for any time. Then the lock counts as
+-- held, and the acquire does not wait.
 vacant AS MATERIALIZED (
   SELECT l.key FROM {locks} AS l, expired WHERE l.key {=} expired.key
   FOR UPDATE OF l SKIP LOCKED
@@ -36,7 +36,7 @@ time AS MATERIALIZED (
   SELECT {now} AS now_ms FROM turn
   WHERE NOT EXISTS (SELECT FROM stored) OR EXISTS (SELECT FROM vacant)
 ),
--- Every acquisition moves the counter. If it is not where the snapshot saw it, the key was acquired
+-- Each acquisition raises the counter. If the counter differs from the snapshot, the key was acquired
 -- meanwhile, and nothing is written.
 numbered AS (
   INSERT INTO {fences} AS c (fence_key, fence, key_debug)

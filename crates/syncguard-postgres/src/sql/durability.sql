@@ -3,7 +3,7 @@ WITH places AS MATERIALIZED (
   SELECT path.name, path.position FROM pg_catalog.unnest(pg_catalog.current_schemas(false))
     WITH ORDINALITY AS path (name, position)
 ),
--- The schemas that are looked through until both tables are found.
+-- The schemas that PostgreSQL searches until it finds both tables.
 searched AS MATERIALIZED (
   SELECT p.name, p.position FROM places AS p WHERE EXISTS (
     SELECT FROM (VALUES ($1), ($2)) AS wanted (name)
@@ -19,7 +19,7 @@ SELECT
   pg_catalog.current_setting('full_page_writes'),
   (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($1)),
   (SELECT relpersistence::pg_catalog.text FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($2)),
-  -- The first of them in which roles may create that are neither its owner, nor we, nor superusers.
+  -- The first such schema in which a role may create objects that is not its owner, not our role and no superuser.
   (
     SELECT n.nspname::pg_catalog.text
     FROM searched JOIN pg_catalog.pg_namespace AS n ON n.nspname {=} searched.name
@@ -30,7 +30,7 @@ SELECT
         AND r.rolsuper IS NOT TRUE AND (r.rolname {=} current_user) IS NOT TRUE)
     ORDER BY searched.position LIMIT 1
   ),
-  -- Whether a lock table that is there lacks the column for holders.
+  -- True if the lock table exists and lacks the column for holders.
   pg_catalog.to_regclass($1) IS NOT NULL AND NOT EXISTS (
     SELECT FROM pg_catalog.pg_attribute AS a
     WHERE a.attrelid {=} pg_catalog.to_regclass($1) AND a.attname {=} 'holder' AND NOT a.attisdropped)

@@ -1,17 +1,17 @@
 -- $1 lock id, $2 TTL in milliseconds, $3 the expiry that the lock must have or NULL, $4 deadline in
--- milliseconds: a statement that comes to writing any later was given up by its sender
+-- milliseconds: after it, the sender has given the statement up, and the statement writes nothing
 WITH {settings},
 stored AS MATERIALIZED (
   SELECT {record}, {now} AS now_ms FROM {locks} AS l WHERE l.lock_id {=} $1
 ),
--- A TypeScript acquire reads the row without locking it and overwrites it later, all under this
--- advisory lock. Without it, an extend that is being committed while the old expiry passes could be
--- overwritten: two holders.
+-- A TypeScript acquire reads the row without locking it and overwrites it later, under this advisory lock.
+-- Without the advisory lock, it could overwrite an extend whose commit is in progress while the old expiry
+-- passes: two holders.
 turn AS MATERIALIZED (
   SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(l.key)) FROM settings, stored AS l
   WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) AND {intact}
 ),
--- The row, once nobody else holds it up. The time is read when all waiting is over.
+-- The row, after other sessions have unlocked it. The time is read when all waiting is over.
 held AS MATERIALIZED (
   SELECT l.expires_at_ms FROM {locks} AS l, turn WHERE l.lock_id {=} $1
   FOR NO KEY UPDATE OF l
@@ -20,7 +20,7 @@ clock AS MATERIALIZED (
   SELECT {now} AS now_ms FROM held
 ),
 extended AS (
-  -- Each extend changes the expiry, so that an older one that knows the old expiry comes too late.
+  -- Each extend changes the expiry, so that an older extend that expects the old expiry changes nothing.
   UPDATE {locks} AS l SET expires_at_ms =
     clock.now_ms {+} $2 {+} CASE WHEN (clock.now_ms {+} $2) {=} l.expires_at_ms THEN 1 ELSE 0 END
   FROM clock

@@ -1,6 +1,6 @@
 -- $1 the lock table, $2 the fence table. Answers with one word.
 WITH
--- By this statement's snapshot alone: a table that is being made is either there with all it has, or not.
+-- Only from this statement's snapshot: a table that is being created is either complete in it, or absent.
 tables AS MATERIALIZED (
   SELECT
     (SELECT oid FROM pg_catalog.pg_class WHERE oid {=} pg_catalog.to_regclass($1)) AS locks,
@@ -16,7 +16,7 @@ wanted (is_lock, name, kind) AS (
     (true, 'expires_at_ms', 'bigint'), (true, 'acquired_at_ms', 'bigint'), (true, 'fence', 'pg_catalog.text'),
     (true, 'user_key', 'pg_catalog.text'), (false, 'fence_key', 'pg_catalog.text'), (false, 'fence', 'bigint')
 ),
--- Columns that are not there, in tables that are.
+-- Missing columns of existing tables.
 missing AS MATERIALIZED (
   SELECT FROM wanted AS w, tables
   WHERE CASE WHEN w.is_lock THEN locks ELSE fences END IS NOT NULL AND NOT EXISTS (
@@ -57,7 +57,7 @@ SELECT CASE
       AND pg_catalog.has_table_privilege(fences, 'SELECT') AND pg_catalog.has_table_privilege(fences, 'INSERT')
       AND pg_catalog.has_table_privilege(fences, 'UPDATE'))
     THEN 'forbidden'
-  -- What only the owner can do, and what the backend can do without.
+  -- Improvements that only the owner can make, and that the backend can do without.
   WHEN storage.owned AND (storage.tuned IS NOT TRUE
       OR NOT EXISTS (SELECT FROM columns WHERE attrelid {=} locks AND attname {=} 'holder'))
     THEN 'untuned'

@@ -1,4 +1,4 @@
--- The parameters and the two ways are those of list_locks.sql, with the names of counters.
+-- The parameters and the two queries are those of list_locks.sql, with the names of counters.
 WITH bytes AS MATERIALIZED (
   SELECT sample.fence_key {<} 'a' AS ordered
   FROM (SELECT fence_key FROM {fences} WHERE false UNION ALL SELECT 'B') AS sample

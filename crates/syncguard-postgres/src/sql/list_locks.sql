@@ -1,8 +1,8 @@
--- $1 the first key that can be in the page, $2 the key behind which it begins, $3 the end of the prefix by the
--- bytes, $4 the prefix, $5 how many rows. Rows of expired locks count.
+-- $1 the first key that can be in the page, $2 the key after which the page begins, $3 the end of the prefix in the
+-- order of the bytes, $4 the prefix, $5 the number of rows, expired locks included.
 WITH
--- Whether the primary key is in the order of the bytes. Then the prefix is a part of it; else the rows are
--- walked through in the order of the column's collation, and only `$2` is found by the index.
+-- True if the primary key is in the order of the bytes. Then the prefix is a range of the index. Else the rows are
+-- read in the order of the column's collation, and the index finds only `$2`.
 bytes AS MATERIALIZED (
   SELECT sample.key {<} 'a' AS ordered
   FROM (SELECT key FROM {locks} WHERE false UNION ALL SELECT 'B') AS sample

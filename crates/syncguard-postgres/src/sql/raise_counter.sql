@@ -1,6 +1,5 @@
--- $1 fence key, $2 user key, $3 what the counter is to be at the least. It needs no deadline: carried out
--- late, or twice, it does nothing but what was asked for. An acquire that has read the counter before
--- finds it changed, and begins anew.
+-- $1 fence key, $2 user key, $3 the least value of the counter afterwards. The statement needs no deadline: late or
+-- twice, it has the same effect. An acquire that read the counter before finds it changed, and begins again.
 WITH {settings}
 INSERT INTO {fences} AS c (fence_key, fence, key_debug)
 SELECT $1, $3, $2 FROM settings

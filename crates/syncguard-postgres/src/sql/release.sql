@@ -1,9 +1,9 @@
--- $1 lock id, $2 deadline in milliseconds: a statement that comes to writing any later was given up by
--- its sender
+-- $1 lock id, $2 deadline in milliseconds: after it, the sender has given the statement up, and the statement writes
+-- nothing
 WITH {settings},
--- Where another session has written the row meanwhile, its newest version is judged. Where it was only
--- held up, the time is read once more when the wait is over: false if the lock had expired by then.
--- The lock is live and the deadline is not over: one look at the clock for both.
+-- If another session has written the row meanwhile, its newest version is checked. If another session only locked
+-- the row, the time is read again after the wait: the answer is false if the lock had expired by then.
+-- One reading of the clock checks both that the lock is live and that the deadline has not passed.
 released AS (
   DELETE FROM {locks} AS l USING settings
   WHERE l.lock_id {=} $1 AND {intact}

@@ -16,14 +16,15 @@ CREATE TABLE IF NOT EXISTS {fences} (
   key_debug pg_catalog.text
 );
 ALTER TABLE {fences} ADD COLUMN IF NOT EXISTS key_debug pg_catalog.text;
--- Locks come and go: vacuum after a fixed number of dead rows, without pausing. Pages are kept, because
--- they fill again at once, and because a table of few pages is read as a whole, also when it has grown.
+-- Each acquire and release leave a dead row: vacuum after a fixed number of dead rows, without pausing. Pages are
+-- kept, because they fill again at once, and because a plan for a table of few pages reads the whole table, even
+-- after it has grown.
 ALTER TABLE {locks} SET (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off,
   autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
--- A counter is updated in place, which takes room on its page.
+-- An update of a counter needs room on the same page.
 ALTER TABLE {fences} SET (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,

@@ -1,5 +1,5 @@
--- What holds for this statement's own transaction: the commit waits for the disk whatever the
--- session says, and no wait for another session is without end.
+-- Settings for the transaction of this statement: the commit waits for the disk even if the session does not ask
+-- for it, and waits for other sessions are limited.
 settings AS MATERIALIZED (
   SELECT
     CASE WHEN pg_catalog.current_setting('synchronous_commit') {<>} ALL (ARRAY['on', 'remote_apply'])

@@ -1,6 +1,6 @@
--- $1 lock id, $2 storage key. Gives back what nobody wants, and says whether it was alone: whoever
--- acquires this key holds the advisory lock until the commit is done, also while the commit waits for
--- a standby and nobody sees the row yet.
+-- $1 lock id, $2 storage key. Releases a lock whose caller is gone, and tells if no session was acquiring the key.
+-- A session that acquires it holds the advisory lock until the commit is done, even while the commit waits for a
+-- standby and other sessions do not see the row yet.
 WITH {settings},
 turn AS MATERIALIZED (
   SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext($2)) AS alone FROM settings

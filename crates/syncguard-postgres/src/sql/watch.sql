@@ -1,5 +1,5 @@
--- $1 storage keys to watch, $2 numbers of keys that nobody watches any more. A number that a release
--- under way holds is not waited for: the session has other keys to listen for.
+-- $1 storage keys to watch, $2 numbers of keys to unwatch. The statement does not wait for a number that a release
+-- in progress holds: the session has other keys to listen for.
 WITH asked AS MATERIALIZED (
   SELECT l.position, {number} AS number FROM pg_catalog.unnest($1) WITH ORDINALITY AS l (key, position)
 ),

@@ -22,14 +22,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Clone, Default)]
 pub(super) struct Passed(Arc<AtomicUsize>);
 
-/// A pool whose sessions have to be encrypted, and its server.
-pub(super) fn pool(url: &str, size: usize) -> Result<(Pool, Config)> {
+/// A pool whose sessions have to be encrypted.
+pub(super) fn pool(url: &str, size: usize) -> Result<Pool> {
     let mut config: Config = url.parse()?;
     config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
     let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(config.clone(), Passed::default(), settings);
-    let pool = Pool::builder(manager).max_size(size).runtime(Runtime::Tokio1).build()?;
-    Ok((pool, config))
+    let manager = Manager::from_config(config, Passed::default(), settings);
+    Ok(Pool::builder(manager).max_size(size).runtime(Runtime::Tokio1).build()?)
 }
 
 impl Passed {

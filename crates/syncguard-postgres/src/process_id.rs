@@ -1,4 +1,4 @@
-//! Who has opened a session: a server, or a pooler in front of it.
+//! The process id of a session, which tells a server from a pooler in front of it.
 
 use std::io;
 use std::pin::Pin;
@@ -8,59 +8,59 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::CancelToken;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// The highest number of a process, on Linux; elsewhere they are lower.
+/// The highest process id, on Linux; other systems have lower ones.
 const HIGHEST_PROCESS: i32 = 1 << 22;
 
-/// Whether the session has the number of a process, as a server gives it. PgBouncer and others give
-/// random numbers of 32 bits, of which one in a thousand looks like one of a process.
-pub(super) async fn is_of_a_server(token: &CancelToken) -> bool {
-    process_of(token).await.is_some_and(|number| (1..=HIGHEST_PROCESS).contains(&number))
+/// True if the session has a process id, as a server gives it. PgBouncer and other poolers give random numbers
+/// of 32 bits, of which one in a thousand looks like a process id.
+pub(crate) async fn is_of_a_server(token: &CancelToken) -> bool {
+    process_id(token).await.is_some_and(|id| (1..=HIGHEST_PROCESS).contains(&id))
 }
 
-/// The number of the session, which is its process if a server has opened it. The driver tells it to the server alone, in the last 16 bytes that it
-/// sends: their length, what they ask for, the number, and a secret.
-pub(crate) async fn process_of(token: &CancelToken) -> Option<i32> {
-    let mut said = Vec::new();
-    token.cancel_query_raw(Tape(&mut said), Blank).await.ok()?;
-    let number = said.last_chunk::<16>()?.get(8..12)?;
-    Some(i32::from_be_bytes(number.try_into().ok()?))
+/// The process id of the session if a server opened it, else the number that a pooler gave. The driver shows it
+/// only in a request to cancel, whose last 16 bytes are their length, a code, this number and a secret.
+pub(crate) async fn process_id(token: &CancelToken) -> Option<i32> {
+    let mut request = Vec::new();
+    token.cancel_query_raw(Recorder(&mut request), NoEncryption).await.ok()?;
+    let id = request.last_chunk::<16>()?.get(8..12)?;
+    Some(i32::from_be_bytes(id.try_into().ok()?))
 }
 
-/// Takes down what is said to a server, which agrees to everything.
-struct Tape<'a>(&'a mut Vec<u8>);
+/// Records what the driver sends, and answers yes.
+struct Recorder<'a>(&'a mut Vec<u8>);
 
 /// Encrypts nothing.
-struct Blank;
+struct NoEncryption;
 
-impl<'a> TlsConnect<Tape<'a>> for Blank {
-    type Stream = Tape<'a>;
+impl<'a> TlsConnect<Recorder<'a>> for NoEncryption {
+    type Stream = Recorder<'a>;
     type Error = io::Error;
-    type Future = std::future::Ready<io::Result<Tape<'a>>>;
+    type Future = std::future::Ready<io::Result<Recorder<'a>>>;
 
-    fn connect(self, tape: Tape<'a>) -> Self::Future {
-        std::future::ready(Ok(tape))
+    fn connect(self, recorder: Recorder<'a>) -> Self::Future {
+        std::future::ready(Ok(recorder))
     }
 }
 
-impl TlsStream for Tape<'_> {
+impl TlsStream for Recorder<'_> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl AsyncRead for Tape<'_> {
+impl AsyncRead for Recorder<'_> {
     fn poll_read(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // "Yes, there is TLS here": all that the driver ever asks.
+        // The driver only asks if the server has TLS. `S`: yes.
         buffer.put_slice(b"S");
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Tape<'_> {
+impl AsyncWrite for Recorder<'_> {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -85,14 +85,14 @@ mod tests {
     use tokio_postgres::config::SslMode;
     use tokio_postgres::{Config, NoTls};
 
-    use super::{is_of_a_server, process_of};
+    use super::{is_of_a_server, process_id};
 
     /// The greeting of a server that asks for no password and gives the session this number.
     fn greeting(number: i32) -> Vec<u8> {
-        let mut said = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c".to_vec();
-        said.extend(number.to_be_bytes());
-        said.extend(b"\x7f\x01\x02\x03Z\0\0\0\x05I");
-        said
+        let mut bytes = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c".to_vec();
+        bytes.extend(number.to_be_bytes());
+        bytes.extend(b"\x7f\x01\x02\x03Z\0\0\0\x05I");
+        bytes
     }
 
     #[tokio::test]
@@ -115,7 +115,7 @@ mod tests {
                 config.user("user").ssl_mode(mode);
                 let (client, _connection) = config.connect_raw(ours, NoTls).await.unwrap();
                 let token = client.cancel_token();
-                assert_eq!(process_of(&token).await, Some(number));
+                assert_eq!(process_id(&token).await, Some(number));
                 assert_eq!(is_of_a_server(&token).await, expected, "{number}");
             }
         }

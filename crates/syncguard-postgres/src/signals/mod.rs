@@ -1,12 +1,12 @@
-//! Hearing of releases by other processes: a connection beside the pool, which is there while somebody
-//! of this process waits.
+//! Signals of releases by other processes, over a connection beside the pool that is open while a task of this
+//! process waits.
 //!
-//! A session holds an advisory lock on the number of each key that it watches, shared. A release tries the same
-//! lock exclusively, and says something only if it does not get it. The number goes away with the session, whatever
-//! becomes of the process.
+//! The session holds a shared advisory lock on the number of each key that it watches. A release tries to take the
+//! same advisory lock exclusively, and sends a notification only if it does not get it. The advisory lock ends with
+//! the session, even if the process dies.
 
 mod plan;
-mod route;
+pub(crate) mod route;
 mod session;
 
 use std::sync::Arc;
@@ -17,15 +17,14 @@ use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 use syncguard_core::contract::{KeyWatch, SignalStatus};
 
 use self::plan::Plan;
-pub(crate) use self::route::{Route, SignalOptions};
 use crate::settings::Settings;
 
-/// The signals of a backend; `None`: there are none with these settings.
+/// The signals of a backend; `None` if the settings have no signals.
 #[derive(Debug)]
 pub(crate) struct Signals(Option<SignalHub>);
 
 impl Signals {
-    /// The longest to wait for the server's word that a key is watched.
+    /// The limit for the server's answer that a key is watched.
     const LONGEST_WAIT: Duration = Duration::from_millis(400);
 
     pub(crate) fn new(settings: &Settings) -> Self {
@@ -41,12 +40,12 @@ impl Signals {
         }))
     }
 
-    /// Watches a key, whose name in the table this is. `None` if that is not possible at the moment.
+    /// Watches a key, given its name in the table. `None` if that is not possible at the moment.
     pub(crate) async fn watch(&self, storage_key: &str) -> Option<KeyWatch> {
         self.0.as_ref()?.watch(storage_key).await
     }
 
-    /// Whether they are heard.
+    /// The state of the signals.
     pub(crate) fn status(&self) -> SignalStatus {
         self.0.as_ref().map_or(SignalStatus::Off, SignalHub::status)
     }

@@ -1,78 +1,70 @@
-//! Cancelling a statement until the server has answered.
+//! Cancels a statement until the server has answered.
 
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::{Client, Error};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::Client;
 
 use crate::cancel_request::{CancelRequests, Delivery};
 
-/// For how long no request reaches the server before its sessions are taken for gone. New ones cannot
-/// be opened there either.
+/// If no request reaches the server for so long, its sessions are taken for gone. New sessions cannot be
+/// opened there either.
 const LONGEST_UNREACHABLE: Duration = Duration::from_secs(30);
-
-/// How long a request may take beyond the answer before nobody waits for it any more.
-const LONGEST_SETTLING: Duration = Duration::from_millis(1500);
 
 /// How the wait for an answer ended.
 pub(super) enum End {
-    /// The connection is as good as new.
+    /// The server answered, and no request was sent: the connection is as good as new.
     Clean,
+    /// The server answered, and a request may still be on its way. The request could end the session's next
+    /// statement, or stop its wait for a standby. A request for a session that has ended has no effect.
+    Cancelled,
     /// The connection is gone, or has to go.
     Lost,
 }
 
-impl End {
-    fn of(answer: &Result<(), Error>) -> Self {
-        if answer.is_ok() { Self::Clean } else { Self::Lost }
-    }
-}
-
-/// Cancels what the connection is doing, again and again, until it has answered.
+/// Cancels the statement of the connection, again and again, until the server has answered.
 pub(super) async fn answer(client: &Client, cancel: Option<&CancelRequests>) -> End {
     // The server answers in order: first the statement, then this.
     let mut answer = pin!(client.check_connection());
-    let Some(cancel) = cancel else { return End::of(&answer.await) };
     let mut pauses = Pauses::default();
     let mut reached = Instant::now();
-    // Whether all requests are known to be over.
-    let mut settled = true;
-    let end = loop {
-        let mut request = cancel.send(client.cancel_token());
+    let mut is_sent = false;
+    let answer = loop {
+        let Some(cancel) = cancel else { break answer.await };
         let delivery = tokio::select! {
             biased;
             answer = &mut answer => {
-                let delivery = timeout(LONGEST_SETTLING, request).await;
-                settled &= matches!(delivery, Ok(Ok(delivery)) if delivery != Delivery::Sent);
-                break End::of(&answer);
+                // The request that is dropped here may have been sent.
+                is_sent = true;
+                break answer;
             }
-            delivery = &mut request => delivery.unwrap_or(Delivery::Sent),
+            delivery = cancel.send(client.cancel_token()) => delivery,
         };
-        settled &= delivery != Delivery::Sent;
+        is_sent |= delivery == Delivery::Sent;
         if delivery != Delivery::Unreachable {
             reached = Instant::now();
         }
         if let Ok(answer) = timeout(pauses.after(delivery), &mut answer).await {
-            break End::of(&answer);
+            break answer;
         }
         if reached.elapsed() > LONGEST_UNREACHABLE {
             return End::Lost;
         }
     };
-    match cancel.rest {
-        _ if settled => {}
-        Some(rest) => sleep(rest).await,
-        None => return End::Lost,
+    match answer {
+        Ok(()) if is_sent => End::Cancelled,
+        Ok(()) => End::Clean,
+        Err(_) => End::Lost,
     }
-    end
 }
 
-/// How long to wait before the next request.
+/// The pauses before the next request.
 struct Pauses {
-    /// The last one did not reach the server.
+    /// After a request that did not reach the server.
     missed: Duration,
-    /// It did, and was of no use. It can overtake the statement that it is meant for.
+    /// After a request that reached the server and had no effect. A request can overtake the statement that
+    /// it is meant for.
     useless: Duration,
 }
 
@@ -109,7 +101,7 @@ mod tests {
         let mut after = |delivery| pauses.after(delivery).as_millis();
         let missed = [100, 200, 400, 800, 1000, 1000].map(|_| after(Delivery::Unreachable));
         assert_eq!(missed, [100, 200, 400, 800, 1000, 1000]);
-        let useless = [500, 2000, 8000, 10_000, 10_000].map(|_| after(Delivery::Done));
+        let useless = [500, 2000, 8000, 10_000, 10_000].map(|_| after(Delivery::Sent));
         assert_eq!(useless, [500, 2000, 8000, 10_000, 10_000]);
     }
 }
