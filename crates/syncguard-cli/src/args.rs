@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line: global options and subcommands.
 
 use std::path::PathBuf;
 
@@ -20,20 +20,20 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every subcommand takes.
+/// Options that every subcommand takes.
 #[derive(Args)]
 pub(crate) struct Common {
-    // Not clap's own `env`: its help would show the URL, and the help of a job ends up in logs.
+    // Not read by clap's `env`: the help would show the URL, and the help of a job ends up in logs.
     #[arg(long, global = true, value_name = "URL", conflicts_with = "store_file")]
     #[arg(help_heading = "Store", help = STORE, long_help = STORE_AT_LENGTH)]
     pub(crate) store: Option<String>,
     /// A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too
     #[arg(long, global = true, value_name = "PATH", help_heading = "Store")]
     pub(crate) store_file: Option<PathBuf>,
-    /// Says nothing but errors
+    /// Prints errors only
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Says what the library logs, such as risks of the store; twice: all of it
+    /// Shows what the library logs, such as risks of the store; twice: all of it
     #[cfg(feature = "log")]
     #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
@@ -42,7 +42,7 @@ pub(crate) struct Common {
 impl Common {
     /// # Errors
     ///
-    /// For a store that would be ignored.
+    /// Fails if a store is given that the subcommand would ignore.
     pub(crate) fn expect_no_store(&self, instead: &str) -> Result<(), Failure> {
         let option = match (&self.store, &self.store_file) {
             (None, None) => return Ok(()),
@@ -88,7 +88,7 @@ Exit statuses:
   69   the store is away
   70   the store holds what cannot be read, or a defect
   71   the system refused something, such as a process
-  75   somebody else holds the lock (see `run --conflict-exit-code`)
+  75   another process holds the lock (see `run --conflict-exit-code`)
   76   the lock was lost while the command ran
   77   the store refuses this user
   78   `doctor` says that the store is not safe for locks

@@ -3,7 +3,7 @@
 //! `syncguard --help` says what it does; the page "From the shell" of the guide in the `syncguard` crate says
 //! how to use it.
 
-// The other crates build with an older Rust, which has no such units; all are to read alike.
+// The other crates support an older Rust without these units, and all crates are written alike.
 #![allow(clippy::duration_suboptimal_units, reason = "as in the other crates")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -37,7 +37,7 @@ use self::output::Output;
 use self::store::Store;
 
 fn main() -> ExitCode {
-    // Two short programs of our own that `run` starts beside the command.
+    // Two helper programs that `run` starts beside the command.
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_ref().and_then(|first| first.to_str()) {
         Some(run::launch::NAME) => return run::launch::main(arguments),
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let wanted = !error.use_stderr();
-            // Nobody is left to tell if it cannot be printed.
+            // If printing fails, the failure cannot be reported either.
             let _ = error.print();
             return if wanted { ExitCode::SUCCESS } else { Status::USAGE.into() };
         }
@@ -67,19 +67,19 @@ fn main() -> ExitCode {
 
 fn enter(cli: Cli, output: Output) -> Result<Status, Failure> {
     expect_files().map_err(|error| Failure::system("too few files can be open", &error))?;
-    // One thread: the command is started from the thread that lives as long as this process does, since its
-    // end is what the command's parent-death signal follows.
+    // One thread: the parent-death signal of the command follows the end of the thread that started
+    // it, so that thread has to live as long as this process.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::system("the runtime does not start", &error))?;
     let ended = runtime.block_on(dispatch(cli, output));
-    // What is still being looked up or read must not hold the end up.
+    // A pending DNS query or read must not delay the end.
     runtime.shutdown_background();
     ended
 }
 
-/// The runtime panics if it cannot open the few files that it needs, so they are tried first.
+/// The runtime panics if it cannot open the few files that it needs, so this function tries first.
 fn expect_files() -> std::io::Result<()> {
     const NEEDED: usize = 8;
     (0..NEEDED).map(|_| std::fs::File::open("/dev/null")).collect::<Result<Vec<_>, _>>().map(drop)

@@ -1,9 +1,9 @@
-//! Characters that a reader does not see, and that change how the others are shown.
+//! Escapes invisible characters, which can change how the text around them is shown.
 
 use std::fmt::Write as _;
 
-/// Control characters (a terminal obeys them), those that turn the direction of a line around, those without any
-/// width, and line ends that are none to a program.
+/// Returns whether this is a control character (a terminal obeys it), changes the direction of a
+/// line, has no width, or ends a line for a reader but not for a program.
 fn is_unseen(char: char) -> bool {
     char.is_control()
         || matches!(char,
@@ -13,7 +13,7 @@ fn is_unseen(char: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// For a line of a terminal: such a character becomes `\u{202e}`.
+/// Escapes text for a terminal: an invisible character becomes, for example, `\u{202e}`.
 pub(crate) fn for_people(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, char| {
         if is_unseen(char) {
@@ -25,13 +25,13 @@ pub(crate) fn for_people(text: &str) -> String {
     })
 }
 
-/// For JSON that is written already: such a character, which is in a string there, becomes `\u202e`. Programs read
-/// the same as before.
+/// Escapes serialized JSON, where invisible characters occur in strings only: one becomes, for
+/// example, `\u202e`. The value that a program parses stays the same.
 pub(crate) fn for_programs(json: &str) -> String {
     json.chars().fold(String::with_capacity(json.len()), |mut shown, char| {
         if is_unseen(char) {
             for unit in char.encode_utf16(&mut [0; 2]) {
-                // Writing to a text never fails.
+                // Writing to a `String` never fails.
                 let _ = write!(shown, "\\u{unit:04x}");
             }
         } else {

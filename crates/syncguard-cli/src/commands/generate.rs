@@ -1,4 +1,4 @@
-//! `syncguard completions` and `syncguard man`: for whoever packages the program.
+//! `syncguard completions` and `syncguard man`: the files that a package or a user installs.
 
 use std::io::stdout;
 
@@ -21,7 +21,7 @@ pub(crate) fn completions(options: &Options) -> Result<Status, Failure> {
 
 #[derive(Args)]
 pub(crate) struct ManOptions {
-    /// A subcommand; without one it is the page of the program
+    /// The subcommand to describe [default: the program itself]
     subcommand: Option<String>,
 }
 

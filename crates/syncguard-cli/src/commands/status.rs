@@ -10,7 +10,7 @@ use crate::output::{print, print_json};
 use crate::store::Store;
 use crate::time::{human, since, until, utc};
 
-/// Says who holds a lock, since when and for how long
+/// Shows who holds a lock, since when and for how long
 ///
 /// The holder is shown as the hash of its lock id.
 #[derive(Args)]

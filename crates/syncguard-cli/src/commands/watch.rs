@@ -1,4 +1,4 @@
-//! `syncguard watch`: the locks that are held, as they come and go.
+//! `syncguard watch`: shows the held locks as they come and go.
 
 mod screen;
 
@@ -22,16 +22,16 @@ use crate::time::{human, parse_duration};
 
 /// Shows the locks that are held, again and again, until Ctrl-C
 ///
-/// On Redis each look goes through all keys of the database, a bit at a time.
+/// On Redis each refresh scans all keys of the database, in small steps.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What the keys begin with [default: all keys]
+    /// Shows only keys with this prefix [default: all keys]
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
-    /// The time between two looks
+    /// The time between two refreshes
     #[arg(long, short = 'i', value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     interval: Duration,
-    /// Prints a line of JSON for each look; needs no terminal
+    /// Prints a line of JSON for each refresh; needs no terminal
     #[arg(long)]
     json: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         return Err(Failure::usage("the interval is below 100ms; 100ms or more is allowed"));
     }
     let backend = store.connect().await?;
-    // A bad prefix and a store that cannot list are said before the screen is taken.
+    // A bad prefix and a store that cannot list are reported before the screen is taken.
     let mut seen = Ok(listing::read(&backend, &options.prefix).await?);
     let mut signals = Signals::listen()?;
     let mut screen = if options.json { None } else { Some(Screen::enter().map_err(unwritable)?) };
@@ -56,11 +56,11 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         tokio::select! {
             biased;
             event = signals.event() => match event {
-                // Whoever watches has seen enough.
+                // Ctrl-C is the usual end of a watch, so it is a success.
                 Event::Signal(Signal::INT) => return Ok(Status::SUCCESS),
                 Event::Signal(signal) if ends(signal) => return Ok(Status::of_signal(signal.as_raw())),
                 Event::Signal(Signal::TSTP) => rest(&mut screen).map_err(unwritable)?,
-                // Another size, perhaps: it is drawn anew.
+                // The terminal may have another size, so the screen is redrawn.
                 Event::Signal(_) | Event::Child => {}
             },
             next = next(&backend, options, &mut look) => seen = next,
@@ -68,7 +68,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     }
 }
 
-/// The next look, when it is time.
+/// The next listing, after the interval.
 async fn next(
     backend: &DynBackend,
     options: &Options,
@@ -91,15 +91,18 @@ fn show(
                 count => format!("{count} locks"),
             };
             let every = human(options.interval);
-            let mut lines = vec![format!("{count}, looked at every {every}; Ctrl-C ends")];
+            let mut lines = vec![format!("{count}, refreshed every {every}; Ctrl-C ends")];
             lines.extend(listing::complaint(&listing.corrupt));
             let rows = listing.locks.iter().map(listing::row);
             lines.extend(table(&HEADER, rows).lines().map(str::to_owned));
             lines
         }
-        // It may be back in a moment.
+        // The store may be back in a moment.
         Err(failure) => {
-            vec![format!("no look: {failure}"), "it is tried again; Ctrl-C ends".to_owned()]
+            vec![
+                format!("the locks cannot be read: {failure}"),
+                "the next refresh tries again; Ctrl-C ends".to_owned(),
+            ]
         }
     };
     screen.draw(&lines)
@@ -115,7 +118,8 @@ fn as_json(seen: &Result<Listing, Failure>) -> serde_json::Value {
     }
 }
 
-/// Ctrl-Z: the screen is given back, and taken again when the shell lets this program go on.
+/// Handles Ctrl-Z: gives the screen back, stops, and takes the screen again when the program
+/// continues.
 fn rest(screen: &mut Option<Screen>) -> io::Result<()> {
     if screen.take().is_some() {
         let _ = kill_process(getpid(), Signal::STOP);

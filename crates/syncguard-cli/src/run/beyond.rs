@@ -1,4 +1,4 @@
-//! Callers of one key who give different numbers of permits.
+//! Detects callers of one key that give different numbers of permits.
 
 use std::time::Duration;
 
@@ -9,15 +9,17 @@ use tokio::task::JoinSet;
 
 use crate::exit::Failure;
 
-/// On Redis a listing is a sweep of all keys, so this many permits above the caller's own are looked at instead.
+/// The number of permits above the caller's own that are checked on Redis, where a listing would
+/// scan all keys.
 const LOOKED_AT: u32 = 64;
 
-/// No longer than this: the time that was given to wait begins afterwards.
+/// The longest time for the check. The time to wait for a permit begins afterwards.
 const BOUND: Duration = Duration::from_secs(1);
 
-/// Refuses if somebody has a permit above this number, before anything is locked.
+/// Fails if a rival holds a permit above this number. Runs before anything is locked.
 ///
-/// Who gives a larger number than others is not noticed, and neither is anybody who has a permit that all know.
+/// The check misses a caller that gives a larger number than its rivals, and rivals that hold lower
+/// permits only.
 pub(super) async fn refuse(backend: &DynBackend, key: &Key, permits: u32) -> Result<(), Failure> {
     let held = async {
         if backend.capabilities().backend == "redis" {
@@ -26,11 +28,12 @@ pub(super) async fn refuse(backend: &DynBackend, key: &Key, permits: u32) -> Res
             listed(backend, key, permits).await
         }
     };
-    // What cannot be looked at is not refused: whether the store works is said when a permit is asked for.
+    // A failed check refuses nothing: if the store does not work, the acquire reports it.
     match tokio::time::timeout(BOUND, held).await {
         Ok(Ok(Some(slot))) => Err(Failure::usage(format!(
             "permit {slot} is held, and --permits {permits} ends at {}: another caller gives a larger number. Give \
-             the same one everywhere, and wait for those who have the larger one; nothing was locked",
+             the same number everywhere, and wait until the callers with the larger number have ended; nothing was \
+             locked",
             permits - 1
         ))),
         Ok(Ok(None) | Err(_)) | Err(_) => Ok(()),
@@ -56,7 +59,7 @@ async fn listed(backend: &DynBackend, key: &Key, permits: u32) -> Result<Option<
     Ok(None)
 }
 
-/// All in one flight.
+/// Sends all requests at once.
 async fn one_by_one(
     backend: &DynBackend,
     key: &Key,
@@ -73,7 +76,7 @@ async fn one_by_one(
     Ok(looks.into_iter().filter(|(_, is_held)| *is_held).map(|(slot, _)| slot).max())
 }
 
-/// As the semaphore names its locks.
+/// The key of one permit's lock, as the semaphore names it.
 fn of_slot(key: &Key, slot: &str) -> String {
     format!("{}:permit:{slot}", key.expose())
 }

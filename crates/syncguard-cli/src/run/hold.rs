@@ -1,4 +1,4 @@
-//! Taking the lock, or one of the permits.
+//! Acquires the lock, or one of the permits.
 
 use rustix::process::Signal;
 use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult, acquire};
@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::signals::Signals;
 use crate::time::human;
 
-/// What is held while the command runs.
+/// The guard of the lock or permit, held while the command runs.
 pub(super) enum Hold {
     Lock(LockGuard<DynBackend>),
     #[cfg(feature = "permits")]
@@ -27,7 +27,7 @@ impl Hold {
         }
     }
 
-    /// Which of the permits it is.
+    /// The number of the permit.
     pub(super) fn slot(&self) -> Option<u32> {
         match self {
             Self::Lock(_) => None,
@@ -45,14 +45,14 @@ impl Hold {
     }
 }
 
-/// What came of asking.
+/// The result of an acquire.
 pub(super) enum Asked {
     Held(Box<Hold>),
-    /// Nothing is held.
+    /// A signal asked this program to end. Nothing is held.
     Interrupted(Signal),
 }
 
-/// Waits for the lock, unless the wish is not to.
+/// Acquires the lock or permit, and waits for it if requested.
 pub(super) async fn ask(
     backend: &DynBackend,
     wish: &Wish,
@@ -64,7 +64,7 @@ pub(super) async fn ask(
         biased;
         signal = signals.ending() => return Ok(Asked::Interrupted(signal)),
         asked = take(backend, wish) => asked,
-        // Never ends: it only shows who is waited for.
+        // Never completes: it only shows the holder.
         () = waiting.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
     };
     Ok(Asked::Held(Box::new(asked?)))
@@ -113,7 +113,8 @@ async fn take_lock(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
     }
 }
 
-/// The end of the time that was given to wait; nobody here has counted retries.
+/// The failure of a waiter that timed out. The message names the time only: the user gave no limit
+/// of retries.
 fn waited(error: LockError, wish: &Wish) -> Failure {
     if error.code() != ErrorCode::AcquisitionTimeout {
         return error.into();

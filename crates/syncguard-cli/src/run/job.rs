@@ -1,4 +1,4 @@
-//! The command, started.
+//! The started command.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,8 +25,8 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Starts the command, which ends after this time if the keeper hears nothing more. Called on the main thread,
-    /// whose end is that of this process.
+    /// Starts the command. The keeper ends it after `allowed` if no further order comes. Call this
+    /// on the main thread: the parent-death signal follows the end of the calling thread.
     pub(super) async fn start(
         program: &Program,
         arguments: &[OsString],
@@ -57,7 +57,7 @@ impl Job {
         Ok(Self { child, group, keeper, terminal })
     }
 
-    /// Waits for the end of the command itself; others of its group may still be there.
+    /// Waits until the command itself ends. Other processes of its group may still run.
     ///
     /// # Cancel safety
     ///
@@ -66,10 +66,11 @@ impl Job {
         self.child.wait().await
     }
 
-    /// Hands a signal on: to all of the group if it asks to end, stop or go on, as a terminal would, and else to
-    /// the command alone, as others may not know it and would die of it.
+    /// Forwards a signal. Signals to end, stop or continue go to the whole group, as from a
+    /// terminal. Other signals go to the command alone: its children may not handle them, and would
+    /// die.
     pub(super) fn signal(&self, signal: Signal) {
-        // There may be nobody left.
+        // The processes may have ended already.
         let _ = if signals::ends(signal)
             || [Signal::KILL, Signal::TSTP, Signal::CONT].contains(&signal)
         {
@@ -79,13 +80,13 @@ impl Job {
         };
     }
 
-    /// Whether anybody of the group is left.
+    /// Returns whether any process of the group is left.
     pub(super) fn is_alive(&self) -> bool {
         test_kill_process_group(self.group).is_ok()
     }
 
-    /// The signal that has stopped the command, such as SIGTSTP after Ctrl-Z; `None`: it is not stopped, or was asked
-    /// for before.
+    /// The signal that stopped the command, such as SIGTSTP after Ctrl-Z. `None` if the command is
+    /// not stopped, or if this stop was already returned.
     pub(super) fn stopped_by(&self) -> Option<Signal> {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
@@ -93,8 +94,8 @@ impl Job {
         Signal::from_named_raw(status.stopping_signal()?)
     }
 
-    /// Whether a shell waits for this program to stop as well. Without a terminal a SIGSTOP is meant for the command
-    /// alone, and whoever sent it lets the command alone go on.
+    /// Returns whether a shell waits for this program to stop as well. Without a terminal, a
+    /// SIGSTOP is meant for the command alone, and its sender continues the command alone.
     pub(super) fn is_stopped_from_terminal(&self, signal: Signal) -> bool {
         self.terminal.is_some() || [Signal::TSTP, Signal::TTIN, Signal::TTOU].contains(&signal)
     }
@@ -105,9 +106,9 @@ impl Job {
     }
 }
 
-/// Where this program is.
+/// The path of this program.
 pub(super) fn this_program() -> Result<PathBuf, Failure> {
-    // Also if the file was replaced by a newer version meanwhile.
+    // Works even if a newer version has replaced the file meanwhile.
     let own = PathBuf::from("/proc/self/exe");
     if cfg!(target_os = "linux") && own.exists() {
         return Ok(own);

@@ -1,8 +1,9 @@
-//! The process that ends the command's group when this program cannot: because it was killed, or is stopped for
-//! so long that its lock is over.
+//! The process that kills the command's group when this program cannot, because it was killed, or
+//! is stopped until its lock has expired.
 //!
-//! On Linux the command itself has a parent-death signal. That does not reach the processes which the command
-//! has started, is gone once the command executes a program with other rights, and knows no time.
+//! On Linux the command also has a parent-death signal. That signal does not reach the children of
+//! the command, is cleared when the command executes a program with other privileges, and knows no
+//! deadline.
 
 mod life;
 
@@ -21,28 +22,28 @@ use tokio::time::timeout;
 pub(crate) use self::life::main;
 use crate::exit::Failure;
 
-/// The first argument of such a process.
+/// The first argument of the keeper process.
 pub(crate) const NAME: &str = "__keeper";
 
-/// The keeper of one command, as this program sees it. One that is gone is replaced.
+/// The keeper of one command, as this program sees it. A keeper that is gone is replaced.
 pub(super) struct Keeper {
     program: PathBuf,
-    // Not killed with this handle: if this program dies, it is to live on for a moment.
+    // Not killed with this handle: if this program dies, the keeper has to outlive it for a moment.
     process: Child,
     orders: ChildStdin,
     started: Instant,
-    /// Has died, was stopped, or does not read.
+    /// True if the keeper has died, was stopped, or does not read.
     is_gone: bool,
-    /// To be told to a new one.
+    /// The last orders, for a replacement.
     group: Option<Pid>,
     until: Option<Duration>,
 }
 
 impl Keeper {
-    /// A keeper reads its orders at once. One that does not in this time is as good as gone.
+    /// A keeper reads its orders at once. A keeper that does not read for this long counts as gone.
     const PATIENCE: Duration = Duration::from_millis(100);
 
-    /// Between two of them, so that nothing spins where each one dies at once.
+    /// The shortest time between two starts, so that nothing spins if each keeper dies at once.
     const PAUSE: Duration = Duration::from_millis(100);
 
     pub(super) fn start() -> Result<Self, Failure> {
@@ -54,26 +55,27 @@ impl Keeper {
         Ok(Self { program, process, orders, started, is_gone: false, group: None, until: None })
     }
 
-    /// Where the command itself can say which group it is: see [`watch_me`].
+    /// The process id of the keeper, which the command needs for [`watch_me`].
     pub(super) fn id(&self) -> Option<u32> {
         self.process.id()
     }
 
-    /// This is the group to end.
+    /// Sends the group to kill.
     pub(super) async fn watch(&mut self, group: Pid) {
         self.group = Some(group);
         self.tell(&watching(group)).await;
     }
 
-    /// The group may run for this long if nothing more is heard.
+    /// Allows the group to run for this long if no further order comes.
     pub(super) async fn allow(&mut self, time: Duration) {
-        // A point in time, not how long: the keeper may read it late.
+        // The order is a deadline and no duration: the keeper may read it late.
         let until = now().saturating_add(time);
         self.until = Some(until);
         self.tell(&allowing(until)).await;
     }
 
-    /// Replaces a keeper that has died or was stopped. To be called when a child of this process has changed.
+    /// Replaces a keeper that has died or was stopped. Call this when a child of this process has
+    /// changed.
     pub(super) fn mend(&mut self) {
         if self.has_changed() {
             self.is_gone = true;
@@ -81,20 +83,22 @@ impl Keeper {
         }
     }
 
-    /// The command has ended: there is nothing to keep any more.
+    /// Ends the keeper after the command has ended.
     pub(super) async fn dismiss(mut self) {
         if !self.is_gone && self.write("end\n").await {
             drop(self.orders);
-            // A keeper ends at once then.
+            // The keeper ends at once after this order.
             if timeout(Duration::from_secs(1), self.process.wait()).await.is_ok() {
                 return;
             }
         }
-        // Its group has ended, and the end of its orders would have it kill whoever has that number next.
+        // Killed at once: the end of its orders would make it kill the group, whose number may
+        // belong to other processes by now.
         let _ = self.process.start_kill();
     }
 
-    /// Never takes long: the loss of the lock, signals and the end of the command wait for it.
+    /// Returns in bounded time: the loss of the lock, signals and the end of the command are
+    /// handled after it.
     async fn tell(&mut self, order: &str) {
         if self.is_gone || !self.write(order).await {
             self.is_gone = true;
@@ -102,28 +106,28 @@ impl Keeper {
         }
     }
 
-    /// Answers whether the keeper has got it.
+    /// Returns whether the keeper has the order.
     async fn write(&mut self, order: &str) -> bool {
         let written = timeout(Self::PATIENCE, self.orders.write_all(order.as_bytes())).await;
         matches!(written, Ok(Ok(())))
     }
 
-    /// Where no other keeper can be started the command goes on, and each later order tries it again: the command
-    /// still has its parent-death signal, and this program looks after it.
+    /// If no other keeper can be started, the command continues, and each later order tries again:
+    /// the command still has its parent-death signal, and this program supervises it.
     fn replace(&mut self) {
         if self.started.elapsed() < Self::PAUSE {
             return;
         }
         self.started = Instant::now();
-        // Killed before its pipe is closed, whose end would have it kill the group.
+        // Killed before its pipe closes: the end of the pipe would make it kill the group.
         let _ = self.process.start_kill();
-        // Told with its start: this program may be stopped before it comes to write anything.
+        // Passed as arguments: this program may be stopped before it writes to the pipe.
         let known = [self.until.map(allowing), self.group.map(watching)];
         let Ok((process, orders)) = spawn(&self.program, &known) else { return };
         (self.process, self.orders, self.is_gone) = (process, orders, false);
     }
 
-    /// Each stop is seen once.
+    /// Each stop is reported once.
     fn has_changed(&mut self) -> bool {
         !matches!(self.process.try_wait(), Ok(None)) || self.is_stopped()
     }
@@ -140,7 +144,8 @@ impl Keeper {
 
 fn spawn(program: &PathBuf, known: &[Option<String>]) -> io::Result<(Child, ChildStdin)> {
     let mut command = Command::new(program);
-    // Nothing of the job's: no password in its environment, no folder or pipe kept open.
+    // The keeper inherits nothing from the job: no password in its environment, no open folder or
+    // pipe.
     command.arg0("syncguard").arg(NAME).env_clear().current_dir("/").process_group(0);
     command.args(known.iter().flatten().map(|order| order.trim_end()));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -149,11 +154,12 @@ fn spawn(program: &PathBuf, known: &[Option<String>]) -> io::Result<(Child, Chil
     Ok((process, orders))
 }
 
-/// Has this keeper end the group of this process. It is told before the command runs: the one who starts it can be
-/// stopped before it comes to [`Keeper::watch`], which is for where this does not work.
+/// Tells this keeper to kill the group of the calling process. Called before the command runs,
+/// because `syncguard` may be stopped before it calls [`Keeper::watch`]. That call is for systems
+/// without `/proc`, on which this one fails.
 pub(super) fn watch_me(keeper: u32) {
     let orders = OpenOptions::new().write(true).open(format!("/proc/{keeper}/fd/0"));
-    // So few bytes are written at once, between the orders of others.
+    // A write this short is atomic: it does not mix with the orders of `syncguard`.
     let _ = orders.and_then(|mut orders| orders.write_all(watching(getpid()).as_bytes()));
 }
 
@@ -165,7 +171,7 @@ fn allowing(until: Duration) -> String {
     format!("until {}\n", until.as_millis())
 }
 
-/// The machine's clock, the same in all processes, which nobody can set.
+/// The machine's clock since boot: the same in all processes, and nobody can set it.
 fn now() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;

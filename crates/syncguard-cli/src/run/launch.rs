@@ -1,7 +1,7 @@
-//! The process between this program and the command: it asks the system to be ended with its parent, and becomes
-//! the command.
+//! The process between this program and the command: it asks the system to end it with its parent,
+//! and then becomes the command.
 //!
-//! It does what a `pre_exec` would do, which needs unsafe code.
+//! A `pre_exec` could do the same, but needs unsafe code.
 
 use std::env::ArgsOs;
 use std::io::{ErrorKind, Write as _};
@@ -11,15 +11,15 @@ use std::process::{Command, ExitCode};
 use super::keeper::watch_me;
 use crate::exit::Status;
 
-/// The first argument of such a process.
+/// The first argument of the launch process.
 pub(crate) const NAME: &str = "__launch";
 
-/// The second argument: whether the command is to wait until it has the terminal.
+/// The argument that says whether the command waits until it has the terminal.
 pub(super) fn waits(for_terminal: bool) -> &'static str {
     if for_terminal { "waits" } else { "goes" }
 }
 
-/// `__launch PARENT KEEPER waits|goes PATH NAME ARGUMENTS…`
+/// Runs `__launch PARENT KEEPER waits|goes PATH NAME ARGUMENTS…`.
 pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     let parent = arguments.next();
     let parent = parent.as_ref().and_then(|parent| parent.to_str()?.parse::<i32>().ok());
@@ -31,7 +31,7 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
         return Status::USAGE.into();
     };
     if !ends_with(parent) {
-        // Whoever holds the lock is gone already.
+        // The holder of the lock is gone already.
         return Status::LOST.into();
     }
     if let Some(keeper) = keeper {
@@ -40,7 +40,7 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     if waits.is_some_and(|word| word == self::waits(true)) {
         wait_for_terminal();
     }
-    // Comes back only if it fails.
+    // `exec` returns only if it fails.
     let error = Command::new(path).arg0(&name).args(arguments).exec();
     let _ = writeln!(std::io::stderr().lock(), "syncguard: {}: {error}", name.display());
     match error.kind() {
@@ -49,28 +49,28 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     }
 }
 
-/// Has the system kill this process, and what it becomes, when its parent ends. Answers whether the parent is
-/// still there.
+/// Asks the system to kill this process, and the command that it becomes, when the parent ends.
+/// Returns whether the parent still runs.
 fn ends_with(parent: i32) -> bool {
     use rustix::process::getppid;
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use rustix::process::{Signal, set_parent_process_death_signal};
-        // Without it the keeper is there.
+        // If this fails, the keeper still watches.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
     getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent)
 }
 
-/// A command that read from the terminal before it had it would be stopped.
+/// A command that reads before it has the terminal would be stopped.
 fn wait_for_terminal() {
     use rustix::process::getpgrp;
     use rustix::termios::tcgetpgrp;
     use std::thread::sleep;
     use std::time::Duration;
 
-    // It is lent at once, unless that fails: then the command has to do without.
+    // The terminal is lent at once. If that fails, the command runs without it.
     for _ in 0..500 {
         if tcgetpgrp(std::io::stdin()).is_ok_and(|owner| owner == getpgrp()) {
             return;

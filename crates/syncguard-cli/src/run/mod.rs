@@ -37,7 +37,7 @@ pub(crate) async fn run(
 ) -> Result<Status, Failure> {
     let mut wish = options.wish()?;
     wish.is_own = nested::is_own(&options.key, store, wish.permits.is_some());
-    // A command that cannot be started is not worth a lock.
+    // A command that cannot be started needs no lock.
     let program = program::find(options.program())?;
     let mut signals = Signals::listen()?;
     let backend = tokio::select! {
@@ -58,7 +58,7 @@ pub(crate) async fn run(
             if failure.status() != Status::CONFLICT {
                 return Err(failure);
             }
-            // An answer, and not an error: `--quiet` is for this one too.
+            // Contention is a result and no error, so `--quiet` hides its message.
             output.note(&failure);
             return Ok(options.conflict_exit_code.map_or(Status::CONFLICT, Status::new));
         }
@@ -98,8 +98,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Lets the library give back what was granted and is not wanted any more. What it cannot give back in this time
-/// ends by its TTL.
+/// Lets the library release locks that were granted too late. A lock that it cannot release in this
+/// time ends by its TTL.
 async fn drain(backend: &DynBackend) {
     const LONGEST: Duration = Duration::from_secs(5);
     let _ = backend.drained(LONGEST).await;

@@ -1,4 +1,4 @@
-//! The time in which the command runs.
+//! Supervises the running command.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -19,20 +19,21 @@ use crate::time::human;
 /// How the command has ended.
 pub(super) struct Ended {
     pub(super) status: Status,
-    /// Whether the lock was lost while it ran.
+    /// True if the lock was lost while the command ran.
     pub(super) was_lost: bool,
 }
 
-/// A store frees a lock one second after its expiry. A command whose `syncguard` says nothing ends before that,
-/// also where the keeper gets the processor late.
+/// How long a command may outlive the expiry of its lock if `syncguard` is silent. A store frees a
+/// lock one second after its expiry; the command ends before that, even if the keeper gets the
+/// processor late.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// How long a command may run if nothing more is heard of its lock; `None`: as long as it likes.
+/// How long the command may run without further news of its lock; `None` means without limit.
 pub(super) fn allowed(held: &Held, on_loss: OnLoss) -> Option<Duration> {
     (on_loss != OnLoss::Ignore).then(|| held.valid_for() + SLACK)
 }
 
-/// Waits for the end of the command, hands signals on, and ends the command when the lock is lost.
+/// Waits for the end of the command, forwards signals, and ends the command when the lock is lost.
 pub(super) async fn supervise(
     mut job: Job,
     held: &Held,
@@ -44,7 +45,7 @@ pub(super) async fn supervise(
     let started = Instant::now();
     let mut watch = Watch { held, on_loss: *on_loss, file, output, started, end: None };
     let mut lost = std::pin::pin!(held.lost());
-    // Several times while a renewal is good.
+    // The keeper hears of the lock several times in the validity of one renewal.
     let mut news =
         interval((held.valid_for() / 8).clamp(Duration::from_millis(20), Duration::from_secs(5)));
     news.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -61,7 +62,7 @@ pub(super) async fn supervise(
     if watch.was_lost() {
         watch.clear(&job).await;
     }
-    // The terminal is ours again before anything is said on it.
+    // Take the terminal back before anything is printed.
     job.terminal = None;
     job.keeper.dismiss().await;
     let status =
@@ -75,17 +76,17 @@ struct Watch<'a> {
     file: Option<LockFile>,
     output: Output,
     started: Instant,
-    /// Once the lock is lost.
+    /// Set when the lock is lost.
     end: Option<End>,
 }
 
-/// What happens to a command whose lock is lost.
+/// How far a command whose lock is lost has been ended.
 enum End {
-    /// Nothing.
+    /// The command continues.
     Never,
-    /// It is killed then.
+    /// The command is killed at this time.
     KillAt(Instant),
-    /// It was.
+    /// The command was killed.
     Killed,
 }
 
@@ -123,7 +124,7 @@ impl Watch<'_> {
                     "it could not be renewed in time"
                 }
             }
-            _ => "nobody renews it any more",
+            _ => "it is no longer renewed",
         };
         why.to_owned()
     }
@@ -142,22 +143,22 @@ impl Watch<'_> {
                 self.output.error(format!(
                     "the lock was lost after {after} ({why}); the command is ended"
                 ));
-                // The command hears of it before anybody else: the keeper may not answer at once.
+                // Signal the command first: the keeper may not answer at once.
                 if grace.is_zero() {
                     self.kill(job);
                 } else {
                     job.signal(Signal::TERM);
-                    // One that is stopped does not hear it.
+                    // A stopped command does not handle SIGTERM.
                     job.signal(Signal::CONT);
                     self.end = Some(End::KillAt(Instant::now() + grace));
                 }
-                // If this process is gone before the grace is over, the keeper ends it.
+                // If this process dies before the grace is over, the keeper ends the command.
                 job.keeper.allow(grace + SLACK).await;
             }
         }
     }
 
-    /// Tells the keeper how long the lock is good.
+    /// Tells the keeper how long the lock is valid.
     async fn tell(&self, job: &mut Job) {
         if let Some(allowed) = allowed(self.held, self.on_loss).filter(|_| self.end.is_none()) {
             job.keeper.allow(allowed).await;
@@ -166,7 +167,7 @@ impl Watch<'_> {
 
     fn hear(&self, event: &Event, job: &mut Job) {
         match event {
-            // It is not to go on without its lock: the loss is dealt with next.
+            // The command must not continue without its lock. The loss is handled next.
             Event::Signal(Signal::CONT) if self.held.is_lost() && self.end.is_none() => {}
             Event::Signal(Signal::CONT) => {
                 job.lend_terminal();
@@ -175,7 +176,7 @@ impl Watch<'_> {
             Event::Signal(signal) => {
                 job.signal(*signal);
                 if ends(*signal) {
-                    // One that is stopped does not hear it.
+                    // A stopped command does not handle SIGTERM.
                     job.signal(Signal::CONT);
                 }
             }
@@ -188,8 +189,8 @@ impl Watch<'_> {
         }
     }
 
-    /// The command was stopped from the terminal: so this program stops too, and the shell goes on. Its lock goes on
-    /// as well, for as long as it lives without being renewed.
+    /// The command was stopped from the terminal, so this program stops too, and the shell
+    /// continues. The lock stays held without renewals until it expires.
     fn stop_too(&self, job: &mut Job) {
         if self.was_lost() {
             job.signal(Signal::CONT);
@@ -197,10 +198,10 @@ impl Watch<'_> {
         }
         job.terminal = None;
         let _ = kill_process(getpid(), Signal::STOP);
-        // Somebody has let this program go on. It hears of the SIGCONT as of any signal, and hands it on.
+        // This program was continued. The SIGCONT arrives as an event and is forwarded.
     }
 
-    /// Ends all that is left of the group.
+    /// Ends the processes that are left of the group.
     async fn clear(&self, job: &Job) {
         let at = match self.end {
             Some(End::KillAt(at)) => at,
@@ -214,7 +215,7 @@ impl Watch<'_> {
     }
 }
 
-/// The store does not tell which of these it was.
+/// The store cannot tell these causes apart.
 pub(super) const UNKNOWN: &str = "the store no longer knows the lock: it was released by hand or taken over, or the \
                                   store lost its data";
 

@@ -1,4 +1,4 @@
-//! Who is waited for, on a terminal.
+//! Shows the holder to a waiter on a terminal.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::options::Wish;
 use crate::output::{Line, Output};
 use crate::time::{human, since};
 
-/// What is shown while the lock is waited for.
+/// The display of a waiter.
 pub(super) struct Waiting<'a> {
     backend: &'a DynBackend,
     wish: &'a Wish,
@@ -20,17 +20,17 @@ pub(super) struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// Most locks are free: nothing is shown before this time is over.
+    /// Most locks are free, so nothing is shown before this time is over.
     const QUIET: Duration = Duration::from_millis(300);
 
-    /// How many seconds lie between two looks at the holder, which cost the store something.
+    /// The seconds between two look-ups of the holder, which cost the store a request.
     const LOOK: u32 = 5;
 
     pub(super) fn new(backend: &'a DynBackend, wish: &'a Wish, output: Output) -> Self {
         Self { backend, wish, output }
     }
 
-    /// Never ends. Dropped, it leaves nothing on the screen.
+    /// Never completes. Dropping the future clears the line.
     pub(super) async fn show(&self) {
         let began = Instant::now();
         sleep(Self::QUIET).await;
@@ -50,12 +50,12 @@ impl<'a> Waiting<'a> {
     }
 
     async fn holder(&self) -> Option<LockInfo> {
-        // Each of the permits has a holder of its own.
+        // Each permit has its own holder, so there is no single holder to show.
         let key = self.wish.config.key().ok().filter(|_| self.wish.permits.is_none())?;
         get_by_key(self.backend, key.clone()).await.ok().flatten()
     }
 
-    /// In few words: a line that is wrapped could not be taken back.
+    /// Draws a short line: a line that is wrapped could not be erased.
     fn draw(&self, line: &Line, holder: Option<&LockInfo>, began: Instant) {
         let waited = human(Duration::from_secs(began.elapsed().as_secs()));
         line.show(&match holder {

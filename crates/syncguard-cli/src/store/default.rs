@@ -1,4 +1,4 @@
-//! The store of those who name none: a file of this user's.
+//! The default store: a file of this user.
 
 #[cfg(feature = "sqlite")]
 use std::{
@@ -56,8 +56,8 @@ fn folder_of_home() -> Option<PathBuf> {
     Some(home.join(".local/state/syncguard"))
 }
 
-/// Says that this user has another default store, which programs without `XDG_STATE_HOME` use. The other way round
-/// there is nothing to see: where the variable is missing, nobody knows what it says elsewhere.
+/// Warns if this user has another default store, which programs without `XDG_STATE_HOME` use.
+/// Programs without the variable cannot warn: they do not know its value elsewhere.
 #[cfg(feature = "sqlite")]
 fn warn_of_another(folder: &Path, output: Output) {
     use std::fs::{canonicalize, metadata};
@@ -65,7 +65,7 @@ fn warn_of_another(folder: &Path, output: Output) {
     let Some(other) = folder_of_home().filter(|other| other != folder) else { return };
     let (path, other) = (folder.join(FILE), other.join(FILE));
     let is_there = metadata(&other).is_ok();
-    // One file by two names is one store.
+    // Two paths to one file are one store.
     let is_same =
         canonicalize(&other).is_ok_and(|other| canonicalize(&path).is_ok_and(|own| own == other));
     if is_there && !is_same {

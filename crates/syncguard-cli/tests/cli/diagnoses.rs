@@ -63,13 +63,16 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
     ] {
         let script = format!("{own} run {options} {key} -- true");
         let done = bench.done(&["run", "k", "--", "sh", "-c", &script])?.expect(status)?;
-        ensure!(done.stderr.contains("runs under this very lock") == is_own, "{options}: {done:?}");
+        ensure!(
+            done.stderr.contains("already runs under this lock") == is_own,
+            "{options}: {done:?}"
+        );
     }
     // Said while it waits, as that may take for ever.
     let script = format!("{own} run k -- true 2>&1 & read -r end; exit 0");
     let mut running = bench.start(&["run", "k", "--", "sh", "-c", &script])?;
     let said = running.line()?;
-    ensure!(said.contains("runs under this very lock"), "{said}");
+    ensure!(said.contains("already runs under this lock"), "{said}");
     drop(running);
     // Another process of the same user is another process.
     let bench = Bench::file()?;

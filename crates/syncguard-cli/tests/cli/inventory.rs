@@ -55,7 +55,7 @@ fn watch(bench: &Bench) -> Result<()> {
     ensure!(no_terminal.stderr.contains("watch --json"), "{no_terminal:?}");
 
     let terminal = Terminal::start(bench, "echo before; $SYNCGUARD watch -i 100ms; echo after $?")?;
-    terminal.until("0 locks", |screen| screen.contains("0 locks, looked at every 100ms"))?;
+    terminal.until("0 locks", |screen| screen.contains("0 locks, refreshed every 100ms"))?;
     let holder = bench.holder("watch:this", &[])?;
     terminal
         .until("the lock", |screen| screen.contains("1 lock,") && screen.contains("watch:this"))?;
@@ -69,7 +69,7 @@ fn watch(bench: &Bench) -> Result<()> {
         .until("no lock", |screen| screen.contains("0 locks") && !screen.contains("watch:this"))?;
     terminal.keys("C-c")?;
     terminal.until("the old screen", |screen| {
-        screen.contains("before") && screen.contains("after 0") && !screen.contains("looked at")
+        screen.contains("before") && screen.contains("after 0") && !screen.contains("refreshed")
     })?;
 
     let mut lines = bench.start(&["watch", "--json", "-i", "100ms"])?;

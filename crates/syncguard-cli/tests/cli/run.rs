@@ -254,7 +254,7 @@ fn permits_that_differ(bench: &Bench) -> Result<()> {
         let arguments = [&smaller[..1], &[wait], &smaller[1..]].concat();
         let done = bench.done(&arguments)?.expect(64)?;
         ensure!(done.stderr.contains("permit 1 is held, and --permits 1 ends at 0"), "{done:?}");
-        ensure!(done.stderr.contains("Give the same one everywhere"), "{done:?}");
+        ensure!(done.stderr.contains("Give the same number everywhere"), "{done:?}");
     }
     let held = bench.done(&["ls", "--json", "differ"])?.expect(0)?;
     ensure!(held.stdout.lines().count() == 2, "nothing more was locked: {held:?}");

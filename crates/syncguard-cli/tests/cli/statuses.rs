@@ -28,7 +28,7 @@ fn a_record_that_makes_no_sense() -> Result<()> {
     }
     let listed = bench.done(&["ls"])?;
     ensure!(listed.stdout.contains("sound"), "{listed:?}");
-    ensure!(listed.stderr.contains("records that make no sense: 1"), "{listed:?}");
+    ensure!(listed.stderr.contains("corrupt records: 1"), "{listed:?}");
     holder.end()?.expect(0)?;
 
     let to = Bench::file()?;

@@ -1,4 +1,4 @@
-//! Firestore.
+//! Examines Firestore.
 
 use syncguard::contract::IsLockedRequest;
 use syncguard::firestore::{ClockDrift, DriftLevel, FirestoreBackend};
@@ -11,7 +11,8 @@ use crate::exit::Failure;
 
 pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
     let backend = FirestoreBackend::connect(url).await?;
-    // Every answer tells the server's time; the first one pays for the connection, and so tells less.
+    // Every answer carries the server's time. The first answer includes the time to connect, and so
+    // is less exact.
     for _ in 0..3 {
         let _ = backend.is_locked(IsLockedRequest::new(KEY)?).await;
     }

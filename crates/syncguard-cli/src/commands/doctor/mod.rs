@@ -1,4 +1,4 @@
-//! `syncguard doctor`: whether a store is safe for locks, and what to do if it is not.
+//! `syncguard doctor`: checks whether a store is safe for locks, and says what to change.
 
 mod cost;
 mod finding;
@@ -24,10 +24,12 @@ use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};
 use crate::store::Store;
 
-/// Says whether a store is safe for locks, whether this user may do what is needed, and what it costs
+/// Checks whether a store is safe for locks, whether this user may do what is needed, and what it
+/// costs
 ///
-/// It takes and releases the lock `syncguard-doctor` some times, and changes nothing else. Red findings end it with
-/// status 78, yellow ones with 0: so it can be a readiness check.
+/// The doctor acquires and releases the lock `syncguard-doctor` several times, and changes nothing
+/// else. It ends with status 78 if a finding is red and with 0 if not, so it can be a readiness
+/// check.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The store [default: as for the other commands]
@@ -36,7 +38,7 @@ pub(crate) struct Options {
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
-    /// Yellow findings end it with status 78 too
+    /// Ends with status 78 if a finding is yellow, too
     #[arg(long)]
     strict: bool,
     /// How often the lock is taken and released to measure the cost
@@ -45,7 +47,7 @@ pub(crate) struct Options {
     rounds: u32,
 }
 
-/// What was found out.
+/// The report of the doctor.
 #[derive(Default)]
 struct Report {
     backend: &'static str,
@@ -53,11 +55,11 @@ struct Report {
     cost: Option<Cost>,
 }
 
-/// A store with what its own questions have brought up.
+/// A connected store, and the findings of the checks for its kind.
 struct Examined {
     backend: DynBackend,
     findings: Vec<Finding>,
-    /// Round trips to the store: of an acquire, and of a release.
+    /// The round trips of an acquire, and of a release.
     round_trips: (u32, u32),
 }
 
@@ -69,17 +71,18 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
             report.findings = examined.findings;
             let refuses =
                 |report: &Report| report.findings.iter().any(|finding| finding.is_refusal);
-            // One cause is said once.
+            // One cause is reported once.
             if !refuses(&report) {
                 report.findings.extend(probe::permissions(&examined.backend).await);
             }
-            // Measuring what does not work says nothing.
+            // Only operations that work are measured.
             if !refuses(&report) {
                 let cost = cost::measure(&examined.backend, options.rounds, examined.round_trips);
                 report.cost = Some(cost.await?);
             }
         }
-        // A store that is away is no finding: somebody who waits for it wants the usual status.
+        // A store that is away is no finding: a script that waits for the store expects the usual
+        // status.
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
         Err(failure) => report.findings.push(Finding::of_connecting(&failure)),
     }
@@ -107,7 +110,7 @@ async fn examine(store: &Store) -> Result<Examined, Failure> {
         scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => {
             redis::examine(url).await
         }
-        // It says what is wrong with the URL.
+        // The error of `connect` says what is wrong with the URL.
         _ => {
             let backend = store.connect().await?;
             Ok(Examined { backend, findings: Vec::new(), round_trips: (1, 1) })

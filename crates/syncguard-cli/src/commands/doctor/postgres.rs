@@ -1,4 +1,4 @@
-//! PostgreSQL.
+//! Examines PostgreSQL.
 
 mod ask;
 mod names;
@@ -20,7 +20,7 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
     let parsed = BackendUrl::parse(url)?;
     let tables = Tables::of(&parsed)?;
     let backend = PostgresBackend::connect(url).await?;
-    // Signals are tried when somebody waits.
+    // The report knows the state of signals only after a watch.
     let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
     let report = backend.durability_report().await?;
     let risks = report.risks.iter();
@@ -31,10 +31,10 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
     }
     let asked = Asked { backend: &backend, tables: &tables };
     match asked.missing().await {
-        // Neither signals nor anything else can work.
+        // Without its tables nothing works, signals included.
         Some(missing) => findings.push(absent(&missing)),
         None if report.signals == SignalStatus::Failing => {
-            let says = "those who wait do not hear of releases, and look from time to time";
+            let says = "waiters get no signals of releases, and poll instead";
             let mend = "connect past the pooler, or add signals=false to the URL";
             findings.push(Finding::yellow("signals", says, mend));
         }
@@ -43,8 +43,9 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
     if let Some(schema) = report.open_schema {
         let others = asked.creators(&schema).await;
         let schema = quoted(&schema);
-        let says =
-            format!("others may create in the schema {schema}, where the tables are looked for");
+        let says = format!(
+            "other roles may create tables in the schema {schema}, where ours are looked up"
+        );
         let mend = format!("REVOKE CREATE ON SCHEMA {schema} FROM {others}");
         findings.push(Finding::yellow("schema", says, mend));
     }
@@ -73,7 +74,7 @@ fn of_encoding(encoding: &str) -> Option<Finding> {
     let what = match encoding {
         "UTF8" => return None,
         "SQL_ASCII" => "text is stored without being checked",
-        _ => "a key with a character that it does not know is refused",
+        _ => "keys with characters that it lacks are refused",
     };
     let says = format!("the database has the encoding {encoding} and not UTF8: {what}");
     let mend = "CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0, and its name in the URL";

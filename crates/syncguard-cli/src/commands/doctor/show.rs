@@ -1,4 +1,4 @@
-//! The report, printed.
+//! Formats the report.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) fn as_text(report: &Report) -> String {
 fn mark(level: Level) -> String {
     use anstyle::AnsiColor;
 
-    // The word is there as well, for those who see no colours.
+    // The word is for readers who see no colors.
     match level {
         Level::Green => painted("[green ]", AnsiColor::Green),
         Level::Yellow => painted("[yellow]", AnsiColor::Yellow),

@@ -1,4 +1,4 @@
-//! A file.
+//! Examines a file of SQLite.
 
 use syncguard::DynBackend;
 use syncguard::sqlite::{DurabilityRisk, SqliteBackend};

@@ -1,4 +1,4 @@
-//! The keeper's own life.
+//! The keeper process.
 
 use std::env::ArgsOs;
 use std::io::{BufRead as _, stdin};
@@ -10,12 +10,14 @@ use std::time::Duration;
 use nix::sys::signal::SigSet;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The time that is told counts while the machine sleeps, and the wait for an order does not.
+/// The longest wait between two looks at the clock: the deadline counts the sleep of the machine,
+/// and the wait for an order does not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// `__keeper [ORDER…]`, and more orders in its standard input.
+/// Runs `__keeper [ORDER…]`, which reads more orders from standard input.
 pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
-    // SIGTERM, SIGHUP and SIGINT are for the command. Ignored ones would be handed on; nothing is started here.
+    // SIGTERM, SIGHUP and SIGINT are for the command, so the keeper blocks them. Children would
+    // inherit the mask, but the keeper starts none.
     let _ = SigSet::all().thread_block();
     let (order, orders) = channel();
     for argument in arguments.filter_map(|argument| argument.into_string().ok()) {
@@ -30,13 +32,13 @@ pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
         }
     });
     if let Some(group) = keep(&orders, super::now) {
-        // Nobody is left to tell if there is none any more.
+        // The group may have ended already.
         let _ = kill_process_group(group, Signal::KILL);
     }
     ExitCode::SUCCESS
 }
 
-/// Answers the group that is to be ended.
+/// Returns the group to kill, or `None` if the keeper was dismissed.
 pub(super) fn keep(orders: &Receiver<String>, now: impl Fn() -> Duration) -> Option<Pid> {
     let mut group = None;
     let mut allowed: Option<Duration> = None;
@@ -56,7 +58,7 @@ pub(super) fn keep(orders: &Receiver<String>, now: impl Fn() -> Duration) -> Opt
         match (verb, number.parse::<u64>()) {
             ("group", Ok(number)) => group = i32::try_from(number).ok().and_then(Pid::from_raw),
             ("until", Ok(millis)) => allowed = Some(Duration::from_millis(millis)),
-            // "end"
+            // "end", or no order at all
             _ => return None,
         }
     }

@@ -14,7 +14,7 @@ fn kept(said: &[&str]) -> Option<i32> {
         drop(order);
         return keep(&orders, now).map(|group| group.as_raw_nonzero().get());
     }
-    // The one who gives orders is there, and silent.
+    // `syncguard` still runs and is silent.
     let group = keep(&orders, now).map(|group| group.as_raw_nonzero().get());
     drop(order);
     group
@@ -31,7 +31,7 @@ fn a_group_is_ended_when_its_holder_is_gone_or_silent_for_too_long() {
     assert_eq!(kept(&[]), None, "there is no group yet");
 }
 
-/// A machine that sleeps: its clock goes on, and the one of waiting does not.
+/// While a machine sleeps, the boot clock continues, and the clock of the wait does not.
 #[test]
 fn a_deadline_that_comes_while_the_machine_sleeps_is_seen() {
     let (order, orders) = channel();
@@ -50,7 +50,7 @@ fn a_deadline_that_comes_while_the_machine_sleeps_is_seen() {
     drop(order);
 }
 
-/// Its pipe is full after some thousand orders, and all else goes on nevertheless.
+/// The pipe of a keeper that reads nothing is full after some thousand orders.
 #[tokio::test]
 async fn a_keeper_that_reads_nothing_is_replaced_in_bounded_time() {
     let mut command = Command::new("sleep");

@@ -1,11 +1,12 @@
-//! Questions to the server. An answer that does not come is not told: whether locks work at all is tried afterwards.
+//! Queries to the server's catalog. A query that fails reports nothing: the permissions are tried
+//! next.
 
 use syncguard::postgres::PostgresBackend;
 use syncguard::postgres::tokio_postgres::SimpleQueryMessage;
 
 use super::names::{Table, Tables, literal, quoted};
 
-/// As PostgreSQL writes it.
+/// The text that PostgreSQL sends for true.
 const TRUE: &str = "t";
 
 pub(super) struct Asked<'a> {
@@ -14,7 +15,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The tables that are not there, if any.
+    /// The missing tables, if any.
     pub(super) async fn missing(&self) -> Option<Vec<&'a Table>> {
         let mut missing = Vec::new();
         for table in [&self.tables.locks, &self.tables.fences] {
@@ -26,7 +27,8 @@ impl<'a> Asked<'a> {
         (!missing.is_empty()).then_some(missing)
     }
 
-    /// Whether a lock is not found by its id without reading the whole table.
+    /// Returns whether the lock table lacks an index on its lock ids, so that finding one reads the
+    /// whole table.
     pub(super) async fn lacks_index(&self) -> bool {
         let locks = oid(&self.tables.locks);
         let sql = format!(
@@ -46,7 +48,7 @@ impl<'a> Asked<'a> {
         self.answers(sql).await?.pop()
     }
 
-    /// The roles that may create in a schema besides its owner and this role, as they are typed.
+    /// The roles that may create in a schema, except its owner and this role, quoted for SQL.
     pub(super) async fn creators(&self, schema: &str) -> String {
         let schema = literal(schema);
         let sql = format!(
@@ -71,7 +73,7 @@ impl<'a> Asked<'a> {
     /// The first column of all rows.
     async fn answers(&self, sql: &str) -> Option<Vec<String>> {
         let client = self.backend.pool().get().await.ok()?;
-        // As text, which needs no statement to be prepared.
+        // A simple query needs no prepared statement.
         let messages = client.simple_query(sql).await.ok()?;
         let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
