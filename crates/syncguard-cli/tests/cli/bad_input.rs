@@ -1,4 +1,4 @@
-//! What is wrong is said, with the mend, and nothing is locked.
+//! Bad input is named, with the mend, and nothing is locked.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use crate::bench::{Bench, Done};
 
-/// Arguments, the exit status, and what has to be said.
+/// The arguments, the exit status, and a text that the message must contain.
 type Row<'a> = (&'a [&'a str], i32, &'a str);
 
 #[test]
@@ -61,10 +61,10 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
             "{arguments:?} {says}: {done:?}"
         );
         ensure!(done.stdout.is_empty(), "{arguments:?}: {done:?}");
-        // What it was given is not repeated where it could be a secret.
+        // Input that could be a secret is not repeated.
         ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     }
-    // Not even the file was made.
+    // Even the file was not created.
     let path = bench.url.trim_start_matches("sqlite://");
     ensure!(fs::metadata(path).is_err());
     Ok(())
@@ -81,7 +81,7 @@ fn help_and_version_are_no_errors() -> Result<()> {
     Ok(())
 }
 
-/// The store that is used if none is named is a file of the user's, for nobody else to read.
+/// The default store is a file of the user, which no other user can read.
 #[test]
 fn the_default_store_is_a_file_of_the_user() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -103,7 +103,7 @@ fn the_default_store_is_a_file_of_the_user() -> Result<()> {
     Ok(())
 }
 
-/// Cron does not know the variable that a login sets: so one user could have two default stores.
+/// Cron does not know a variable that a login sets, so one user could have two default stores.
 #[test]
 fn two_default_stores_of_one_user_are_told() -> Result<()> {
     let home = tempfile::tempdir()?;
@@ -126,7 +126,7 @@ fn two_default_stores_of_one_user_are_told() -> Result<()> {
     }
     ensure!(run(Some(&elsewhere), &["--quiet"])?.stderr.is_empty());
     ensure!(run(Some(&elsewhere), &["--store", &bench.url])?.stderr.is_empty(), "it was named");
-    // The same place, by two names.
+    // Two paths to one file are one store.
     let link = home.path().join("link");
     std::os::unix::fs::symlink(home.path().join(".local/state"), &link)?;
     for same in [home.path().join(".local/state"), link] {
@@ -149,14 +149,14 @@ fn a_store_can_be_in_a_file() -> Result<()> {
     let output = elsewhere.command(&["status", "k"]).env("SYNCGUARD_STORE_FILE", &path).output()?;
     ensure!(output.status.success(), "{output:?}");
 
-    // A password on the command line is warned of.
+    // A password on the command line causes a warning.
     let done = bench.done(&["status", "k", "--store", &elsewhere.url])?.expect(69)?;
     ensure!(done.stderr.contains("visible to every user"), "{done:?}");
     ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     Ok(())
 }
 
-/// The runtime would panic.
+/// Without this check the runtime would panic.
 #[test]
 fn too_few_files_that_can_be_open_are_an_error() -> Result<()> {
     for limit in 4..12 {

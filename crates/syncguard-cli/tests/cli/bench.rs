@@ -1,4 +1,4 @@
-//! A store and the command on it.
+//! A store, and the command run on it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -11,16 +11,16 @@ use tempfile::TempDir;
 
 use crate::processes::is_running;
 
-/// Far longer than anything takes.
+/// A time far longer than any step takes.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// Something that must hold on every store, with its name.
+/// A test that must pass on every store, with its name.
 pub(crate) type Holds = (&'static str, fn(&Bench) -> Result<()>);
 
-/// A store. Keys are told apart by the tests.
+/// A store. Each test uses keys of its own.
 pub(crate) struct Bench {
     pub(crate) url: String,
-    /// What must be seen nowhere.
+    /// The password, which no output may show.
     pub(crate) password: Option<String>,
     _folder: Option<TempDir>,
 }
@@ -58,7 +58,7 @@ impl Bench {
         Ok(self.checked(&self.command(arguments).output()?))
     }
 
-    /// The same, with something on its standard input.
+    /// Runs the command to its end, with this standard input.
     pub(crate) fn done_with(&self, arguments: &[&str], input: &str) -> Result<Done> {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -67,7 +67,7 @@ impl Bench {
         Ok(self.checked(&child.wait_with_output()?))
     }
 
-    /// Shows no password.
+    /// The result of a command, which must show no password.
     pub(crate) fn checked(&self, output: &Output) -> Done {
         let done = Done::of(output);
         if let Some(password) = &self.password {
@@ -76,12 +76,12 @@ impl Bench {
         done
     }
 
-    /// Starts the command, and reads the first line that it prints.
+    /// Starts the command.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Running> {
         Self::started(self.command(arguments))
     }
 
-    /// Starts it as it is, for [`start`](Self::start).
+    /// Starts a prepared command.
     pub(crate) fn started(mut command: Command) -> Result<Running> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -99,7 +99,7 @@ impl Bench {
         Ok(running)
     }
 
-    /// Whether the lock is free, as a command sees it that does not wait.
+    /// Returns whether the lock is free, as a command without waiting sees it.
     pub(crate) fn is_free(&self, key: &str) -> Result<bool> {
         let done = self.done(&["run", "--no-wait", key, "--", "true"])?;
         match done.status {
@@ -110,7 +110,7 @@ impl Bench {
     }
 }
 
-/// What a command has left.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) status: i32,
@@ -129,7 +129,7 @@ impl Done {
 
     /// # Errors
     ///
-    /// If it has ended otherwise.
+    /// Fails if the command ended with another status.
     pub(crate) fn expect(self, status: i32) -> Result<Self> {
         ensure!(self.status == status, "not {status}: {self:?}");
         Ok(self)

@@ -1,4 +1,4 @@
-//! `copy-fences`: from each store to each other one, and interrupted.
+//! `copy-fences`: between all pairs of stores, and interrupted.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn fence_of_a_lock(bench: &Bench, key: &str) -> Result<u64> {
     Ok(bench.done(&show)?.expect(0)?.stdout.trim().parse()?)
 }
 
-/// Held or not, and again.
+/// Copies with a held lock, without, and once more.
 fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
     let key = |name: &str| format!("{prefix}:{name}");
     for (name, fence) in
@@ -47,7 +47,7 @@ fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
     {
         from.done(&["fence", "raise", &key(name), fence])?.expect(0)?;
     }
-    // One that is ahead stays ahead.
+    // A counter that is ahead stays ahead.
     to.done(&["fence", "raise", &key("ahead"), "5000"])?.expect(0)?;
     let run = |more: &[&str]| {
         let mut command = from.command(&[&["copy-fences", "--json"][..], more].concat());
@@ -61,7 +61,7 @@ fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
     ensure!(to.done(&["fence", "show", &key("held")])?.expect(0)?.stdout.starts_with("none"));
     ensure!(run(&["--while-held"])?.status.success());
     holder.end()?.expect(0)?;
-    // Again, as after an interruption.
+    // Run again, as after an interruption.
     let done = run(&[])?;
     ensure!(done.status.success(), "{done:?}");
     for (name, least) in
@@ -73,27 +73,28 @@ fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
     Ok(())
 }
 
-/// Killed in the middle, and run again: every first fence on the new store is above all of the old one.
+/// After a copy was killed halfway and run again, every first fence on the new store is above all
+/// fences of the old one.
 #[test]
 fn an_interrupted_copy_is_run_again() -> Result<()> {
     const COUNT: usize = 400;
     let (redis, postgres) = (RedisServer::start()?, PostgresServer::start()?);
     let from = Bench::at(redis.url(), None);
     let to = Bench::at(format!("{}?setup_schema=true", postgres.url()), None);
-    // As many acquisitions would leave it.
+    // The counters as many acquires would leave them.
     let fill = format!(
         "for i = 1, {COUNT} do redis.call('SET', 'syncguard:fence:syncguard:many:' .. i, 1000 + i) end"
     );
     redis.cli(&["EVAL", &fill, "0"])?;
     ensure!(from.done(&["fence", "show", "many:400"])?.stdout == "000000000001400\n");
-    // The tables have to be there.
+    // Creates the tables.
     to.done(&["status", "many:1"])?.expect(0)?;
     let copied = || -> Result<usize> {
         let count = "SELECT count(*) FROM syncguard_fence_counters WHERE fence > 1000";
         Ok(postgres.psql(count)?.trim().parse()?)
     };
 
-    // Slow enough to be met in the middle.
+    // Slow enough to be killed halfway.
     let proxy = FaultProxy::start(postgres.port())?;
     proxy.set_latency(Duration::from_millis(10), Duration::from_millis(10));
     let slow = to.url.replace(&format!(":{}", postgres.port()), &format!(":{}", proxy.port()));
@@ -112,7 +113,7 @@ fn an_interrupted_copy_is_run_again() -> Result<()> {
     ensure!(copied()? == COUNT);
     let highest = redis.cli(&["GET", "syncguard:fence:syncguard:many:400"])?;
     ensure!(highest == "1400");
-    // Each is what it was; so each first fence is one more.
+    // Each counter is equal to the old one, so each first fence is one above it.
     let differing = "SELECT count(*) FROM syncguard_fence_counters
         WHERE key_debug LIKE 'many:%' AND fence <> 1000 + substr(key_debug, 6)::bigint";
     ensure!(postgres.psql(differing)?.trim() == "0");

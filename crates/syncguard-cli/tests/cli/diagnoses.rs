@@ -1,4 +1,4 @@
-//! Why a lock was lost or could not be had, in words that lead to the cause.
+//! Messages about lost and unavailable locks lead to the cause.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::bench::Bench;
 
 const SLEEPER: &[&str] = &["--", "sh", "-c", "echo ready; exec sleep 1000"];
 
-/// A store that has lost its data says the same as one from which the lock was taken away.
+/// If the store lost its data, the message is the same as for a lock that was taken away.
 #[test]
 fn a_store_that_forgot_its_data() -> Result<()> {
     let server = RedisServer::start()?;
@@ -22,14 +22,14 @@ fn a_store_that_forgot_its_data() -> Result<()> {
     for cause in ["no longer knows the lock", "released by hand", "taken over", "lost its data"] {
         ensure!(done.stderr.contains(cause), "{cause}: {done:?}");
     }
-    // The same where the command has ended before that is noticed.
+    // The same message comes if the command ends before the loss is noticed.
     let script = format!("redis-cli -p {} FLUSHALL", server.port());
     let done = bench.done(&["run", "k", "--", "sh", "-c", &script])?.expect(76)?;
     ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     Ok(())
 }
 
-/// A file that was deleted, or that another one has taken the place of, is named.
+/// The message names a lock file that was deleted or replaced.
 #[test]
 fn a_lock_file_that_is_gone() -> Result<()> {
     for is_replaced in [false, true] {
@@ -68,13 +68,13 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
             "{options}: {done:?}"
         );
     }
-    // Said while it waits, as that may take for ever.
+    // The message comes during the wait, which may never end.
     let script = format!("{own} run k -- true 2>&1 & read -r end; exit 0");
     let mut running = bench.start(&["run", "k", "--", "sh", "-c", &script])?;
     let said = running.line()?;
     ensure!(said.contains("already runs under this lock"), "{said}");
     drop(running);
-    // Another process of the same user is another process.
+    // The message does not come for other processes of the same user.
     let bench = Bench::file()?;
     let holder = bench.holder("k", &[])?;
     let done = bench.done(&["run", "-n", "k", "--", "true"])?.expect(75)?;
@@ -82,7 +82,7 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
     holder.end()?.expect(0).map(drop)
 }
 
-/// Options and URL parameters, and no functions of the library.
+/// Messages name options and URL parameters instead of functions of the library.
 #[test]
 fn words_of_the_shell() -> Result<()> {
     let server = PostgresServer::start()?;
@@ -102,7 +102,7 @@ fn words_of_the_shell() -> Result<()> {
         "{done:?}"
     );
     ensure!(!done.stderr.contains("::") && !done.stderr.contains("DurabilityReport"), "{done:?}");
-    // The places in the library are for a report of a defect.
+    // Modules of the library are shown with -vv, for a report of a defect.
     let done = bench.done(&["-vv", "run", "k", "--", "true"])?.expect(0)?;
     ensure!(done.stderr.contains("syncguard_redis::durability"), "{done:?}");
 

@@ -1,4 +1,4 @@
-//! The completions and man pages in `dist`, as packagers take them: `UPDATE_EXPECT=1` writes them anew.
+//! The completions and man pages in `dist`, for packages. `UPDATE_EXPECT=1` writes them anew.
 
 use anyhow::Result;
 use expect_test::{ExpectFile, expect_file};

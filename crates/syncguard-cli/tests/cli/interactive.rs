@@ -1,4 +1,4 @@
-//! `syncguard run` in a terminal: Ctrl-C, Ctrl-Z, input, and who is waited for.
+//! `syncguard run` in a terminal: Ctrl-C, Ctrl-Z, input, and the line of a waiter.
 
 use anyhow::{Result, ensure};
 
@@ -30,7 +30,7 @@ fn ctrl_c_is_for_the_command() -> Result<()> {
     Ok(())
 }
 
-/// Ctrl-Z stops both, the shell goes on, and `fg` lets both go on.
+/// Ctrl-Z stops `syncguard` and the command, the shell continues, and `fg` continues both.
 #[test]
 fn ctrl_z_stops_and_fg_goes_on() -> Result<()> {
     let bench = Bench::file()?;
@@ -61,7 +61,7 @@ fn who_waits_sees_for_whom_and_ctrl_c_ends_it() -> Result<()> {
     Ok(())
 }
 
-/// A question on a terminal before a lock is taken away.
+/// `release` asks on a terminal before it takes a lock away.
 #[test]
 fn release_asks_on_a_terminal() -> Result<()> {
     let bench = Bench::file()?;

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use crate::bench::{Bench, Holds};
 use crate::terminal::Terminal;
 
-/// All that must hold on every store.
+/// The tests for every store.
 pub(crate) const EVERYWHERE: &[Holds] = &[("ls", ls), ("fence", fence), ("watch", watch)];
 
 fn ls(bench: &Bench) -> Result<()> {
@@ -36,7 +36,7 @@ fn fence(bench: &Bench) -> Result<()> {
     ensure!(done.stdout.starts_with("none"), "{done:?}");
     let done = bench.done(&["fence", "raise", "fence", "41"])?.expect(0)?;
     ensure!(done.stdout == "000000000000041\n", "{done:?}");
-    // Never down.
+    // A counter is never lowered.
     let done = bench.done(&["fence", "raise", "fence", "000000000000007"])?.expect(0)?;
     ensure!(done.stdout == "000000000000041\n", "{done:?}");
     let show = ["run", "fence", "--", "sh", "-c", "echo $SYNCGUARD_FENCE"];
@@ -49,7 +49,7 @@ fn fence(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// In a terminal: it draws in place, follows the size, and gives the screen back.
+/// In a terminal, `watch` redraws in place, follows the size, and gives the screen back.
 fn watch(bench: &Bench) -> Result<()> {
     let no_terminal = bench.done(&["watch"])?.expect(64)?;
     ensure!(no_terminal.stderr.contains("watch --json"), "{no_terminal:?}");

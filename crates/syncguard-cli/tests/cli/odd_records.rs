@@ -1,11 +1,11 @@
-//! Records that no `syncguard` of today writes, and that are sound enough to be read.
+//! Odd records that can still be read.
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::redis::RedisServer;
 
 use crate::bench::Bench;
 
-/// Holds a lock, and changes its record.
+/// Changes the record of a lock that is held.
 fn with_record(
     server: &RedisServer,
     bench: &Bench,
@@ -16,12 +16,12 @@ fn with_record(
     let name = format!("syncguard:{key}");
     let record = server.cli(&["GET", &name])?;
     server.cli(&["SET", &name, &change(&record)?, "KEEPTTL"])?;
-    // Killed, so that it gives nothing back.
+    // Killed, so that it releases nothing.
     drop(holder);
     Ok(())
 }
 
-/// An expiry that no calendar shows.
+/// An expiry that the format of times cannot show.
 #[test]
 fn an_expiry_after_the_year_9999_is_shown() -> Result<()> {
     let server = RedisServer::start()?;
@@ -37,7 +37,7 @@ fn an_expiry_after_the_year_9999_is_shown() -> Result<()> {
     Ok(())
 }
 
-/// A lock that is there and cannot be released by its id is not free.
+/// A lock that cannot be released by its id is not reported as free.
 #[test]
 fn a_lock_whose_index_entry_is_missing_is_not_told_as_free() -> Result<()> {
     let server = RedisServer::start()?;
@@ -54,7 +54,7 @@ fn a_lock_whose_index_entry_is_missing_is_not_told_as_free() -> Result<()> {
     Ok(())
 }
 
-/// Text that would turn a line around, hide in it or end it.
+/// Characters that change the direction of a line, are invisible, or end the line.
 #[test]
 fn characters_that_deceive_are_escaped() -> Result<()> {
     let bench = Bench::file()?;

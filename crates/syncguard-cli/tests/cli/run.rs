@@ -1,4 +1,4 @@
-//! `syncguard run`, on whatever store it is given.
+//! `syncguard run`, on every store.
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
@@ -7,10 +7,10 @@ use syncguard_test_services::wait;
 use crate::bench::{Bench, Holds, LONG, until_gone};
 use crate::processes::{family, is_running};
 
-/// A command with a child of its own. It prints both ids.
+/// A command with a child. The command prints both process ids.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
-/// All that must hold on every store.
+/// The tests for every store.
 pub(crate) const EVERYWHERE: &[Holds] = &[
     ("environment", environment),
     ("exit_status", exit_status),
@@ -48,7 +48,7 @@ fn environment(bench: &Bench) -> Result<()> {
     }
     ensure!(fences[0] < fences[1]);
 
-    // Neither the command nor the programs beside it show a password or a lock id to others.
+    // The command and its helper programs show no password and no lock id to other users.
     let mut running =
         bench.start(&["run", "environment", "--", "sh", "-c", "echo $$; read -r end; exit 0"])?;
     let pid = running.numbers()?[0];
@@ -73,7 +73,7 @@ fn exit_status(bench: &Bench) -> Result<()> {
     for (script, status) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137)] {
         bench.done(&["run", "status", "--", "sh", "-c", script])?.expect(status)?;
     }
-    // Without `--` as well, and options of the command are the command's.
+    // `--` can be left out, and options of the command are the command's.
     bench.done(&["run", "status", "sh", "-c", "exit 8"])?.expect(8)?;
     Ok(())
 }
@@ -93,7 +93,7 @@ fn contention(bench: &Bench) -> Result<()> {
         done.stdout.is_empty() && done.stderr.contains("another process holds the lock"),
         "{done:?}"
     );
-    // Keys are in the journal of nobody.
+    // Messages contain no keys, since they end up in a journal.
     ensure!(!done.stderr.contains("contention"));
     bench.done(&["run", "-n", "-E", "9", "contention", "--", "true"])?.expect(9)?;
     bench.done(&["run", "--wait", "0s", "contention", "--", "true"])?.expect(75)?;
@@ -119,7 +119,7 @@ fn interrupted_while_waiting(bench: &Bench) -> Result<()> {
     let holder = bench.holder("interrupted", &[])?;
     for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let waiter = bench.start(&["run", "interrupted", "--", "echo", "mine"])?;
-        // It catches signals before it asks for the lock.
+        // The waiter catches signals before it asks for the lock.
         until_caught(waiter.pid()?)?;
         waiter.signal(signal)?;
         let done = waiter.ended()?.expect(status)?;
@@ -136,7 +136,7 @@ fn until_caught(pid: u32) -> Result<()> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let mask = u64::from_str_radix(mask.context("a mask")?.trim(), 16)?;
-        // The last one that is set up.
+        // SIGCHLD is the last signal that is set up.
         Ok(mask >> (Signal::CHILD.as_raw() - 1) & 1 == 1)
     })
 }
@@ -157,7 +157,7 @@ fn signals(bench: &Bench) -> Result<()> {
         ensure!(running.line()? == format!("got {name}"));
         running.ended()?.expect(3)?;
     }
-    // The rest of the group hears of an end as well.
+    // The whole group gets a signal to end.
     let mut running = bench.start(&["run", "signals", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     running.signal(Signal::TERM)?;
@@ -182,7 +182,7 @@ fn killed(bench: &Bench) -> Result<()> {
     until_gone(&pids)
 }
 
-/// A holder that is stopped does not renew. Its command ends before somebody else can have the lock.
+/// A stopped holder does not renew. Its command ends before a waiter can have the lock.
 fn stopped(bench: &Bench) -> Result<()> {
     let mut running = bench.start(&["run", "--ttl", "2s", "stopped", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
@@ -193,7 +193,7 @@ fn stopped(bench: &Bench) -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
-/// Stopped by the command itself, before it can have said anything of the lock to anybody.
+/// The command itself stops `syncguard`, before the keeper has heard of the lock.
 fn stopped_at_once(bench: &Bench) -> Result<()> {
     let script = format!("kill -STOP $PPID; {FAMILY}");
     let options = ["run", "--ttl", "2s", "stopped:at-once", "--", "sh", "-c", &script];
@@ -217,7 +217,7 @@ fn at_least(bench: &Bench) -> Result<()> {
     ensure!(!bench.is_free("at-least")?);
     bench.done(&["release", "--force", "at-least"])?.expect(0)?;
     ensure!(bench.is_free("at-least")?);
-    // A permit too.
+    // A permit has a minimum hold, too.
     let permit =
         ["run", "-n", "--permits", "1", "--at-least", "1h", "at-least:permit", "--", "true"];
     bench.done(&permit)?.expect(0)?;
@@ -245,7 +245,7 @@ fn permits(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// One that gives a smaller number than others is told, and gets nothing.
+/// A caller that gives a smaller number than its rivals is told, and locks nothing.
 fn permits_that_differ(bench: &Bench) -> Result<()> {
     let two = ["--permits", "2"];
     let mut holders = [bench.holder("differ", &two)?, bench.holder("differ", &two)?].into_iter();
@@ -258,16 +258,16 @@ fn permits_that_differ(bench: &Bench) -> Result<()> {
     }
     let held = bench.done(&["ls", "--json", "differ"])?.expect(0)?;
     ensure!(held.stdout.lines().count() == 2, "nothing more was locked: {held:?}");
-    // A larger one is not noticed, and safe.
+    // A larger number is not noticed, and is safe.
     bench.done(&["run", "--permits", "3", "differ", "--", "true"])?.expect(0)?;
-    // Another semaphore's permits, and a lock of a similar name, are none of ours.
+    // The permits of another semaphore, and a lock with a similar name, do not count.
     let other = bench.holder("differ:permit:x", &[])?;
     holders.try_for_each(|holder| holder.end()?.expect(0).map(drop))?;
     bench.done(&smaller)?.expect(0)?;
     other.end()?.expect(0).map(drop)
 }
 
-/// A command that does not listen to SIGTERM gets its grace, and no more.
+/// A command that ignores SIGTERM is killed after the grace.
 fn grace(bench: &Bench) -> Result<()> {
     let deaf = "trap '' TERM; sleep 1000 & echo $$ $!; wait";
     let options = ["run", "--ttl", "2s", "--grace", "200ms", "grace", "--", "sh", "-c", deaf];
@@ -291,7 +291,7 @@ fn on_lost(bench: &Bench) -> Result<()> {
     let done = run("kill")?.ended()?.expect(76)?;
     ensure!(done.stdout.is_empty(), "{done:?}");
     let running = run("ignore")?;
-    // Longer than any renewal: it has to be told that the lock is lost, and goes on.
+    // Longer than a renewal takes: the command hears that the lock is lost, and continues.
     wait::until("the loss", LONG, || bench.is_free("on-lost"))?;
     let done = running.end()?.expect(76)?;
     ensure!(done.stdout == "done\n", "{done:?}");

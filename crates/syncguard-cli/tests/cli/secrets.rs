@@ -1,4 +1,4 @@
-//! Keys, lock ids and passwords are seen where they were asked for, and nowhere else.
+//! Keys, lock ids and passwords appear only if they were asked for.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 use crate::bench::{Bench, Done, Holds};
 use crate::processes::family;
 
-/// All that must hold on every store.
+/// The tests for every store.
 pub(crate) const EVERYWHERE: &[Holds] = &[("secrets", secrets)];
 
 /// The key that no message may name.
 const CANARY: &str = "canary:hunter7";
 
-/// What was said in a way that is not the result of the command: the journal and the mails of cron have it.
+/// Checks the messages, which end up in the journal and in the mails of cron, and the result.
 fn check(done: &Done, lock_id: &str, arguments: &[&str]) -> Result<()> {
     let said = &done.stderr;
     ensure!(!said.contains("hunter7"), "a key in a message: {arguments:?} {said}");
@@ -28,7 +28,7 @@ fn secrets(bench: &Bench) -> Result<()> {
     let shown: Value = serde_json::from_str(&shown.stdout)?;
     let lock_id = shown["lockId"].as_str().context("a lock id")?;
 
-    // `done` looks for the password in all of it.
+    // `done` looks for the password in all output.
     for arguments in [
         &["status", CANARY][..],
         &["status", CANARY, "--json"],
@@ -53,7 +53,7 @@ fn secrets(bench: &Bench) -> Result<()> {
         &["doctor", "--rounds", "2", "--json"],
     ] {
         check(&bench.done(arguments)?, lock_id, arguments)?;
-        // What the library logs about it.
+        // The same with the library's log.
         let verbose = [&["-vv"][..], arguments].concat();
         check(&bench.done(&verbose)?, lock_id, &verbose)?;
     }
@@ -62,8 +62,8 @@ fn secrets(bench: &Bench) -> Result<()> {
     let line = watch.line()?;
     ensure!(line.contains(CANARY) && !line.contains(lock_id), "{line}");
 
-    // What others see of the processes. The password is in the environment of those that were given it, which only
-    // their user can read, and is not handed on.
+    // The command lines and environments of the processes. A process that was given the password
+    // has it in its environment, which only its user can read, and does not pass it on.
     let waiter = bench.start(&["run", CANARY, "--", "true"])?;
     for root in [holder.pid()?, watch.pid()?, waiter.pid()?] {
         for (pid, seen) in family(root) {
@@ -79,7 +79,7 @@ fn secrets(bench: &Bench) -> Result<()> {
 
     let arguments = ["release", "--force", "--json", "-vv", CANARY];
     check(&bench.done(&arguments)?.expect(0)?, lock_id, &arguments)?;
-    // The holder learns of it, and says so.
+    // The holder notices the loss, and reports it.
     let done = holder.ended()?.expect(76)?;
     ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     check(&done, lock_id, &["run"])?;
@@ -95,7 +95,7 @@ fn secrets(bench: &Bench) -> Result<()> {
     wrong_password(bench)
 }
 
-/// A password that the store refuses is not shown either.
+/// A wrong password is not shown either.
 fn wrong_password(bench: &Bench) -> Result<()> {
     let Some(password) = &bench.password else { return Ok(()) };
     let wrong = "hunter8-wrong";

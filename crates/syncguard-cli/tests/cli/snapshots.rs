@@ -1,4 +1,4 @@
-//! What all subcommands print, as files: `UPDATE_EXPECT=1` writes them anew.
+//! The output of all subcommands, as files. `UPDATE_EXPECT=1` writes them anew.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::stores::emulator_url;
 /// One file for all stores.
 pub(crate) const EVERYWHERE: &[Holds] = &[("snapshots", commands)];
 
-/// What was typed, and what came of it.
+/// Commands with their output and status.
 #[derive(Default)]
 struct Transcript {
     text: String,
@@ -29,7 +29,7 @@ impl Transcript {
         self.add(arguments, &done)
     }
 
-    /// JSON is held against its schema in passing.
+    /// Adds a result, and checks its JSON against the schema.
     fn add(&mut self, arguments: &[&str], done: &Done) -> Result<()> {
         let Done { status, stdout, stderr } = done;
         if arguments.contains(&"--json") {
@@ -41,7 +41,7 @@ impl Transcript {
     }
 }
 
-/// Times, lock ids and what was measured, which are others each time, in words.
+/// Replaces times, lock ids and measurements, which differ each time, by words.
 fn normal(text: &str) -> Result<String> {
     let mut text = text.to_owned();
     for (pattern, word) in [

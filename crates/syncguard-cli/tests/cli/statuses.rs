@@ -1,4 +1,4 @@
-//! Exit statuses that take more than an option or a lock that is held.
+//! Exit statuses that need more than a bad option or a held lock.
 
 use std::fs::OpenOptions;
 
@@ -7,7 +7,7 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::bench::{Bench, Done};
 
-/// 70: what is in the store makes no sense. It hides nothing else, and stays as it is.
+/// 70: a corrupt record. It hides no other lock, and stays as it is.
 #[test]
 fn a_record_that_makes_no_sense() -> Result<()> {
     let server = RedisServer::start()?;
@@ -45,13 +45,13 @@ fn a_record_that_makes_no_sense() -> Result<()> {
 #[test]
 fn a_system_that_refuses() -> Result<()> {
     let bench = Bench::file()?;
-    // There is room for nothing.
+    // The output device is full.
     let mut full = bench.command(&["status", "k"]);
     full.stdout(OpenOptions::new().write(true).open("/dev/full")?);
     let done = Done::of(&full.output()?).expect(71)?;
     ensure!(done.stderr.contains("the output cannot be written"), "{done:?}");
 
-    // Four files may be open, of which three are.
+    // Four files may be open, and three of them are.
     let run = bench.command(&["run", "k", "--", "true"]);
     let mut few = std::process::Command::new("sh");
     let limited = "exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-; ulimit -n 4; exec \"$@\"";

@@ -1,4 +1,4 @@
-//! The same on every store.
+//! Runs the common tests on every store.
 
 use anyhow::{Context as _, Result};
 use syncguard_test_services::firestore::FirestoreEmulator;
@@ -8,7 +8,7 @@ use syncguard_test_services::redis::RedisServer;
 use crate::bench::{Bench, until_gone};
 use crate::{inventory, run, secrets, snapshots};
 
-/// Of an emulator whose first answers, which can take seconds, have come.
+/// The URL of an emulator. Its first answers, which can take seconds, are awaited here.
 pub(crate) fn emulator_url(server: &FirestoreEmulator) -> Result<String> {
     let url = format!("firestore://cli?emulator={}", server.host_port());
     let patient = format!("{url}&request_timeout_ms=60000&operation_timeout_ms=60000");
@@ -20,7 +20,7 @@ pub(crate) fn emulator_url(server: &FirestoreEmulator) -> Result<String> {
 }
 
 fn all(bench: &Bench) -> Result<()> {
-    // On a store that is empty.
+    // The first tests need an empty store.
     let tests =
         [snapshots::EVERYWHERE, run::EVERYWHERE, inventory::EVERYWHERE, secrets::EVERYWHERE];
     for (name, holds) in tests.concat() {
@@ -58,7 +58,7 @@ fn firestore() -> Result<()> {
     all(&bench)
 }
 
-/// A store that goes away while the command runs: the command is ended when the lock can be relied on no more.
+/// If the store goes away while the command runs, the command is ended when its lock expires.
 fn ends_when_the_store_is_away(bench: &Bench, pause: impl FnOnce() -> Result<()>) -> Result<()> {
     let options = ["run", "--ttl", "2s", "away", "--", "sh", "-c", "sleep 1000 & echo $$ $!; wait"];
     let mut running = bench.start(&options)?;

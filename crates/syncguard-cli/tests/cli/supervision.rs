@@ -10,10 +10,11 @@ use syncguard_test_services::wait;
 use crate::bench::{Bench, LONG, until_gone};
 use crate::processes::{family, state};
 
-/// A command with a child of its own, which no parent-death signal reaches. The shell prints both ids.
+/// A command with a child, which no parent-death signal reaches. The command prints both process
+/// ids.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
-/// The same, and neither of them ends by SIGTERM.
+/// The same, but both processes ignore SIGTERM.
 const DEAF: &str = "trap '' TERM; sleep 1000 & echo $$ $!; wait; wait";
 
 fn signal(pid: u32, signal: Signal) -> Result<()> {
@@ -26,7 +27,7 @@ fn keeper(of: u32) -> Option<u32> {
     family.iter().find(|(_, seen)| seen.contains("__keeper")).map(|(pid, _)| *pid)
 }
 
-/// Waits until this one has another keeper.
+/// Waits until this process has another keeper.
 fn until_replaced(of: u32, old: u32) -> Result<u32> {
     let mut new = None;
     wait::until("another keeper", LONG, || {
@@ -36,15 +37,15 @@ fn until_replaced(of: u32, old: u32) -> Result<u32> {
     new.context("a keeper")
 }
 
-/// Until when the lock is held, in milliseconds.
+/// The expiry of the lock, in milliseconds.
 fn expiry(bench: &Bench, key: &str) -> Result<u64> {
     let shown = bench.done(&["status", "--json", key])?.expect(0)?;
     let shown: Value = serde_json::from_str(&shown.stdout)?;
     shown["expiresAtMs"].as_u64().with_context(|| shown.to_string())
 }
 
-/// Without a terminal nobody would let `syncguard` go on again: a debugger or an administrator who stops the command
-/// lets only the command go on.
+/// Without a terminal, nobody would continue `syncguard`: a debugger or an administrator who stops
+/// the command continues the command alone.
 #[test]
 fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     let bench = Bench::file()?;
@@ -60,7 +61,7 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     until_gone(&pids)
 }
 
-/// A keeper that was killed is replaced, and the new one knows the group.
+/// A killed keeper is replaced, and its replacement knows the group.
 #[test]
 fn a_keeper_that_is_killed_is_replaced() -> Result<()> {
     let bench = Bench::file()?;
@@ -76,7 +77,7 @@ fn a_keeper_that_is_killed_is_replaced() -> Result<()> {
     until_gone(&pids)
 }
 
-/// The same, and the time that the new one knows is that of the lock.
+/// The replacement also knows how long the lock is valid.
 #[test]
 fn a_new_keeper_knows_how_long_the_command_may_run() -> Result<()> {
     let bench = Bench::file()?;
@@ -91,7 +92,7 @@ fn a_new_keeper_knows_how_long_the_command_may_run() -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
-/// Signals that ask programs to end are for the command, and not for the one that looks after it.
+/// Signals that ask programs to end are for the command, and the keeper ignores them.
 #[test]
 fn a_keeper_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     let bench = Bench::file()?;
@@ -114,7 +115,7 @@ fn a_keeper_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     wait::until("its own end", LONG, || Ok(!matches!(state(own), Some('S' | 'R' | 'D'))))
 }
 
-/// A keeper that is stopped neither keeps the loss of the lock from being dealt with, nor stays.
+/// A stopped keeper is replaced, and does not delay the handling of a lost lock.
 #[test]
 fn a_keeper_that_is_stopped_is_replaced() -> Result<()> {
     let bench = Bench::file()?;
@@ -131,7 +132,7 @@ fn a_keeper_that_is_stopped_is_replaced() -> Result<()> {
     until_gone(&[old])
 }
 
-/// The grace is for cleaning up: SIGKILL does not come together with SIGTERM.
+/// The command can use the grace to clean up: SIGKILL does not come together with SIGTERM.
 #[test]
 fn a_command_has_its_grace_to_clean_up() -> Result<()> {
     let bench = Bench::file()?;
@@ -151,7 +152,7 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
     Ok(())
 }
 
-/// SIGKILL comes after the grace from `syncguard` itself, also where there is no keeper to send it.
+/// SIGKILL comes after the grace from `syncguard` itself, even if there is no keeper to send it.
 #[test]
 fn a_command_that_does_not_listen_is_killed_without_a_keeper_too() -> Result<()> {
     let bench = Bench::file()?;
@@ -159,7 +160,7 @@ fn a_command_that_does_not_listen_is_killed_without_a_keeper_too() -> Result<()>
     let mut running = bench.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;
-    // No new keeper can be started: there is room for none of its pipes.
+    // No new keeper can be started: no file descriptors are left for its pipes.
     let open = fs::read_dir(format!("/proc/{own}/fd"))?.count() as u64;
     let limit = Rlimit { current: Some(open.min(8)), maximum: getrlimit(Resource::Nofile).maximum };
     prlimit(Pid::from_raw(own.cast_signed()), Resource::Nofile, limit)?;
