@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 use syncguard::{ErrorCode, LockError};
 
-use crate::words::for_shell;
+use crate::shell_messages::for_shell;
 
 /// An exit status. Failures have the numbers of `sysexits.h`, which never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,12 @@ impl Failure {
     /// A refusal by the operating system.
     pub(crate) fn system(what: &str, error: &dyn Error) -> Self {
         Self::new(Status::SYSTEM, format!("{what}: {error}"))
+    }
+
+    /// Standard output, or the terminal, refused the output.
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    pub(crate) fn output(error: io::Error) -> Self {
+        Self::system("the output cannot be written", &error)
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -13,11 +13,11 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::words::for_shell;
+use crate::shell_messages::for_shell;
 
 /// Shows nothing, `INFO` and above, or everything. Logs of drivers stay hidden: they may contain
 /// keys.
-pub(crate) fn show(verbosity: u8) {
+pub(crate) fn init(verbosity: u8) {
     // Matches all crates whose names begin with `syncguard`.
     let ours = |level| Targets::new().with_target("syncguard", level);
     let lines = layer().with_writer(io::stderr).with_ansi(false);
@@ -44,26 +44,26 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut line = Line::default();
+        let mut line = Fields::default();
         event.record(&mut line);
         let level = match *event.metadata().level() {
             Level::ERROR => "error: ",
             Level::WARN => "warning: ",
             _ => "",
         };
-        let Line { message, error, details } = line;
+        let Fields { message, error, details } = line;
         writeln!(writer, "syncguard: {level}{}", for_shell(&format!("{message}{error}{details}")))
     }
 }
 
 #[derive(Default)]
-struct Line {
+struct Fields {
     message: String,
     error: String,
     details: String,
 }
 
-impl Visit for Line {
+impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         // Writing to a `String` never fails.
         let _ = match field.name() {

@@ -14,21 +14,24 @@ compile_error!(
 
 mod args;
 mod commands;
+mod escape;
 mod exit;
+mod global_options;
 #[cfg(feature = "log")]
 mod log;
 mod output;
 mod run;
+mod shell_messages;
 mod signals;
 mod store;
 mod table;
 mod time;
-mod unseen;
-mod words;
 
 use std::env;
 use std::process::ExitCode;
 
+#[cfg(feature = "generate")]
+use clap::CommandFactory as _;
 use clap::Parser as _;
 
 use self::args::{Cli, Command};
@@ -41,7 +44,7 @@ fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_ref().and_then(|first| first.to_str()) {
         Some(run::launch::NAME) => return run::launch::main(arguments),
-        Some(run::keeper::NAME) => return run::keeper::main(arguments),
+        Some(run::watchdog::NAME) => return run::watchdog::main(arguments),
         _ => {}
     }
     let cli = match Cli::try_parse() {
@@ -54,9 +57,9 @@ fn main() -> ExitCode {
         }
     };
     #[cfg(feature = "log")]
-    log::show(cli.common.verbose);
-    let output = Output::new(cli.common.quiet);
-    match enter(cli, output) {
+    log::init(cli.global.verbose);
+    let output = Output::new(cli.global.quiet);
+    match start(cli, output) {
         Ok(status) => status.into(),
         Err(failure) => {
             output.error(&failure);
@@ -65,7 +68,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn enter(cli: Cli, output: Output) -> Result<Status, Failure> {
+fn start(cli: Cli, output: Output) -> Result<Status, Failure> {
     expect_files().map_err(|error| Failure::system("too few files can be open", &error))?;
     // One thread: the parent-death signal of the command follows the end of the thread that started
     // it, so that thread has to live as long as this process.
@@ -86,7 +89,7 @@ fn expect_files() -> std::io::Result<()> {
 }
 
 async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
-    let store = || Store::find(&cli.common, output);
+    let store = || Store::find(&cli.global, output);
     match cli.command {
         Command::Run(options) => run::run(&options, &store()?, output).await,
         Command::Status(options) => commands::status::run(&options, &store()?).await,
@@ -95,22 +98,22 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Watch(options) => commands::watch::run(&options, &store()?).await,
         Command::Fence(options) => commands::fence::run(&options, &store()?).await,
         Command::CopyFences(options) => {
-            cli.common.expect_no_store("copy-fences takes --from and --to")?;
+            cli.global.expect_no_store("copy-fences takes --from and --to")?;
             commands::copy_fences::run(&options, output).await
         }
         Command::Doctor(options) => {
             let store = match &options.url {
                 Some(url) => {
-                    cli.common.expect_no_store("the store is the URL behind doctor")?;
-                    Store::given(url, "the argument", output)?
+                    cli.global.expect_no_store("the store is the URL behind doctor")?;
+                    Store::from_argument(url, "the argument", output)?
                 }
                 None => store()?,
             };
             commands::doctor::run(&options, &store).await
         }
         #[cfg(feature = "generate")]
-        Command::Completions(options) => commands::generate::completions(&options),
+        Command::Completions(options) => commands::generate::completions(&options, Cli::command()),
         #[cfg(feature = "generate")]
-        Command::Man(options) => commands::generate::man(&options),
+        Command::Man(options) => commands::generate::man(&options, Cli::command()),
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
-use crate::unseen;
+use crate::escape::escape_json;
 
 /// Prints messages that are not results.
 #[derive(Clone, Copy)]
@@ -33,8 +33,8 @@ impl Output {
     }
 
     /// A line that is redrawn in place, if standard error is a terminal.
-    pub(crate) fn line(self) -> Option<Line> {
-        (!self.quiet && io::stderr().is_terminal()).then(|| Line(()))
+    pub(crate) fn status_line(self) -> Option<StatusLine> {
+        (!self.quiet && io::stderr().is_terminal()).then(|| StatusLine(()))
     }
 
     fn write(text: &dyn Display) {
@@ -44,9 +44,9 @@ impl Output {
 }
 
 /// A line of the terminal that is redrawn in place. Dropping it erases the line.
-pub(crate) struct Line(());
+pub(crate) struct StatusLine(());
 
-impl Line {
+impl StatusLine {
     #[expect(clippy::unused_self, reason = "only the owner of the line writes on it")]
     pub(crate) fn show(&self, text: &str) {
         // A failure here cannot be reported anywhere.
@@ -54,14 +54,14 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         let _ = write!(io::stderr().lock(), "\r\x1b[K");
     }
 }
 
 /// Colors the text if results are shown in color.
-pub(crate) fn painted(text: &str, color: AnsiColor) -> String {
+pub(crate) fn colored(text: &str, color: AnsiColor) -> String {
     if !has_colors() {
         return text.to_owned();
     }
@@ -71,8 +71,9 @@ pub(crate) fn painted(text: &str, color: AnsiColor) -> String {
 
 /// Returns whether results are shown in color: on a terminal, and without `NO_COLOR`.
 fn has_colors() -> bool {
-    let says = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_plain = says("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_plain =
+        is_set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     io::stdout().is_terminal() && !is_plain
 }
 
@@ -83,5 +84,5 @@ pub(crate) fn print(text: impl Display) -> io::Result<()> {
 
 /// Prints a result for programs, on one line.
 pub(crate) fn print_json(value: &Value) -> io::Result<()> {
-    print(unseen::for_programs(&value.to_string()))
+    print(escape_json(&value.to_string()))
 }

@@ -16,7 +16,7 @@ pub(crate) struct Signals {
 }
 
 /// The signals that programs send each other and that can be caught.
-const HANDED_ON: [Signal; 9] = [
+const FORWARDED: [Signal; 9] = [
     Signal::TERM,
     Signal::INT,
     Signal::HUP,
@@ -35,7 +35,7 @@ impl Signals {
         let mut streams = Vec::new();
         // A signal that was ignored when this process started stays ignored, here and in the
         // command, as under nohup.
-        for wanted in HANDED_ON.into_iter().filter(|signal| !is_in(ignored, *signal)) {
+        for wanted in FORWARDED.into_iter().filter(|signal| !contains(ignored, *signal)) {
             let kind = SignalKind::from_raw(wanted.as_raw());
             streams.push((wanted, signal(kind).map_err(refused)?));
         }
@@ -43,10 +43,10 @@ impl Signals {
     }
 
     /// Waits for a signal that asks this process to end. For use while no command runs.
-    pub(crate) async fn ending(&mut self) -> Signal {
+    pub(crate) async fn next_ending(&mut self) -> Signal {
         loop {
-            if let Event::Signal(signal) = self.event().await
-                && ends(signal)
+            if let Event::Signal(signal) = self.next().await
+                && asks_to_end(signal)
             {
                 return signal;
             }
@@ -58,7 +58,7 @@ impl Signals {
     /// # Cancel safety
     ///
     /// Safe: no event is lost.
-    pub(crate) async fn event(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> Event {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
                 if stream.poll_recv(context).is_ready() {
@@ -81,7 +81,7 @@ pub(crate) enum Event {
 }
 
 /// Returns whether the signal asks a process to end.
-pub(crate) fn ends(signal: Signal) -> bool {
+pub(crate) fn asks_to_end(signal: Signal) -> bool {
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].contains(&signal)
 }
 
@@ -93,6 +93,6 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-fn is_in(mask: u64, signal: Signal) -> bool {
+fn contains(mask: u64, signal: Signal) -> bool {
     mask >> (signal.as_raw() - 1) & 1 == 1
 }

@@ -40,19 +40,19 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
     }
     let (from, to) = (from.connect().await?, to.connect().await?);
     if !options.while_held {
-        expect_quiet(&from).await?;
+        expect_no_locks(&from).await?;
     }
     let (counters, corrupt) = copy(&from, &to).await?;
     if !options.while_held {
         // A lock acquired meanwhile has a fence that may not have been copied.
-        expect_quiet(&from).await?;
+        expect_no_locks(&from).await?;
     }
     let printed = if options.json {
         print_json(&json!({ "counters": counters, "corrupt": corrupt }))
     } else {
         print(format!("fence counters that are at least as high as on the old store: {counters}"))
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     if corrupt > 0 {
         output.error(format!("corrupt counters, which were not copied: {corrupt}"));
         return Ok(Status::INTERNAL);
@@ -76,7 +76,7 @@ fn store(
     }
 }
 
-async fn expect_quiet(from: &DynBackend) -> Result<(), Failure> {
+async fn expect_no_locks(from: &DynBackend) -> Result<(), Failure> {
     let held = listing::read(from, "").await?.locks.len();
     if held == 0 {
         return Ok(());

@@ -66,7 +66,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         Some(fence) => print(fence),
         None => print("none: the key was never locked"),
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     Ok(Status::SUCCESS)
 }
 

@@ -7,9 +7,9 @@ use syncguard::contract::HashId;
 use syncguard::inventory::{Inventory, ListRequest};
 use syncguard::{DynBackend, LockBackend as _, LockInfo};
 
+use crate::escape::escape_for_terminal;
 use crate::exit::Failure;
 use crate::time::{human, since, until};
-use crate::unseen;
 
 /// The held locks of a store.
 pub(super) struct Listing {
@@ -47,8 +47,8 @@ pub(super) fn key_of(info: &LockInfo) -> String {
 }
 
 /// The key for a terminal: characters that control it or hide are escaped.
-pub(super) fn shown_key(info: &LockInfo) -> String {
-    unseen::for_people(&key_of(info))
+pub(super) fn key_for_terminal(info: &LockInfo) -> String {
+    escape_for_terminal(&key_of(info))
 }
 
 /// The JSON of a lock, without its lock id.
@@ -72,14 +72,14 @@ pub(super) fn row(info: &LockInfo) -> [String; 5] {
         human(since(info.acquired_at)),
         human(until(info.expires_at)),
         // The key is last, since it can be so long that it is cut or wrapped.
-        shown_key(info),
+        key_for_terminal(info),
     ]
 }
 
 pub(super) const HEADER: [&str; 5] = ["HOLDER", "FENCE", "AGE", "LEFT", "KEY"];
 
 /// The message about corrupt records, if there are any.
-pub(super) fn complaint(corrupt: &[HashId]) -> Option<String> {
+pub(super) fn corrupt_message(corrupt: &[HashId]) -> Option<String> {
     let first = corrupt.first()?;
     Some(format!(
         "corrupt records: {}, the first with the hash {first}; such a lock never becomes free",

@@ -46,9 +46,9 @@ pub(crate) async fn run(
     } else {
         print(table(&HEADER, locks.iter().map(listing::row)))
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
-    if let Some(complaint) = listing::complaint(&corrupt) {
-        output.error(complaint);
+    printed.map_err(Failure::output)?;
+    if let Some(message) = listing::corrupt_message(&corrupt) {
+        output.error(message);
         return Ok(Status::INTERNAL);
     }
     Ok(Status::SUCCESS)

@@ -42,7 +42,7 @@ pub(crate) async fn run(
     let key = Key::new(options.key.as_str())?;
     let backend = store.connect().await?;
     let Some(info) = get_by_key(&backend, key.clone()).await? else {
-        return tell(options, None, None);
+        return report(options, None, None);
     };
     if !options.yes && io::stdin().is_terminal() && !is_confirmed(&info).await? {
         output.note("nothing was changed");
@@ -51,22 +51,22 @@ pub(crate) async fn run(
     let lock_id = info.clone().expose().lock_id;
     let released = backend.release(ReleaseRequest::new(lock_id)).await?;
     if !matches!(released, ReleaseResult::Released) {
-        return look_again(options, &backend, key, &info).await;
+        return explain_refusal(options, &backend, key, &info).await;
     }
-    let fence = bump(&backend, key).await?;
-    tell(options, Some(&info), fence)
+    let fence = raise_fence(&backend, key).await?;
+    report(options, Some(&info), fence)
 }
 
 /// Explains why the store released nothing: the lock has ended meanwhile, or the store does not
 /// find the lock by its id.
-async fn look_again(
+async fn explain_refusal(
     options: &Options,
     backend: &DynBackend,
     key: Key,
     before: &LockInfo,
 ) -> Result<Status, Failure> {
     let Some(now) = get_by_key(backend, key).await? else {
-        return tell(options, None, None);
+        return report(options, None, None);
     };
     let left = human(until(now.expires_at));
     let (status, message) = if now.lock_id_hash() == before.lock_id_hash() {
@@ -81,13 +81,13 @@ async fn look_again(
         (Status::CONFLICT, says.to_owned())
     };
     if options.json {
-        tell(options, None, None)?;
+        report(options, None, None)?;
     }
     Err(Failure::new(status, message))
 }
 
 /// Raises the fence. `None` if another process has the lock by now, which has raised the fence.
-async fn bump(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> {
+async fn raise_fence(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> {
     let request = AcquireRequest::new(key, Duration::from_secs(5))?;
     match backend.acquire(request).await? {
         AcquireResult::Acquired(acquired) => {
@@ -98,7 +98,7 @@ async fn bump(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> 
     }
 }
 
-fn tell(
+fn report(
     options: &Options,
     taken_from: Option<&LockInfo>,
     fence: Option<Fence>,
@@ -120,7 +120,7 @@ fn tell(
             print("released; another process has the lock already, with a higher fence")
         }
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     Ok(Status::SUCCESS)
 }
 

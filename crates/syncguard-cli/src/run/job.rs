@@ -2,17 +2,17 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};
 
-use super::keeper::Keeper;
 use super::launch;
 use super::program::Program;
 use super::terminal::Terminal;
+use super::this_program::this_program;
+use super::watchdog::Watchdog;
 use crate::exit::Failure;
 use crate::signals;
 
@@ -20,12 +20,12 @@ use crate::signals;
 pub(super) struct Job {
     child: Child,
     group: Pid,
-    pub(super) keeper: Keeper,
+    pub(super) watchdog: Watchdog,
     pub(super) terminal: Option<Terminal>,
 }
 
 impl Job {
-    /// Starts the command. The keeper ends it after `allowed` if no further order comes. Call this
+    /// Starts the command. The watchdog ends it after `allowed` if no further order comes. Call this
     /// on the main thread: the parent-death signal follows the end of the calling thread.
     pub(super) async fn start(
         program: &Program,
@@ -33,9 +33,9 @@ impl Job {
         environment: &[(&str, String)],
         allowed: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let mut keeper = Keeper::start()?;
+        let mut watchdog = Watchdog::start()?;
         if let Some(allowed) = allowed {
-            keeper.allow(allowed).await;
+            watchdog.allow_for(allowed).await;
         }
         let mut command = Command::new(this_program()?);
         let may_lend = Terminal::is_ours();
@@ -43,8 +43,8 @@ impl Job {
             .arg0("syncguard")
             .arg(launch::NAME)
             .arg(std::process::id().to_string())
-            .arg(keeper.id().unwrap_or_default().to_string())
-            .arg(launch::waits(may_lend));
+            .arg(watchdog.id().unwrap_or_default().to_string())
+            .arg(launch::waits_argument(may_lend));
         command.arg(&program.path).arg(&program.name).args(arguments);
         command.env_remove("SYNCGUARD_SLOT");
         command.envs(environment.iter().map(|(name, value)| (name, value))).process_group(0);
@@ -53,8 +53,8 @@ impl Job {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let group = group.ok_or_else(|| refused(io::Error::other("it has no process id")))?;
         let terminal = Terminal::lend(group);
-        keeper.watch(group).await;
-        Ok(Self { child, group, keeper, terminal })
+        watchdog.watch(group).await;
+        Ok(Self { child, group, watchdog, terminal })
     }
 
     /// Waits until the command itself ends. Other processes of its group may still run.
@@ -71,7 +71,7 @@ impl Job {
     /// die.
     pub(super) fn signal(&self, signal: Signal) {
         // The processes may have ended already.
-        let _ = if signals::ends(signal)
+        let _ = if signals::asks_to_end(signal)
             || [Signal::KILL, Signal::TSTP, Signal::CONT].contains(&signal)
         {
             kill_process_group(self.group, signal)
@@ -104,14 +104,4 @@ impl Job {
     pub(super) fn lend_terminal(&mut self) {
         self.terminal = Terminal::lend(self.group);
     }
-}
-
-/// The path of this program.
-pub(super) fn this_program() -> Result<PathBuf, Failure> {
-    // Works even if a newer version has replaced the file meanwhile.
-    let own = PathBuf::from("/proc/self/exe");
-    if cfg!(target_os = "linux") && own.exists() {
-        return Ok(own);
-    }
-    std::env::current_exe().map_err(|error| Failure::system("this program is not found", &error))
 }

@@ -8,36 +8,36 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use super::keeper::watch_me;
+use super::watchdog::watch_own_group;
 use crate::exit::Status;
 
 /// The first argument of the launch process.
 pub(crate) const NAME: &str = "__launch";
 
 /// The argument that says whether the command waits until it has the terminal.
-pub(super) fn waits(for_terminal: bool) -> &'static str {
+pub(super) fn waits_argument(for_terminal: bool) -> &'static str {
     if for_terminal { "waits" } else { "goes" }
 }
 
-/// Runs `__launch PARENT KEEPER waits|goes PATH NAME ARGUMENTS…`.
+/// Runs `__launch PARENT WATCHDOG waits|goes PATH NAME ARGUMENTS…`.
 pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     let parent = arguments.next();
     let parent = parent.as_ref().and_then(|parent| parent.to_str()?.parse::<i32>().ok());
-    let keeper = arguments.next();
-    let keeper = keeper.as_ref().and_then(|keeper| keeper.to_str()?.parse::<u32>().ok());
+    let watchdog = arguments.next();
+    let watchdog = watchdog.as_ref().and_then(|watchdog| watchdog.to_str()?.parse::<u32>().ok());
     let waits = arguments.next();
     let (Some(parent), Some(path), Some(name)) = (parent, arguments.next(), arguments.next())
     else {
         return Status::USAGE.into();
     };
-    if !ends_with(parent) {
+    if !die_with(parent) {
         // The holder of the lock is gone already.
         return Status::LOST.into();
     }
-    if let Some(keeper) = keeper {
-        watch_me(keeper);
+    if let Some(watchdog) = watchdog {
+        watch_own_group(watchdog);
     }
-    if waits.is_some_and(|word| word == self::waits(true)) {
+    if waits.is_some_and(|word| word == waits_argument(true)) {
         wait_for_terminal();
     }
     // `exec` returns only if it fails.
@@ -51,13 +51,13 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
 
 /// Asks the system to kill this process, and the command that it becomes, when the parent ends.
 /// Returns whether the parent still runs.
-fn ends_with(parent: i32) -> bool {
+fn die_with(parent: i32) -> bool {
     use rustix::process::getppid;
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use rustix::process::{Signal, set_parent_process_death_signal};
-        // If this fails, the keeper still watches.
+        // If this fails, the watchdog still watches.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
     getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent)

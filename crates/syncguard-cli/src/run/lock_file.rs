@@ -18,7 +18,7 @@ impl LockFile {
     }
 
     /// Explains why the lock can no longer be renewed, if the file is gone or was replaced.
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub(super) fn problem(&self) -> Option<String> {
         let path = self.path.display();
         match id(&self.path) {
             Some(id) if id == self.id => None,

@@ -80,60 +80,60 @@ enum OnLost {
 
 /// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum OnLoss {
-    /// The command gets SIGTERM, and SIGKILL after this time.
-    End(Duration),
+pub(super) enum LossAction {
+    /// The command gets SIGTERM, and SIGKILL after this time. Zero is SIGKILL at once.
+    Terminate(Duration),
     Ignore,
 }
 
 /// The requested lock or permit.
-pub(super) struct Wish {
+pub(super) struct LockRequest {
     pub(super) config: LockConfig,
-    pub(super) plan: AutoExtend,
-    pub(super) wait: AcquisitionOptions,
-    pub(super) at_least: Option<Duration>,
+    pub(super) auto_extend: AutoExtend,
+    pub(super) acquisition: AcquisitionOptions,
+    pub(super) min_hold: Option<Duration>,
     pub(super) permits: Option<u32>,
     /// True if this program runs under this very lock.
-    pub(super) is_own: bool,
+    pub(super) is_nested: bool,
 }
 
-impl Wish {
+impl LockRequest {
     pub(super) fn waits(&self) -> bool {
-        self.wait.max_retries > 0
+        self.acquisition.max_retries > 0
     }
 }
 
 impl Options {
     /// The longest accepted duration: 100 years.
-    const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
     /// # Errors
     ///
     /// Fails if an option is wrong, before anything is sent.
-    pub(super) fn wish(&self) -> Result<Wish, Failure> {
-        let wait = match (self.no_wait, self.wait) {
+    pub(super) fn lock_request(&self) -> Result<LockRequest, Failure> {
+        let acquisition = match (self.no_wait, self.wait) {
             (true, _) | (_, Some(Duration::ZERO)) => AcquisitionOptions::new().with_max_retries(0),
-            (_, wait) => AcquisitionOptions::new().with_timeout(wait.unwrap_or(Self::FOR_EVER)),
+            (_, wait) => AcquisitionOptions::new().with_timeout(wait.unwrap_or(Self::LONGEST)),
         };
-        let mut plan = AutoExtend::new();
+        let mut auto_extend = AutoExtend::new();
         if let Some(max_hold) = self.max_hold {
-            plan = plan.with_max_hold(max_hold);
+            auto_extend = auto_extend.with_max_hold(max_hold);
         }
         let mut config = LockConfig::new(self.key.as_str())
             .with_ttl(self.ttl)
-            .with_acquisition(wait)
-            .with_auto_extend(plan);
-        if let Some(at_least) = self.at_least {
-            config = config.with_min_hold(at_least);
+            .with_acquisition(acquisition)
+            .with_auto_extend(auto_extend);
+        if let Some(min_hold) = self.at_least {
+            config = config.with_min_hold(min_hold);
         }
         config.check()?;
-        if self.grace > Self::FOR_EVER {
+        if self.grace > Self::LONGEST {
             return Err(Failure::usage(
                 "the grace is too long; at most 100 years are allowed, and 0s is SIGKILL at once",
             ));
         }
-        let (at_least, permits) = (self.at_least, self.permits());
-        Ok(Wish { config, plan, wait, at_least, permits, is_own: false })
+        let (min_hold, permits) = (self.at_least, self.permits());
+        Ok(LockRequest { config, auto_extend, acquisition, min_hold, permits, is_nested: false })
     }
 
     #[cfg(feature = "permits")]
@@ -147,11 +147,11 @@ impl Options {
         None
     }
 
-    pub(super) fn on_loss(&self) -> OnLoss {
+    pub(super) fn loss_action(&self) -> LossAction {
         match self.on_lost {
-            OnLost::Term => OnLoss::End(self.grace),
-            OnLost::Kill => OnLoss::End(Duration::ZERO),
-            OnLost::Ignore => OnLoss::Ignore,
+            OnLost::Term => LossAction::Terminate(self.grace),
+            OnLost::Kill => LossAction::Terminate(Duration::ZERO),
+            OnLost::Ignore => LossAction::Ignore,
         }
     }
 

@@ -26,14 +26,14 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Failure> {
         };
     }
     let folders = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let mut there: Vec<PathBuf> = Vec::new();
+    let mut candidates: Vec<PathBuf> = Vec::new();
     if !name.is_empty() {
-        there.extend(env::split_paths(&folders).map(|folder| folder.join(name)));
-        there.retain(|path| path.is_file());
+        candidates.extend(env::split_paths(&folders).map(|folder| folder.join(name)));
+        candidates.retain(|path| path.is_file());
     }
-    match there.iter().find(|path| is_executable(path)) {
+    match candidates.iter().find(|path| is_executable(path)) {
         Some(path) => Ok(found(path.clone())),
-        None if there.is_empty() => Err(not_found(name)),
+        None if candidates.is_empty() => Err(not_found(name)),
         None => Err(not_executable(name)),
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn url(output: Output) -> Result<String, Failure> {
             "the folder {folder} cannot be made: {error}; name a store with --store"
         ))
     })?;
-    warn_of_another(&folder, output);
+    warn_of_second_store(&folder, output);
     let path = folder.join(FILE);
     let path = path.to_str().ok_or_else(|| {
         Failure::usage("the folder for state of this user is not UTF-8; name a store with --store")
@@ -59,7 +59,7 @@ fn folder_of_home() -> Option<PathBuf> {
 /// Warns if this user has another default store, which programs without `XDG_STATE_HOME` use.
 /// Programs without the variable cannot warn: they do not know its value elsewhere.
 #[cfg(feature = "sqlite")]
-fn warn_of_another(folder: &Path, output: Output) {
+fn warn_of_second_store(folder: &Path, output: Output) {
     use std::fs::{canonicalize, metadata};
 
     let Some(other) = folder_of_home().filter(|other| other != folder) else { return };

@@ -193,7 +193,7 @@ fn stopped(bench: &Bench) -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
-/// The command itself stops `syncguard`, before the keeper has heard of the lock.
+/// The command itself stops `syncguard`, before the watchdog has heard of the lock.
 fn stopped_at_once(bench: &Bench) -> Result<()> {
     let script = format!("kill -STOP $PPID; {FAMILY}");
     let options = ["run", "--ttl", "2s", "stopped:at-once", "--", "sh", "-c", &script];

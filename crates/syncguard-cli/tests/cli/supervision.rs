@@ -21,20 +21,20 @@ fn signal(pid: u32, signal: Signal) -> Result<()> {
     Ok(kill_process(Pid::from_raw(pid.cast_signed()).context("a process")?, signal)?)
 }
 
-/// The keeper of a running `syncguard`.
-fn keeper(of: u32) -> Option<u32> {
+/// The watchdog of a running `syncguard`.
+fn watchdog(of: u32) -> Option<u32> {
     let family = family(of);
-    family.iter().find(|(_, seen)| seen.contains("__keeper")).map(|(pid, _)| *pid)
+    family.iter().find(|(_, seen)| seen.contains("__watchdog")).map(|(pid, _)| *pid)
 }
 
-/// Waits until this process has another keeper.
+/// Waits until this process has another watchdog.
 fn until_replaced(of: u32, old: u32) -> Result<u32> {
     let mut new = None;
-    wait::until("another keeper", LONG, || {
-        new = keeper(of).filter(|now| *now != old);
+    wait::until("another watchdog", LONG, || {
+        new = watchdog(of).filter(|now| *now != old);
         Ok(new.is_some())
     })?;
-    new.context("a keeper")
+    new.context("a watchdog")
 }
 
 /// The expiry of the lock, in milliseconds.
@@ -61,14 +61,14 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
     until_gone(&pids)
 }
 
-/// A killed keeper is replaced, and its replacement knows the group.
+/// A killed watchdog is replaced, and its replacement knows the group.
 #[test]
-fn a_keeper_that_is_killed_is_replaced() -> Result<()> {
+fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
     let bench = Bench::file()?;
     let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     let own = running.pid()?;
-    let mut old = keeper(own).context("a keeper")?;
+    let mut old = watchdog(own).context("a watchdog")?;
     for _ in 0..2 {
         signal(old, Signal::KILL)?;
         old = until_replaced(own, old)?;
@@ -79,11 +79,11 @@ fn a_keeper_that_is_killed_is_replaced() -> Result<()> {
 
 /// The replacement also knows how long the lock is valid.
 #[test]
-fn a_new_keeper_knows_how_long_the_command_may_run() -> Result<()> {
+fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
     let bench = Bench::file()?;
     let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
-    let old = keeper(running.pid()?).context("a keeper")?;
+    let old = watchdog(running.pid()?).context("a watchdog")?;
     signal(old, Signal::KILL)?;
     until_replaced(running.pid()?, old)?;
     running.signal(Signal::STOP)?;
@@ -92,13 +92,13 @@ fn a_new_keeper_knows_how_long_the_command_may_run() -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
-/// Signals that ask programs to end are for the command, and the keeper ignores them.
+/// Signals that ask programs to end are for the command, and the watchdog ignores them.
 #[test]
-fn a_keeper_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
+fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     let bench = Bench::file()?;
     let mut running = bench.start(&["run", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
-    let own = keeper(running.pid()?).context("a keeper")?;
+    let own = watchdog(running.pid()?).context("a watchdog")?;
     let blocked = || -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{own}/status"))?;
         let masks = status.lines().filter_map(|line| {
@@ -115,15 +115,15 @@ fn a_keeper_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     wait::until("its own end", LONG, || Ok(!matches!(state(own), Some('S' | 'R' | 'D'))))
 }
 
-/// A stopped keeper is replaced, and does not delay the handling of a lost lock.
+/// A stopped watchdog is replaced, and does not delay the handling of a lost lock.
 #[test]
-fn a_keeper_that_is_stopped_is_replaced() -> Result<()> {
+fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
     let bench = Bench::file()?;
     let options = ["run", "--ttl", "160ms", "--grace", "0s", "k", "--", "sh", "-c", FAMILY];
     let mut running = bench.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;
-    let old = keeper(own).context("a keeper")?;
+    let old = watchdog(own).context("a watchdog")?;
     signal(old, Signal::STOP)?;
     until_replaced(own, old)?;
     bench.done(&["release", "--force", "k"])?.expect(0)?;
@@ -152,20 +152,20 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
     Ok(())
 }
 
-/// SIGKILL comes after the grace from `syncguard` itself, even if there is no keeper to send it.
+/// SIGKILL comes after the grace from `syncguard` itself, even if there is no watchdog to send it.
 #[test]
-fn a_command_that_does_not_listen_is_killed_without_a_keeper_too() -> Result<()> {
+fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<()> {
     let bench = Bench::file()?;
     let options = ["run", "--ttl", "2s", "--grace", "200ms", "k", "--", "sh", "-c", DEAF];
     let mut running = bench.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;
-    // No new keeper can be started: no file descriptors are left for its pipes.
+    // No new watchdog can be started: no file descriptors are left for its pipes.
     let open = fs::read_dir(format!("/proc/{own}/fd"))?.count() as u64;
     let limit = Rlimit { current: Some(open.min(8)), maximum: getrlimit(Resource::Nofile).maximum };
     prlimit(Pid::from_raw(own.cast_signed()), Resource::Nofile, limit)?;
-    signal(keeper(own).context("a keeper")?, Signal::KILL)?;
-    wait::until("no keeper", LONG, || Ok(keeper(own).is_none()))?;
+    signal(watchdog(own).context("a watchdog")?, Signal::KILL)?;
+    wait::until("no watchdog", LONG, || Ok(watchdog(own).is_none()))?;
     bench.done(&["release", "--force", "k"])?.expect(0)?;
     let done = running.ended()?.expect(76)?;
     ensure!(done.stderr.contains("the lock was lost"), "{done:?}");

@@ -28,7 +28,7 @@ pub(super) async fn measure(
     let (mut acquires, mut releases) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let began = Instant::now();
-        let acquired = probe::take(backend).await?;
+        let acquired = probe::acquire(backend).await?;
         acquires.push(began.elapsed());
         let began = Instant::now();
         // The result does not matter: if an administrator has taken the lock away, the time is

@@ -4,22 +4,21 @@ mod cost;
 mod finding;
 #[cfg(feature = "firestore")]
 mod firestore;
-#[cfg(feature = "postgres")]
-mod pooler;
+mod format;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod probe;
 #[cfg(feature = "redis")]
 mod redis;
-mod show;
+mod report;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
 use clap::Args;
-use syncguard::{DynBackend, LockBackend as _};
+use syncguard::LockBackend as _;
 
-use self::cost::Cost;
 use self::finding::{Finding, Level};
+use self::report::{Examination, Report};
 use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};
 use crate::store::Store;
@@ -47,37 +46,22 @@ pub(crate) struct Options {
     rounds: u32,
 }
 
-/// The report of the doctor.
-#[derive(Default)]
-struct Report {
-    backend: &'static str,
-    findings: Vec<Finding>,
-    cost: Option<Cost>,
-}
-
-/// A connected store, and the findings of the checks for its kind.
-struct Examined {
-    backend: DynBackend,
-    findings: Vec<Finding>,
-    /// The round trips of an acquire, and of a release.
-    round_trips: (u32, u32),
-}
-
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let mut report = Report::default();
     match examine(store).await {
-        Ok(examined) => {
-            report.backend = examined.backend.capabilities().backend;
-            report.findings = examined.findings;
+        Ok(examination) => {
+            report.backend = examination.backend.capabilities().backend;
+            report.findings = examination.findings;
             let refuses =
                 |report: &Report| report.findings.iter().any(|finding| finding.is_refusal);
             // One cause is reported once.
             if !refuses(&report) {
-                report.findings.extend(probe::permissions(&examined.backend).await);
+                report.findings.extend(probe::permissions(&examination.backend).await);
             }
             // Only operations that work are measured.
             if !refuses(&report) {
-                let cost = cost::measure(&examined.backend, options.rounds, examined.round_trips);
+                let cost =
+                    cost::measure(&examination.backend, options.rounds, examination.round_trips);
                 report.cost = Some(cost.await?);
             }
         }
@@ -87,17 +71,17 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         Err(failure) => report.findings.push(Finding::of_connecting(&failure)),
     }
     let printed = if options.json {
-        print_json(&show::as_json(&report))
+        print_json(&format::as_json(&report))
     } else {
-        print(show::as_text(&report))
+        print(format::as_text(&report))
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
     let is_bad = worst == Level::Red || (options.strict && worst == Level::Yellow);
     Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
 }
 
-async fn examine(store: &Store) -> Result<Examined, Failure> {
+async fn examine(store: &Store) -> Result<Examination, Failure> {
     let url = store.expose();
     match url.split(':').next().unwrap_or_default() {
         #[cfg(feature = "firestore")]
@@ -113,7 +97,7 @@ async fn examine(store: &Store) -> Result<Examined, Failure> {
         // The error of `connect` says what is wrong with the URL.
         _ => {
             let backend = store.connect().await?;
-            Ok(Examined { backend, findings: Vec::new(), round_trips: (1, 1) })
+            Ok(Examination { backend, findings: Vec::new(), round_trips: (1, 1) })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tries each operation of a lock once, to find missing permissions.
+//! Tries try_each_operation operation of a lock once, to find missing permissions.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) const SETUP: &str =
 
 pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
     let mut findings = Vec::new();
-    match each(backend).await {
+    match try_each_operation(backend).await {
         Ok(()) => {
             findings.push(Finding::green(
                 "permissions",
@@ -49,9 +49,9 @@ pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
 /// The operation that failed, with its error.
 type Refused = (&'static str, LockError);
 
-async fn each(backend: &DynBackend) -> Result<(), Refused> {
+async fn try_each_operation(backend: &DynBackend) -> Result<(), Refused> {
     let named = |name| move |error| (name, error);
-    let acquired = take(backend).await.map_err(named("acquire"))?;
+    let acquired = acquire(backend).await.map_err(named("acquire"))?;
     let lock_id = acquired.lock_id;
     let extend = ExtendRequest::new(lock_id, Duration::from_secs(5)).map_err(named("extend"))?;
     let extended = backend.extend(extend).await.map_err(named("extend"))?;
@@ -74,7 +74,7 @@ async fn each(backend: &DynBackend) -> Result<(), Refused> {
 }
 
 /// Acquires the lock, and waits for another doctor that holds it.
-pub(super) async fn take(backend: &DynBackend) -> Result<Acquired, LockError> {
+pub(super) async fn acquire(backend: &DynBackend) -> Result<Acquired, LockError> {
     for _ in 0..50 {
         let request = AcquireRequest::new(KEY, Duration::from_secs(5))?;
         if let AcquireResult::Acquired(acquired) = backend.acquire(request).await? {

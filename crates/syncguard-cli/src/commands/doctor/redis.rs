@@ -5,12 +5,12 @@ use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::redis::{DurabilityRisk, KeyLayout, RedisBackend, WaitReplicas};
 use syncguard::{DynBackend, Key, LockBackend as _};
 
-use super::Examined;
 use super::finding::Finding;
 use super::probe::KEY;
+use super::report::Examination;
 use crate::exit::Failure;
 
-pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;
     let wait = parsed.number::<u8>("wait_replicas", 1..=u8::MAX)?.map(WaitReplicas::new);
     let backend = RedisBackend::connect(url).await?;
@@ -33,7 +33,7 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
             "ACL SETUSER name +client|tracking +@pubsub",
         ));
     }
-    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
+    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
 }
 
 fn layout(layout: KeyLayout) -> String {

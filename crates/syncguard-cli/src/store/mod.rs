@@ -12,8 +12,8 @@ use syncguard::DynBackend;
 use syncguard::authoring::backend_url::BackendUrl;
 
 pub(crate) use self::url::without_password;
-use crate::args::Common;
 use crate::exit::Failure;
+use crate::global_options::GlobalOptions;
 use crate::output::Output;
 
 /// The URL of a store. It may contain a password, so it has no `Debug`.
@@ -23,11 +23,11 @@ pub(crate) struct Store {
 
 impl Store {
     /// The store that the options name, or else the environment, or else the default store.
-    pub(crate) fn find(common: &Common, output: Output) -> Result<Self, Failure> {
-        if let Some(url) = &common.store {
-            return Self::given(url, "--store", output);
+    pub(crate) fn find(options: &GlobalOptions, output: Output) -> Result<Self, Failure> {
+        if let Some(url) = &options.store {
+            return Self::from_argument(url, "--store", output);
         }
-        if let Some(path) = &common.store_file {
+        if let Some(path) = &options.store_file {
             return Self::from_file(path);
         }
         if let Some(path) = env::var_os("SYNCGUARD_STORE_FILE").filter(|path| !path.is_empty()) {
@@ -43,7 +43,7 @@ impl Store {
     }
 
     /// The store of a URL from the command line. `place` names the option or argument.
-    pub(crate) fn given(url: &str, place: &str, output: Output) -> Result<Self, Failure> {
+    pub(crate) fn from_argument(url: &str, place: &str, output: Output) -> Result<Self, Failure> {
         warn_of_password(url, place, "SYNCGUARD_STORE or --store-file", output);
         Self::new(url)
     }

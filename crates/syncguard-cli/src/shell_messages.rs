@@ -1,7 +1,7 @@
 //! Rewrites the library's messages, which are written for programmers, for users of a shell.
 
 /// Parts of messages, and what replaces them for a user who types options and URLs.
-const WORDS: &[(&str, &str)] = &[
+const REPLACEMENTS: &[(&str, &str)] = &[
     (
         "run setup_schema, or connect with setup_schema=true in the URL",
         "add setup_schema=true to the URL, once, as a user who may create tables",
@@ -31,8 +31,8 @@ const WORDS: &[(&str, &str)] = &[
 /// Rewrites a message for the user who typed the command.
 pub(crate) fn for_shell(message: &str) -> String {
     let mut message = message.to_owned();
-    for (theirs, ours) in WORDS {
-        message = message.replace(theirs, ours);
+    for (of_library, for_users) in REPLACEMENTS {
+        message = message.replace(of_library, for_users);
     }
     rounded(&message)
 }
@@ -111,8 +111,8 @@ mod tests {
             for_shell(message),
             "a table is missing; add setup_schema=true to the URL, once, as a user who may create tables"
         );
-        for (theirs, ours) in WORDS {
-            assert_eq!(for_shell(theirs), *ours);
+        for (of_library, for_users) in REPLACEMENTS {
+            assert_eq!(for_shell(of_library), *for_users);
         }
     }
 }

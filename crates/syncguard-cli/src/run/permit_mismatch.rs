@@ -11,25 +11,25 @@ use crate::exit::Failure;
 
 /// The number of permits above the caller's own that are checked on Redis, where a listing would
 /// scan all keys.
-const LOOKED_AT: u32 = 64;
+const CHECKED_ON_REDIS: u32 = 64;
 
 /// The longest time for the check. The time to wait for a permit begins afterwards.
-const BOUND: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// Fails if a rival holds a permit above this number. Runs before anything is locked.
 ///
 /// The check misses a caller that gives a larger number than its rivals, and rivals that hold lower
 /// permits only.
-pub(super) async fn refuse(backend: &DynBackend, key: &Key, permits: u32) -> Result<(), Failure> {
+pub(super) async fn check(backend: &DynBackend, key: &Key, permits: u32) -> Result<(), Failure> {
     let held = async {
         if backend.capabilities().backend == "redis" {
-            one_by_one(backend, key, permits).await
+            find_by_probing(backend, key, permits).await
         } else {
-            listed(backend, key, permits).await
+            find_by_listing(backend, key, permits).await
         }
     };
     // A failed check refuses nothing: if the store does not work, the acquire reports it.
-    match tokio::time::timeout(BOUND, held).await {
+    match tokio::time::timeout(TIME_LIMIT, held).await {
         Ok(Ok(Some(slot))) => Err(Failure::usage(format!(
             "permit {slot} is held, and --permits {permits} ends at {}: another caller gives a larger number. Give \
              the same number everywhere, and wait until the callers with the larger number have ended; nothing was \
@@ -40,8 +40,12 @@ pub(super) async fn refuse(backend: &DynBackend, key: &Key, permits: u32) -> Res
     }
 }
 
-async fn listed(backend: &DynBackend, key: &Key, permits: u32) -> Result<Option<u32>, LockError> {
-    let prefix = of_slot(key, "");
+async fn find_by_listing(
+    backend: &DynBackend,
+    key: &Key,
+    permits: u32,
+) -> Result<Option<u32>, LockError> {
+    let prefix = slot_key(key, "");
     let Some(inventory) = backend.inventory() else { return Ok(None) };
     let request = ListRequest::new().with_prefix(&prefix);
     let mut next = Some(request.with_page_size(ListRequest::MAX_PAGE_SIZE));
@@ -60,23 +64,23 @@ async fn listed(backend: &DynBackend, key: &Key, permits: u32) -> Result<Option<
 }
 
 /// Sends all requests at once.
-async fn one_by_one(
+async fn find_by_probing(
     backend: &DynBackend,
     key: &Key,
     permits: u32,
 ) -> Result<Option<u32>, LockError> {
-    let mut looks = JoinSet::new();
-    for slot in permits..permits + LOOKED_AT {
-        let request = IsLockedRequest::new(of_slot(key, &slot.to_string()))?;
+    let mut probes = JoinSet::new();
+    for slot in permits..permits + CHECKED_ON_REDIS {
+        let request = IsLockedRequest::new(slot_key(key, &slot.to_string()))?;
         let backend = backend.clone();
-        looks.spawn(async move { Ok((slot, backend.is_locked(request).await?)) });
+        probes.spawn(async move { Ok((slot, backend.is_locked(request).await?)) });
     }
-    let looks: Vec<Result<_, LockError>> = looks.join_all().await;
-    let looks = looks.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(looks.into_iter().filter(|(_, is_held)| *is_held).map(|(slot, _)| slot).max())
+    let probes: Vec<Result<_, LockError>> = probes.join_all().await;
+    let probes = probes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(probes.into_iter().filter(|(_, is_held)| *is_held).map(|(slot, _)| slot).max())
 }
 
 /// The key of one permit's lock, as the semaphore names it.
-fn of_slot(key: &Key, slot: &str) -> String {
+fn slot_key(key: &Key, slot: &str) -> String {
     format!("{}:permit:{slot}", key.expose())
 }

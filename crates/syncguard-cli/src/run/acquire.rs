@@ -1,24 +1,24 @@
 //! Acquires the lock, or one of the permits.
 
 use rustix::process::Signal;
-use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult, acquire};
+use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult};
 
 use super::nested;
-use super::options::Wish;
-use super::waiting::Waiting;
+use super::options::LockRequest;
+use super::wait_display::WaitDisplay;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
 use crate::time::human;
 
 /// The guard of the lock or permit, held while the command runs.
-pub(super) enum Hold {
+pub(super) enum Guard {
     Lock(LockGuard<DynBackend>),
     #[cfg(feature = "permits")]
     Permit(syncguard::recipes::Permit<DynBackend>),
 }
 
-impl Hold {
+impl Guard {
     pub(super) fn held(&self) -> Held {
         match self {
             Self::Lock(guard) => guard.held(),
@@ -46,45 +46,45 @@ impl Hold {
 }
 
 /// The result of an acquire.
-pub(super) enum Asked {
-    Held(Box<Hold>),
+pub(super) enum Acquired {
+    Held(Box<Guard>),
     /// A signal asked this program to end. Nothing is held.
     Interrupted(Signal),
 }
 
 /// Acquires the lock or permit, and waits for it if requested.
-pub(super) async fn ask(
+pub(super) async fn acquire(
     backend: &DynBackend,
-    wish: &Wish,
+    request: &LockRequest,
     signals: &mut Signals,
     output: Output,
-) -> Result<Asked, Failure> {
-    let waiting = Waiting::new(backend, wish, output);
-    let asked = tokio::select! {
+) -> Result<Acquired, Failure> {
+    let display = WaitDisplay::new(backend, request, output);
+    let guard = tokio::select! {
         biased;
-        signal = signals.ending() => return Ok(Asked::Interrupted(signal)),
-        asked = take(backend, wish) => asked,
+        signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal)),
+        guard = acquire_any(backend, request) => guard,
         // Never completes: it only shows the holder.
-        () = waiting.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
+        () = display.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
     };
-    Ok(Asked::Held(Box::new(asked?)))
+    Ok(Acquired::Held(Box::new(guard?)))
 }
 
 #[cfg(feature = "permits")]
-async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
+async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
     use syncguard::recipes::Semaphore;
 
-    let Some(permits) = wish.permits else { return take_lock(backend, wish).await };
-    let mut semaphore = Semaphore::new(backend.clone(), wish.config.key()?.clone(), permits)?
-        .with_ttl(wish.config.ttl())
-        .with_acquisition(wish.wait)
-        .with_auto_extend(wish.plan);
-    if let Some(at_least) = wish.at_least {
-        semaphore = semaphore.with_min_hold(at_least);
+    let Some(permits) = request.permits else { return acquire_lock(backend, request).await };
+    let mut semaphore = Semaphore::new(backend.clone(), request.config.key()?.clone(), permits)?
+        .with_ttl(request.config.ttl())
+        .with_acquisition(request.acquisition)
+        .with_auto_extend(request.auto_extend);
+    if let Some(min_hold) = request.min_hold {
+        semaphore = semaphore.with_min_hold(min_hold);
     }
-    super::beyond::refuse(backend, wish.config.key()?, permits).await?;
-    let permit = if wish.waits() {
-        semaphore.acquire().await.map_err(|error| waited(error, wish))?
+    super::permit_mismatch::check(backend, request.config.key()?, permits).await?;
+    let permit = if request.waits() {
+        semaphore.acquire().await.map_err(|error| timed_out(error, request))?
     } else {
         semaphore.try_acquire().await?.ok_or_else(|| {
             conflict(format!(
@@ -92,35 +92,35 @@ async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
             ))
         })?
     };
-    Ok(Hold::Permit(permit))
+    Ok(Guard::Permit(permit))
 }
 
 #[cfg(not(feature = "permits"))]
-async fn take(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
-    let _ = (wish.permits, wish.plan, wish.at_least);
-    take_lock(backend, wish).await
+async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
+    let _ = (request.permits, request.auto_extend, request.min_hold);
+    acquire_lock(backend, request).await
 }
 
-async fn take_lock(backend: &DynBackend, wish: &Wish) -> Result<Hold, Failure> {
-    if wish.waits() {
-        let acquired = acquire(backend, wish.config.clone()).await;
-        return Ok(Hold::Lock(acquired.map_err(|error| waited(error, wish))?));
+async fn acquire_lock(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
+    if request.waits() {
+        let acquired = syncguard::acquire(backend, request.config.clone()).await;
+        return Ok(Guard::Lock(acquired.map_err(|error| timed_out(error, request))?));
     }
-    match syncguard::try_acquire(backend, wish.config.clone()).await?.acquired() {
-        Some(guard) => Ok(Hold::Lock(guard)),
-        None if wish.is_own => Err(conflict(nested::OWN)),
+    match syncguard::try_acquire(backend, request.config.clone()).await?.acquired() {
+        Some(guard) => Ok(Guard::Lock(guard)),
+        None if request.is_nested => Err(conflict(nested::MESSAGE)),
         None => Err(conflict("another process holds the lock; --wait DURATION waits for it")),
     }
 }
 
 /// The failure of a waiter that timed out. The message names the time only: the user gave no limit
 /// of retries.
-fn waited(error: LockError, wish: &Wish) -> Failure {
+fn timed_out(error: LockError, request: &LockRequest) -> Failure {
     if error.code() != ErrorCode::AcquisitionTimeout {
         return error.into();
     }
-    let longest = human(wish.wait.timeout);
-    conflict(match wish.permits {
+    let longest = human(request.acquisition.timeout);
+    conflict(match request.permits {
         None => format!("another process still held the lock after {longest}"),
         Some(permits) => {
             format!("other processes still held all {permits} permits after {longest}")

@@ -2,7 +2,7 @@
 
 use syncguard::postgres::PostgresBackend;
 
-use super::finding::Finding;
+use crate::commands::doctor::finding::Finding;
 
 /// Prepares a statement in one session, lets a second session take the server that has it, and runs
 /// it in the first: behind a pooler in transaction mode the statement is missing.
@@ -17,7 +17,7 @@ pub(super) async fn examine(backend: &PostgresBackend) -> Option<Finding> {
         Ok(statement) => statement,
         // Another client's statement of this name is on the server.
         Err(error) if error.code().is_some_and(|code| code.code() == "42P05") => {
-            return Some(Finding::pooler(SAYS));
+            return Some(Finding::pooler(MESSAGE));
         }
         Err(_) => return None,
     };
@@ -29,7 +29,7 @@ pub(super) async fn examine(backend: &PostgresBackend) -> Option<Finding> {
     if !kept || answer.is_ok() {
         return None;
     }
-    Some(Finding::pooler(SAYS))
+    Some(Finding::pooler(MESSAGE))
 }
 
-const SAYS: &str = "a pooler sends the statements of a session to different servers, where prepared ones are missing";
+const MESSAGE: &str = "a pooler sends the statements of a session to different servers, where prepared ones are missing";

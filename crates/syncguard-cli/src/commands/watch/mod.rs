@@ -15,7 +15,7 @@ use self::screen::Screen;
 use super::listing::{self, HEADER, Listing};
 use crate::exit::{Failure, Status};
 use crate::output::print_json;
-use crate::signals::{Event, Signals, ends};
+use crate::signals::{Event, Signals, asks_to_end};
 use crate::store::Store;
 use crate::table::table;
 use crate::time::{human, parse_duration};
@@ -47,34 +47,35 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     // A bad prefix and a store that cannot list are reported before the screen is taken.
     let mut seen = Ok(listing::read(&backend, &options.prefix).await?);
     let mut signals = Signals::listen()?;
-    let mut screen = if options.json { None } else { Some(Screen::enter().map_err(unwritable)?) };
-    let mut look = interval(options.interval);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    look.tick().await;
+    let mut screen =
+        if options.json { None } else { Some(Screen::enter().map_err(Failure::output)?) };
+    let mut timer = interval(options.interval);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    timer.tick().await;
     loop {
-        show(options, &seen, screen.as_mut()).map_err(unwritable)?;
+        show(options, &seen, screen.as_mut()).map_err(Failure::output)?;
         tokio::select! {
             biased;
-            event = signals.event() => match event {
+            event = signals.next() => match event {
                 // Ctrl-C is the usual end of a watch, so it is a success.
                 Event::Signal(Signal::INT) => return Ok(Status::SUCCESS),
-                Event::Signal(signal) if ends(signal) => return Ok(Status::of_signal(signal.as_raw())),
-                Event::Signal(Signal::TSTP) => rest(&mut screen).map_err(unwritable)?,
+                Event::Signal(signal) if asks_to_end(signal) => return Ok(Status::of_signal(signal.as_raw())),
+                Event::Signal(Signal::TSTP) => suspend(&mut screen).map_err(Failure::output)?,
                 // The terminal may have another size, so the screen is redrawn.
                 Event::Signal(_) | Event::Child => {}
             },
-            next = next(&backend, options, &mut look) => seen = next,
+            next = next_listing(&backend, options, &mut timer) => seen = next,
         }
     }
 }
 
 /// The next listing, after the interval.
-async fn next(
+async fn next_listing(
     backend: &DynBackend,
     options: &Options,
-    look: &mut tokio::time::Interval,
+    timer: &mut tokio::time::Interval,
 ) -> Result<Listing, Failure> {
-    look.tick().await;
+    timer.tick().await;
     listing::read(backend, &options.prefix).await
 }
 
@@ -92,7 +93,7 @@ fn show(
             };
             let every = human(options.interval);
             let mut lines = vec![format!("{count}, refreshed every {every}; Ctrl-C ends")];
-            lines.extend(listing::complaint(&listing.corrupt));
+            lines.extend(listing::corrupt_message(&listing.corrupt));
             let rows = listing.locks.iter().map(listing::row);
             lines.extend(table(&HEADER, rows).lines().map(str::to_owned));
             lines
@@ -120,15 +121,10 @@ fn as_json(seen: &Result<Listing, Failure>) -> serde_json::Value {
 
 /// Handles Ctrl-Z: gives the screen back, stops, and takes the screen again when the program
 /// continues.
-fn rest(screen: &mut Option<Screen>) -> io::Result<()> {
+fn suspend(screen: &mut Option<Screen>) -> io::Result<()> {
     if screen.take().is_some() {
         let _ = kill_process(getpid(), Signal::STOP);
         *screen = Some(Screen::enter()?);
     }
     Ok(())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it on")]
-fn unwritable(error: io::Error) -> Failure {
-    Failure::system("the output cannot be written", &error)
 }
