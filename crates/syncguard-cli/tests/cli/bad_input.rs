@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use crate::bench::{Bench, Done};
+use crate::harness::{Finished, Harness};
 
 /// The arguments, the exit status, and a text that the message must contain.
 type Row<'a> = (&'a [&'a str], i32, &'a str);
 
 #[test]
 fn bad_input_is_named_and_locks_nothing() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let long = "k".repeat(600);
     let rows: &[Row] = &[
         (&["run", "", "--", "true"], 64, "key"),
@@ -55,7 +55,7 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&[], 64, "Usage"),
     ];
     for (arguments, status, says) in rows {
-        let done = bench.done(arguments)?;
+        let done = harness.run(arguments)?;
         ensure!(
             done.status == *status && done.stderr.contains(says),
             "{arguments:?} {says}: {done:?}"
@@ -65,18 +65,18 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     }
     // Even the file was not created.
-    let path = bench.url.trim_start_matches("sqlite://");
+    let path = harness.url.trim_start_matches("sqlite://");
     ensure!(fs::metadata(path).is_err());
     Ok(())
 }
 
 #[test]
 fn help_and_version_are_no_errors() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     for arguments in [&["--help"][..], &["-h"], &["run", "--help"], &["--version"]] {
-        let done = bench.done(arguments)?.expect(0)?;
+        let done = harness.run(arguments)?.expect(0)?;
         ensure!(done.stdout.contains("syncguard") && done.stderr.is_empty(), "{done:?}");
-        ensure!(!done.stdout.contains(&bench.url), "the help shows no URL: {done:?}");
+        ensure!(!done.stdout.contains(&harness.url), "the help shows no URL: {done:?}");
     }
     Ok(())
 }
@@ -87,12 +87,12 @@ fn the_default_store_is_a_file_of_the_user() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let home = tempfile::tempdir()?;
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     for (name, value, folder) in [
         ("HOME", home.path().to_owned(), home.path().join(".local/state")),
         ("XDG_STATE_HOME", home.path().join("state #1?"), home.path().join("state #1?")),
     ] {
-        let mut command = bench.command(&["run", "k", "--", "true"]);
+        let mut command = harness.command(&["run", "k", "--", "true"]);
         command.env_remove("SYNCGUARD_STORE").env_remove("XDG_STATE_HOME").env(name, value);
         let output = command.output()?;
         ensure!(output.status.success(), "{output:?}");
@@ -107,13 +107,13 @@ fn the_default_store_is_a_file_of_the_user() -> Result<()> {
 #[test]
 fn two_default_stores_of_one_user_are_told() -> Result<()> {
     let home = tempfile::tempdir()?;
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let elsewhere = home.path().join("elsewhere");
-    let run = |state: Option<&Path>, more: &[&str]| -> Result<Done> {
-        let mut command = bench.command(&[more, &["status", "k"]].concat());
+    let run = |state: Option<&Path>, more: &[&str]| -> Result<Finished> {
+        let mut command = harness.command(&[more, &["status", "k"]].concat());
         command.env_remove("SYNCGUARD_STORE").env_remove("XDG_STATE_HOME").env("HOME", home.path());
         command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
-        Done::of(&command.output()?).expect(0)
+        Finished::of(&command.output()?).expect(0)
     };
     ensure!(run(Some(&elsewhere), &[])?.stderr.is_empty(), "there is one");
     ensure!(
@@ -125,7 +125,7 @@ fn two_default_stores_of_one_user_are_told() -> Result<()> {
         ensure!(said.contains(part), "{part}: {said}");
     }
     ensure!(run(Some(&elsewhere), &["--quiet"])?.stderr.is_empty());
-    ensure!(run(Some(&elsewhere), &["--store", &bench.url])?.stderr.is_empty(), "it was named");
+    ensure!(run(Some(&elsewhere), &["--store", &harness.url])?.stderr.is_empty(), "it was named");
     // Two paths to one file are one store.
     let link = home.path().join("link");
     std::os::unix::fs::symlink(home.path().join(".local/state"), &link)?;
@@ -138,19 +138,19 @@ fn two_default_stores_of_one_user_are_told() -> Result<()> {
 /// A URL in a file wins over one in the environment, and is not shown.
 #[test]
 fn a_store_can_be_in_a_file() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store");
-    fs::write(&path, format!("{}\n", bench.url))?;
+    fs::write(&path, format!("{}\n", harness.url))?;
     let path = path.display().to_string();
-    let elsewhere = Bench::at("redis://me:hunter2@127.0.0.1:1".to_owned(), Some("hunter2"));
-    elsewhere.done(&["run", "k", "--", "true"])?.expect(69)?;
-    elsewhere.done(&["run", "--store-file", &path, "k", "--", "true"])?.expect(0)?;
+    let elsewhere = Harness::at("redis://me:hunter2@127.0.0.1:1".to_owned(), Some("hunter2"));
+    elsewhere.run(&["run", "k", "--", "true"])?.expect(69)?;
+    elsewhere.run(&["run", "--store-file", &path, "k", "--", "true"])?.expect(0)?;
     let output = elsewhere.command(&["status", "k"]).env("SYNCGUARD_STORE_FILE", &path).output()?;
     ensure!(output.status.success(), "{output:?}");
 
     // A password on the command line causes a warning.
-    let done = bench.done(&["status", "k", "--store", &elsewhere.url])?.expect(69)?;
+    let done = harness.run(&["status", "k", "--store", &elsewhere.url])?.expect(69)?;
     ensure!(done.stderr.contains("visible to every user"), "{done:?}");
     ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     Ok(())

@@ -10,8 +10,8 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_test_services::wait;
 
-use crate::bench::{Bench, LONG};
-use crate::stores::emulator_url;
+use crate::emulator::emulator_url;
+use crate::harness::{Harness, LONG};
 
 #[test]
 fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
@@ -19,11 +19,11 @@ fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
     let postgres = PostgresServer::start()?;
     let firestore = FirestoreEmulator::start()?;
     let stores = [
-        Bench::file()?,
-        Bench::file()?,
-        Bench::at(redis.url(), None),
-        Bench::at(format!("{}?setup_schema=true", postgres.url()), None),
-        Bench::at(emulator_url(&firestore)?, None),
+        Harness::file()?,
+        Harness::file()?,
+        Harness::at(redis.url(), None),
+        Harness::at(format!("{}?setup_schema=true", postgres.url()), None),
+        Harness::at(emulator_url(&firestore)?, None),
     ];
     for (number, from) in stores.iter().enumerate() {
         for (other, to) in stores.iter().enumerate().filter(|(other, _)| *other != number) {
@@ -34,21 +34,21 @@ fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
     Ok(())
 }
 
-fn fence_of_a_lock(bench: &Bench, key: &str) -> Result<u64> {
+fn fence_of_a_lock(harness: &Harness, key: &str) -> Result<u64> {
     let show = ["run", "-n", key, "--", "sh", "-c", "echo $SYNCGUARD_FENCE"];
-    Ok(bench.done(&show)?.expect(0)?.stdout.trim().parse()?)
+    Ok(harness.run(&show)?.expect(0)?.stdout.trim().parse()?)
 }
 
 /// Copies with a held lock, without, and once more.
-fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
+fn copy(from: &Harness, to: &Harness, prefix: &str) -> Result<()> {
     let key = |name: &str| format!("{prefix}:{name}");
     for (name, fence) in
         [("ahead", "1000"), ("b/ehind", "1001"), ("l\u{f6}nger", "800000000000000")]
     {
-        from.done(&["fence", "raise", &key(name), fence])?.expect(0)?;
+        from.run(&["fence", "raise", &key(name), fence])?.expect(0)?;
     }
     // A counter that is ahead stays ahead.
-    to.done(&["fence", "raise", &key("ahead"), "5000"])?.expect(0)?;
+    to.run(&["fence", "raise", &key("ahead"), "5000"])?.expect(0)?;
     let run = |more: &[&str]| {
         let mut command = from.command(&[&["copy-fences", "--json"][..], more].concat());
         command.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &to.url);
@@ -58,7 +58,7 @@ fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
     let refused = run(&[])?;
     ensure!(refused.status.code() == Some(75), "{refused:?}");
     ensure!(String::from_utf8_lossy(&refused.stderr).contains("--while-held"), "{refused:?}");
-    ensure!(to.done(&["fence", "show", &key("held")])?.expect(0)?.stdout.starts_with("none"));
+    ensure!(to.run(&["fence", "show", &key("held")])?.expect(0)?.stdout.starts_with("none"));
     ensure!(run(&["--while-held"])?.status.success());
     holder.end()?.expect(0)?;
     // Run again, as after an interruption.
@@ -79,16 +79,16 @@ fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
 fn an_interrupted_copy_is_run_again() -> Result<()> {
     const COUNT: usize = 400;
     let (redis, postgres) = (RedisServer::start()?, PostgresServer::start()?);
-    let from = Bench::at(redis.url(), None);
-    let to = Bench::at(format!("{}?setup_schema=true", postgres.url()), None);
+    let from = Harness::at(redis.url(), None);
+    let to = Harness::at(format!("{}?setup_schema=true", postgres.url()), None);
     // The counters as many acquires would leave them.
     let fill = format!(
         "for i = 1, {COUNT} do redis.call('SET', 'syncguard:fence:syncguard:many:' .. i, 1000 + i) end"
     );
     redis.cli(&["EVAL", &fill, "0"])?;
-    ensure!(from.done(&["fence", "show", "many:400"])?.stdout == "000000000001400\n");
+    ensure!(from.run(&["fence", "show", "many:400"])?.stdout == "000000000001400\n");
     // Creates the tables.
-    to.done(&["status", "many:1"])?.expect(0)?;
+    to.run(&["status", "many:1"])?.expect(0)?;
     let copied = || -> Result<usize> {
         let count = "SELECT count(*) FROM syncguard_fence_counters WHERE fence > 1000";
         Ok(postgres.psql(count)?.trim().parse()?)
@@ -100,7 +100,7 @@ fn an_interrupted_copy_is_run_again() -> Result<()> {
     let slow = to.url.replace(&format!(":{}", postgres.port()), &format!(":{}", proxy.port()));
     let mut command = from.command(&["copy-fences"]);
     command.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &slow);
-    let running = Bench::started(command)?;
+    let running = Harness::spawn(command)?;
     wait::until("some counters", LONG, || Ok(copied()? >= 20))?;
     running.signal(Signal::KILL)?;
     ensure!(running.ended()?.status == -1, "killed");

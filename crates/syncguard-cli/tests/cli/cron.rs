@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::{install, tools, wait};
 
-use crate::bench::Bench;
 use crate::guide::{bin, shown};
+use crate::harness::Harness;
 
 /// Debian's cron, in namespaces of its own: it sees one crontab only, and other daemons do not see
 /// its lock file. Dropping it ends it, with all that it has started.
@@ -59,8 +59,8 @@ impl Drop for Cron {
 #[test]
 fn cron_runs_the_line() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let (bench, store) = (Bench::file()?, folder.path().join("store"));
-    fs::write(&store, &bench.url)?;
+    let (harness, store) = (Harness::file()?, folder.path().join("store"));
+    fs::write(&store, &harness.url)?;
     let printed = folder.path().join("printed");
 
     let mut crontab = fs::read_to_string(shown("nightly.cron"))?;
@@ -85,8 +85,8 @@ fn cron_runs_the_line() -> Result<()> {
     // Cron would mail any other output.
     ensure!(fs::read_to_string(&printed)? == "report\n");
     ensure!(
-        bench.done(&["fence", "show", "nightly-report"])?.expect(0)?.stdout.starts_with("0000")
+        harness.run(&["fence", "show", "nightly-report"])?.expect(0)?.stdout.starts_with("0000")
     );
-    ensure!(!bench.is_free("nightly-report")?, "it is kept for some minutes");
+    ensure!(!harness.is_free("nightly-report")?, "it is kept for some minutes");
     Ok(())
 }

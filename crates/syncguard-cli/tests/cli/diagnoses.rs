@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
 const SLEEPER: &[&str] = &["--", "sh", "-c", "echo ready; exec sleep 1000"];
 
@@ -14,8 +14,8 @@ const SLEEPER: &[&str] = &["--", "sh", "-c", "echo ready; exec sleep 1000"];
 #[test]
 fn a_store_that_forgot_its_data() -> Result<()> {
     let server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
-    let mut running = bench.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
+    let harness = Harness::at(server.url(), None);
+    let mut running = harness.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
     ensure!(running.line()? == "ready");
     server.cli(&["FLUSHALL"])?;
     let done = running.ended()?.expect(76)?;
@@ -24,7 +24,7 @@ fn a_store_that_forgot_its_data() -> Result<()> {
     }
     // The same message comes if the command ends before the loss is noticed.
     let script = format!("redis-cli -p {} FLUSHALL", server.port());
-    let done = bench.done(&["run", "k", "--", "sh", "-c", &script])?.expect(76)?;
+    let done = harness.run(&["run", "k", "--", "sh", "-c", &script])?.expect(76)?;
     ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     Ok(())
 }
@@ -33,15 +33,15 @@ fn a_store_that_forgot_its_data() -> Result<()> {
 #[test]
 fn a_lock_file_that_is_gone() -> Result<()> {
     for is_replaced in [false, true] {
-        let bench = Bench::file()?;
-        let path = bench.url.trim_start_matches("sqlite://").to_owned();
-        let mut running = bench.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
+        let harness = Harness::file()?;
+        let path = harness.url.trim_start_matches("sqlite://").to_owned();
+        let mut running = harness.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
         ensure!(running.line()? == "ready");
         for end in ["", "-wal", "-shm"] {
             fs::remove_file(format!("{path}{end}"))?;
         }
         if is_replaced {
-            bench.done(&["status", "k"])?.expect(0)?;
+            harness.run(&["status", "k"])?.expect(0)?;
         }
         let done = running.ended()?.expect(76)?;
         let how = if is_replaced { "was replaced" } else { "is gone" };
@@ -53,7 +53,7 @@ fn a_lock_file_that_is_gone() -> Result<()> {
 /// A command that asks for the lock that it runs under would wait for itself.
 #[test]
 fn a_lock_that_the_command_runs_under() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let own = env!("CARGO_BIN_EXE_syncguard");
     for (options, status, key, is_own) in [
         ("--no-wait", 75, "k", true),
@@ -62,7 +62,7 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
         ("--no-wait --permits 1", 0, "k", false),
     ] {
         let script = format!("{own} run {options} {key} -- true");
-        let done = bench.done(&["run", "k", "--", "sh", "-c", &script])?.expect(status)?;
+        let done = harness.run(&["run", "k", "--", "sh", "-c", &script])?.expect(status)?;
         ensure!(
             done.stderr.contains("already runs under this lock") == is_own,
             "{options}: {done:?}"
@@ -70,14 +70,14 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
     }
     // The message comes during the wait, which may never end.
     let script = format!("{own} run k -- true 2>&1 & read -r end; exit 0");
-    let mut running = bench.start(&["run", "k", "--", "sh", "-c", &script])?;
+    let mut running = harness.start(&["run", "k", "--", "sh", "-c", &script])?;
     let said = running.line()?;
     ensure!(said.contains("already runs under this lock"), "{said}");
     drop(running);
     // The message does not come for other processes of the same user.
-    let bench = Bench::file()?;
-    let holder = bench.holder("k", &[])?;
-    let done = bench.done(&["run", "-n", "k", "--", "true"])?.expect(75)?;
+    let harness = Harness::file()?;
+    let holder = harness.holder("k", &[])?;
+    let done = harness.run(&["run", "-n", "k", "--", "true"])?.expect(75)?;
     ensure!(done.stderr.contains("another process holds the lock"), "{done:?}");
     holder.end()?.expect(0).map(drop)
 }
@@ -86,28 +86,28 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
 #[test]
 fn words_of_the_shell() -> Result<()> {
     let server = PostgresServer::start()?;
-    let bench = Bench::at(server.url(), None);
+    let harness = Harness::at(server.url(), None);
     for arguments in [&["run", "k", "--", "true"][..], &["-v", "run", "k", "--", "true"]] {
-        let done = bench.done(arguments)?.expect(64)?;
+        let done = harness.run(arguments)?.expect(64)?;
         ensure!(!done.stderr.contains("run setup_schema"), "{done:?}");
         ensure!(done.stderr.contains("add setup_schema=true to the URL"), "{done:?}");
         ensure!(!done.stderr.contains("::"), "{done:?}");
     }
 
     let server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
-    let done = bench.done(&["-v", "run", "k", "--", "true"])?.expect(0)?;
+    let harness = Harness::at(server.url(), None);
+    let done = harness.run(&["-v", "run", "k", "--", "true"])?.expect(0)?;
     ensure!(
         done.stderr.starts_with("syncguard: warning: locks on this Redis server are at risk"),
         "{done:?}"
     );
     ensure!(!done.stderr.contains("::") && !done.stderr.contains("DurabilityReport"), "{done:?}");
     // Modules of the library are shown with -vv, for a report of a defect.
-    let done = bench.done(&["-vv", "run", "k", "--", "true"])?.expect(0)?;
+    let done = harness.run(&["-vv", "run", "k", "--", "true"])?.expect(0)?;
     ensure!(done.stderr.contains("syncguard_redis::durability"), "{done:?}");
 
-    let bench = Bench::file()?;
-    let done = bench.done(&[
+    let harness = Harness::file()?;
+    let done = harness.run(&[
         "run",
         "--wait",
         "1d 1h 1m 1s 234ms",

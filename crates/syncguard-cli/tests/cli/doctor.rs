@@ -9,16 +9,16 @@ use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
 use syncguard_test_services::{install, tools};
 
-use crate::bench::{Bench, Done};
-use crate::stores::emulator_url;
+use crate::emulator::emulator_url;
+use crate::harness::{Finished, Harness};
 
 /// An expected finding: its level, its subject, and a part of its mend.
 type Expected<'a> = (&'a str, &'a str, &'a str);
 
 fn finds(url: &str, status: i32, expected: &[Expected]) -> Result<()> {
-    let bench = Bench::at(url.to_owned(), None);
-    let json = bench.done(&["doctor", "--json", "--rounds", "3"])?.expect(status)?.stdout;
-    let text = bench.done(&["doctor", "--rounds", "3"])?.expect(status)?.stdout;
+    let harness = Harness::at(url.to_owned(), None);
+    let json = harness.run(&["doctor", "--json", "--rounds", "3"])?.expect(status)?.stdout;
+    let text = harness.run(&["doctor", "--rounds", "3"])?.expect(status)?.stdout;
     for (level, about, mend) in expected {
         let words = format!("\"about\":\"{about}\",\"level\":\"{level}\"");
         ensure!(json.contains(&words), "{words}: {json}");
@@ -113,20 +113,20 @@ fn firestore() -> Result<()> {
     finds(&url, 0, &[("green", "clock", ""), ("green", "permissions", "")])?;
 
     // A machine whose wall clock is wrong. The other clocks are right.
-    let bench = Bench::at(url, None);
+    let harness = Harness::at(url, None);
     let faketime = install::require(&tools::FAKETIME)?;
     for (off, status, level, meant, side) in [
         ("+0.7s", 78, "red", 700, "ahead of"),
         ("-0.7s", 78, "red", 700, "behind"),
         ("+0.3s", 0, "yellow", 300, "ahead of"),
     ] {
-        let mut command = bench.command(&[]);
+        let mut command = harness.command(&[]);
         let program = command.get_program().to_owned();
         let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         command = Command::new(&faketime);
         command.args(["-m", "--exclude-monotonic", "-f", off]).arg(program).args(arguments);
-        command.args(["doctor", "--json", "--rounds", "3"]).env("SYNCGUARD_STORE", &bench.url);
-        let done = Done::of(&command.output()?).expect(status)?;
+        command.args(["doctor", "--json", "--rounds", "3"]).env("SYNCGUARD_STORE", &harness.url);
+        let done = Finished::of(&command.output()?).expect(status)?;
         let report: Value = serde_json::from_str(&done.stdout)?;
         let findings = report["findings"].as_array().context("findings")?;
         let clock = findings.iter().find(|finding| finding["about"] == "clock");
@@ -145,14 +145,14 @@ fn firestore() -> Result<()> {
 
 #[test]
 fn sqlite() -> Result<()> {
-    let bench = Bench::file()?;
-    let status = bench.done(&["doctor", "--rounds", "3"])?.status;
+    let harness = Harness::file()?;
+    let status = harness.run(&["doctor", "--rounds", "3"])?.status;
     // The tests may run in a container.
     ensure!([0, 78].contains(&status));
-    let url = format!("{}?synchronous=normal", bench.url);
+    let url = format!("{}?synchronous=normal", harness.url);
     let synchronous = ("yellow", "synchronous", "synchronous=normal");
     finds(&url, status, &[synchronous, ("green", "permissions", "")])?;
-    Bench::at(url, None).done(&["doctor", "--strict"])?.expect(78)?;
+    Harness::at(url, None).run(&["doctor", "--strict"])?.expect(78)?;
     // A file in memory does not survive a restart.
     finds("sqlite:///dev/shm/syncguard-doctor-test.db", 78, &[("red", "file-system", "/var/lib")])?;
     for end in ["", "-wal", "-shm"] {
@@ -164,8 +164,8 @@ fn sqlite() -> Result<()> {
 /// A store that is away has the same status as with other commands, for scripts that wait for it.
 #[test]
 fn a_store_that_is_away() -> Result<()> {
-    let bench = Bench::at("redis://127.0.0.1:1".to_owned(), None);
-    bench.done(&["doctor"])?.expect(69)?;
-    bench.done(&["doctor", "hunter2://x"])?.expect(78)?;
+    let harness = Harness::at("redis://127.0.0.1:1".to_owned(), None);
+    harness.run(&["doctor"])?.expect(69)?;
+    harness.run(&["doctor", "hunter2://x"])?.expect(78)?;
     Ok(())
 }

@@ -5,12 +5,12 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
 /// The findings that are not green.
 fn findings(url: &str, status: i32) -> Result<Vec<Value>> {
-    let bench = Bench::at(url.to_owned(), None);
-    let done = bench.done(&["doctor", "--json", "--rounds", "2"])?.expect(status)?;
+    let harness = Harness::at(url.to_owned(), None);
+    let done = harness.run(&["doctor", "--json", "--rounds", "2"])?.expect(status)?;
     let report: Value = serde_json::from_str(&done.stdout)?;
     let all = report["findings"].as_array().context("findings")?;
     Ok(all.iter().filter(|finding| finding["level"] != "green").cloned().collect())
@@ -97,6 +97,6 @@ fn a_database_that_is_not_utf8_is_yellow() -> Result<()> {
     ensure!(mend.contains("CREATE DATABASE") && mend.contains("ENCODING 'UTF8'"), "{mend}");
     let says = found[0]["says"].as_str().context("a text")?;
     ensure!(says.contains("LATIN1"), "{says}");
-    Bench::at(url, None).done(&["run", "日", "--", "true"])?.expect(64)?;
+    Harness::at(url, None).run(&["run", "日", "--", "true"])?.expect(64)?;
     Ok(())
 }

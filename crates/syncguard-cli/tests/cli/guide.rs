@@ -9,7 +9,7 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::{install, tools};
 use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
 pub(crate) fn shown(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../syncguard/src/guide/shell").join(name)
@@ -26,11 +26,11 @@ fn refuses_an_old_fence(
     database: &str,
     balance: impl Fn() -> Result<String>,
 ) -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let script = shown(script).display().to_string();
-    bench.done(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
+    harness.run(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
     ensure!(balance()? == "95");
-    bench.done(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
+    harness.run(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
     ensure!(balance()? == "90");
     // The first holder wakes up late.
     let mut late = Command::new("sh");
@@ -90,11 +90,11 @@ fn the_unit_is_sound() -> Result<()> {
     // The unit's command works, too.
     let start =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).context("a command")?;
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let run = |expected: i32| -> Result<()> {
         let mut words = start.split(' ');
         let mut command = Command::new(words.next().context("a program")?);
-        command.args(words).env_clear().env("SYNCGUARD_STORE", &bench.url);
+        command.args(words).env_clear().env("SYNCGUARD_STORE", &harness.url);
         let output = command.output()?;
         ensure!(output.status.code() == Some(expected), "{output:?}");
         Ok(())
@@ -107,10 +107,10 @@ fn the_unit_is_sound() -> Result<()> {
 /// Runs the line as cron does: with `/bin/sh`, and almost no environment.
 #[test]
 fn the_line_of_cron_works() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let store = folder.path().join("store");
-    fs::write(&store, &bench.url)?;
+    fs::write(&store, &harness.url)?;
     let crontab = fs::read_to_string(shown("nightly.cron"))?;
     let (settings, lines): (Vec<&str>, Vec<&str>) =
         crontab.lines().partition(|line| line.starts_with("SYNCGUARD_"));
@@ -139,11 +139,11 @@ fn yaml(name: &str) -> Result<Yaml> {
 fn runs_the_script(mut command: Command, script: &str, key: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let (bench, folder) = (Bench::file()?, tempfile::tempdir()?);
+    let (harness, folder) = (Harness::file()?, tempfile::tempdir()?);
     let script = folder.path().join(script);
     fs::write(&script, "#!/bin/sh\necho \"$SYNCGUARD_KEY\"\n")?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    command.current_dir(folder.path()).env("SYNCGUARD_STORE", &bench.url);
+    command.current_dir(folder.path()).env("SYNCGUARD_STORE", &harness.url);
     command.env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
     let output = command.output()?;
     ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");

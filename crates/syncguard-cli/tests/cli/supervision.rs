@@ -7,7 +7,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, pr
 use serde_json::Value;
 use syncguard_test_services::wait;
 
-use crate::bench::{Bench, LONG, until_gone};
+use crate::harness::{Harness, LONG, until_gone};
 use crate::processes::{family, state};
 
 /// A command with a child, which no parent-death signal reaches. The command prints both process
@@ -38,8 +38,8 @@ fn until_replaced(of: u32, old: u32) -> Result<u32> {
 }
 
 /// The expiry of the lock, in milliseconds.
-fn expiry(bench: &Bench, key: &str) -> Result<u64> {
-    let shown = bench.done(&["status", "--json", key])?.expect(0)?;
+fn expiry(harness: &Harness, key: &str) -> Result<u64> {
+    let shown = harness.run(&["status", "--json", key])?.expect(0)?;
     let shown: Value = serde_json::from_str(&shown.stdout)?;
     shown["expiresAtMs"].as_u64().with_context(|| shown.to_string())
 }
@@ -48,13 +48,13 @@ fn expiry(bench: &Bench, key: &str) -> Result<u64> {
 /// the command continues the command alone.
 #[test]
 fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     signal(pids[0], Signal::STOP)?;
     wait::until("the stop", LONG, || Ok(state(pids[0]) == Some('T')))?;
-    let first = expiry(&bench, "k")?;
-    wait::until("two renewals after that", LONG, || Ok(expiry(&bench, "k")? > first + 2_000))?;
+    let first = expiry(&harness, "k")?;
+    wait::until("two renewals after that", LONG, || Ok(expiry(&harness, "k")? > first + 2_000))?;
     signal(pids[0], Signal::CONT)?;
     running.signal(Signal::TERM)?;
     running.ended()?.expect(143)?;
@@ -64,8 +64,8 @@ fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
 /// A killed watchdog is replaced, and its replacement knows the group.
 #[test]
 fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     let own = running.pid()?;
     let mut old = watchdog(own).context("a watchdog")?;
@@ -80,8 +80,8 @@ fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
 /// The replacement also knows how long the lock is valid.
 #[test]
 fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     let old = watchdog(running.pid()?).context("a watchdog")?;
     signal(old, Signal::KILL)?;
@@ -95,8 +95,8 @@ fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
 /// Signals that ask programs to end are for the command, and the watchdog ignores them.
 #[test]
 fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "k", "--", "sh", "-c", FAMILY])?;
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     let own = watchdog(running.pid()?).context("a watchdog")?;
     let blocked = || -> Result<u64> {
@@ -118,15 +118,15 @@ fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
 /// A stopped watchdog is replaced, and does not delay the handling of a lost lock.
 #[test]
 fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let options = ["run", "--ttl", "160ms", "--grace", "0s", "k", "--", "sh", "-c", FAMILY];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;
     let old = watchdog(own).context("a watchdog")?;
     signal(old, Signal::STOP)?;
     until_replaced(own, old)?;
-    bench.done(&["release", "--force", "k"])?.expect(0)?;
+    harness.run(&["release", "--force", "k"])?.expect(0)?;
     running.ended()?.expect(76)?;
     until_gone(&pids)?;
     until_gone(&[old])
@@ -135,7 +135,7 @@ fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
 /// The command can use the grace to clean up: SIGKILL does not come together with SIGTERM.
 #[test]
 fn a_command_has_its_grace_to_clean_up() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("cleaned");
     let script = format!(
@@ -143,9 +143,9 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
         file.display()
     );
     let options = ["run", "--ttl", "2s", "--grace", "1h", "k", "--", "sh", "-c", &script];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     ensure!(running.line()? == "ready");
-    bench.done(&["release", "--force", "k"])?.expect(0)?;
+    harness.run(&["release", "--force", "k"])?.expect(0)?;
     ensure!(running.line()? == "asked");
     running.ended()?.expect(76)?;
     ensure!(file.exists(), "it could not clean up");
@@ -155,9 +155,9 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
 /// SIGKILL comes after the grace from `syncguard` itself, even if there is no watchdog to send it.
 #[test]
 fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let options = ["run", "--ttl", "2s", "--grace", "200ms", "k", "--", "sh", "-c", DEAF];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;
     // No new watchdog can be started: no file descriptors are left for its pipes.
@@ -166,7 +166,7 @@ fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<(
     prlimit(Pid::from_raw(own.cast_signed()), Resource::Nofile, limit)?;
     signal(watchdog(own).context("a watchdog")?, Signal::KILL)?;
     wait::until("no watchdog", LONG, || Ok(watchdog(own).is_none()))?;
-    bench.done(&["release", "--force", "k"])?.expect(0)?;
+    harness.run(&["release", "--force", "k"])?.expect(0)?;
     let done = running.ended()?.expect(76)?;
     ensure!(done.stderr.contains("the lock was lost"), "{done:?}");
     until_gone(&pids)

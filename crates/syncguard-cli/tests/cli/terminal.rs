@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::{install, tools, wait};
 use tempfile::TempDir;
 
-use crate::bench::{Bench, LONG};
+use crate::harness::{Harness, LONG};
 
 /// A terminal. Dropping it ends all its processes.
 pub(crate) struct Terminal {
@@ -17,12 +17,12 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Runs a script in a shell with job control, on this store. `$SYNCGUARD` is the command.
-    pub(crate) fn start(bench: &Bench, script: &str) -> Result<Self> {
+    pub(crate) fn start(harness: &Harness, script: &str) -> Result<Self> {
         let tmux = install::require(&tools::TMUX)?;
         let terminal = Self { folder: tempfile::tempdir()?, tmux };
         let shell = format!("bash --norc --noprofile -i -c {}; sleep 1000", quoted(script));
         let mut command = terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24"]);
-        command.args(["-e", &format!("SYNCGUARD_STORE={}", bench.url)]);
+        command.args(["-e", &format!("SYNCGUARD_STORE={}", harness.url)]);
         command.args(["-e", concat!("SYNCGUARD=", env!("CARGO_BIN_EXE_syncguard"))]);
         command.arg(shell);
         let output = command.output()?;

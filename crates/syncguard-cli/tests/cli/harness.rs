@@ -15,17 +15,17 @@ use crate::processes::is_running;
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A test that must pass on every store, with its name.
-pub(crate) type Holds = (&'static str, fn(&Bench) -> Result<()>);
+pub(crate) type StoreTest = (&'static str, fn(&Harness) -> Result<()>);
 
 /// A store. Each test uses keys of its own.
-pub(crate) struct Bench {
+pub(crate) struct Harness {
     pub(crate) url: String,
     /// The password, which no output may show.
     pub(crate) password: Option<String>,
     _folder: Option<TempDir>,
 }
 
-impl Bench {
+impl Harness {
     /// A file in a folder of its own.
     pub(crate) fn file() -> Result<Self> {
         let folder = tempfile::tempdir()?;
@@ -41,7 +41,7 @@ impl Bench {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let program = env!("CARGO_BIN_EXE_syncguard");
         let mut command = if cfg!(target_os = "linux") {
-            // A test run in the background has SIGINT ignored, and what is ignored stays so in a child.
+            // A test in the background has SIGINT ignored, and children inherit that.
             let mut command = Command::new("env");
             command.args(["--default-signal", program]);
             command
@@ -54,12 +54,12 @@ impl Bench {
     }
 
     /// Runs the command to its end.
-    pub(crate) fn done(&self, arguments: &[&str]) -> Result<Done> {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Finished> {
         Ok(self.checked(&self.command(arguments).output()?))
     }
 
     /// Runs the command to its end, with this standard input.
-    pub(crate) fn done_with(&self, arguments: &[&str], input: &str) -> Result<Done> {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<Finished> {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -68,8 +68,8 @@ impl Bench {
     }
 
     /// The result of a command, which must show no password.
-    pub(crate) fn checked(&self, output: &Output) -> Done {
-        let done = Done::of(output);
+    pub(crate) fn checked(&self, output: &Output) -> Finished {
+        let done = Finished::of(output);
         if let Some(password) = &self.password {
             assert!(!done.stdout.contains(password) && !done.stderr.contains(password), "{done:?}");
         }
@@ -78,11 +78,11 @@ impl Bench {
 
     /// Starts the command.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Running> {
-        Self::started(self.command(arguments))
+        Self::spawn(self.command(arguments))
     }
 
     /// Starts a prepared command.
-    pub(crate) fn started(mut command: Command) -> Result<Running> {
+    pub(crate) fn spawn(mut command: Command) -> Result<Running> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
@@ -101,7 +101,7 @@ impl Bench {
 
     /// Returns whether the lock is free, as a command without waiting sees it.
     pub(crate) fn is_free(&self, key: &str) -> Result<bool> {
-        let done = self.done(&["run", "--no-wait", key, "--", "true"])?;
+        let done = self.run(&["run", "--no-wait", key, "--", "true"])?;
         match done.status {
             0 => Ok(true),
             75 => Ok(false),
@@ -112,13 +112,13 @@ impl Bench {
 
 /// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct Finished {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Done {
+impl Finished {
     pub(crate) fn of(output: &Output) -> Self {
         Self {
             status: output.status.code().unwrap_or(-1),
@@ -168,21 +168,21 @@ impl Running {
     }
 
     /// Closes its standard input, and waits for its end.
-    pub(crate) fn end(mut self) -> Result<Done> {
+    pub(crate) fn end(mut self) -> Result<Finished> {
         self.take_end()
     }
 
-    fn take_end(&mut self) -> Result<Done> {
+    fn take_end(&mut self) -> Result<Finished> {
         let mut child = self.child.take().context("it runs")?;
         drop(child.stdin.take());
         let mut stdout = String::new();
         std::io::Read::read_to_string(&mut self.stdout, &mut stdout)?;
         let output = child.wait_with_output()?;
-        Ok(Done { stdout, ..Done::of(&output) })
+        Ok(Finished { stdout, ..Finished::of(&output) })
     }
 
     /// Waits for its end, without closing its standard input.
-    pub(crate) fn ended(mut self) -> Result<Done> {
+    pub(crate) fn ended(mut self) -> Result<Finished> {
         let mut child = self.child.take().context("it runs")?;
         let input = child.stdin.take();
         wait::until("the end", LONG, || Ok(child.try_wait()?.is_some()))?;
