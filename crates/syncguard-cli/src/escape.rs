@@ -25,8 +25,8 @@ pub(crate) fn escape_for_terminal(text: &str) -> String {
     })
 }
 
-/// Escapes serialized JSON, where invisible characters occur in strings only: one becomes, for
-/// example, `\u202e`. The value that a program parses stays the same.
+/// Escapes serialized JSON, where invisible characters occur in strings only: such a character
+/// becomes, for example, `\u202e`. The value that a program parses stays the same.
 pub(crate) fn escape_json(json: &str) -> String {
     json.chars().fold(String::with_capacity(json.len()), |mut shown, char| {
         if is_invisible(char) {

@@ -15,7 +15,7 @@ pub(crate) struct Signals {
     children: Stream,
 }
 
-/// The signals that programs send each other and that can be caught.
+/// The signals to forward to the command: all that programs send each other and that can be caught.
 const FORWARDED: [Signal; 9] = [
     Signal::TERM,
     Signal::INT,

@@ -23,8 +23,8 @@ pub(crate) struct Options {
     /// The new store [default: `SYNCGUARD_TO`]
     #[arg(long, value_name = "URL")]
     to: Option<String>,
-    /// Copies although locks are held on the old store, where their keys may get fences that come
-    /// too late for the copy
+    /// Copies even while locks are held on the old store, which may then grant fences that the copy
+    /// misses
     #[arg(long)]
     while_held: bool,
     /// Prints one line of JSON

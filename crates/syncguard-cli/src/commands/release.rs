@@ -86,7 +86,8 @@ async fn explain_refusal(
     Err(Failure::new(status, message))
 }
 
-/// Raises the fence. `None` if another process has the lock by now, which has raised the fence.
+/// Raises the fence with an acquire of its own. `None` if another process has the lock by now,
+/// since its acquire has raised the fence.
 async fn raise_fence(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> {
     let request = AcquireRequest::new(key, Duration::from_secs(5))?;
     match backend.acquire(request).await? {

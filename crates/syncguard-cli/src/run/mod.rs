@@ -86,7 +86,9 @@ pub(crate) async fn run(
         Ok(released) if released.is_released() => Ok(status),
         Ok(_) => Err(Failure::new(
             Status::LOST,
-            format!("when the command had ended, {LOCK_UNKNOWN}; others may have run meanwhile"),
+            format!(
+                "when the command had ended, {LOCK_UNKNOWN}; another holder may have run meanwhile"
+            ),
         )),
         Err(error) => {
             let ttl = human(options.ttl);

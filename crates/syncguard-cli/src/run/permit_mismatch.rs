@@ -18,8 +18,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// Fails if a rival holds a permit above this number. Runs before anything is locked.
 ///
-/// The check misses a caller that gives a larger number than its rivals, and rivals that hold lower
-/// permits only.
+/// A caller that gives a larger number than its rivals is not detected, nor are rivals that hold
+/// lower permits only.
 pub(super) async fn check(backend: &DynBackend, key: &Key, permits: u32) -> Result<(), Failure> {
     let held = async {
         if backend.capabilities().backend == "redis" {

@@ -136,7 +136,7 @@ impl Supervision<'_> {
         match self.loss_action {
             LossAction::Ignore => {
                 self.output.error(format!(
-                    "the lock was lost after {after} ({cause}); the command goes on without it"
+                    "the lock was lost after {after} ({cause}); the command continues without it"
                 ));
                 self.after_loss = Some(AfterLoss::Continue);
             }

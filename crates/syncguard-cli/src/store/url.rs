@@ -9,7 +9,7 @@ fn authority(url: &str) -> Option<(usize, &str)> {
     let start = url.find("//")? + 2;
     let rest = url.get(start..)?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A password that is not percent-encoded may contain any of these. The last `@` surely ends it.
+    // A password that is not percent-encoded may contain any of these, so it ends at the last `@`.
     let end = rest.rfind('@').map_or(end, |at| end.max(at + 1));
     Some((start, rest.get(..end)?))
 }

@@ -1,4 +1,4 @@
-//! `syncguard run` when the command, or the program beside it, is stopped or killed.
+//! `syncguard run` when the command, the watchdog or `syncguard` itself is stopped or killed.
 
 use std::fs;
 

@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
-    /// Ends with status 78 if a finding is yellow, too
+    /// Ends with status 78 on yellow findings, too
     #[arg(long)]
     strict: bool,
     /// How often the lock is taken and released to measure the cost

@@ -1,4 +1,4 @@
-//! Tries try_each_operation operation of a lock once, to find missing permissions.
+//! Tries each operation of a lock once, to find missing permissions.
 
 use std::time::Duration;
 

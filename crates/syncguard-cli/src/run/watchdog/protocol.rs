@@ -1,4 +1,4 @@
-//! What `syncguard` and the watchdog process agree on: arguments, orders, and the clock.
+//! The protocol between `syncguard` and the watchdog process: arguments, orders, and the clock.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -24,8 +24,8 @@ pub(super) fn deadline_order(deadline: Duration) -> String {
 }
 
 /// Tells this watchdog to kill the group of the calling process. Called before the command runs,
-/// because `syncguard` may be stopped before it calls `Watchdog::watch`.
-/// That call is for systems without `/proc`, on which this one fails.
+/// because `syncguard` may be stopped before it calls `Watchdog::watch`. That call is for systems
+/// without `/proc`, on which this one fails.
 pub(crate) fn watch_own_group(watchdog: u32) {
     let orders = OpenOptions::new().write(true).open(format!("/proc/{watchdog}/fd/0"));
     // A write this short is atomic: it does not mix with the orders of `syncguard`.
