@@ -1,4 +1,5 @@
-//! What `syncguard run KEY -- true` takes on a file, beside `flock FILE true`, one after the other in turns.
+//! Compares the time of `syncguard run KEY -- true` on a file with that of `flock FILE true`, in
+//! turns.
 //!
 //! Fails above three times the time of `flock` plus 15 ms.
 

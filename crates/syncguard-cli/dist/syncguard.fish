@@ -26,109 +26,109 @@ end
 
 complete -c syncguard -n "__fish_syncguard_needs_command" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_needs_command" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_needs_command" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_needs_command" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_needs_command" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_needs_command" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_needs_command" -s V -l version -d 'Print version'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "run" -d 'Runs a command while holding a lock'
-complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "status" -d 'Says who holds a lock, since when and for how long'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "status" -d 'Shows who holds a lock, since when and for how long'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "ls" -d 'Lists the locks that are held'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "watch" -d 'Shows the locks that are held, again and again, until Ctrl-C'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "release" -d 'Takes a lock away from its holder'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "fence" -d 'Shows or raises the fence counter of a key'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "copy-fences" -d 'Raises all fence counters of a store to those of another one'
-complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "doctor" -d 'Says whether a store is safe for locks, whether this user may do what is needed, and what it costs'
-complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "completions" -d 'Prints the completions of a shell'
-complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "man" -d 'Prints the man page'
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s w -l wait -d 'The longest to wait for the lock, such as 30s or 5m [default: as long as it takes]' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l ttl -d 'How long the lock outlives a crash of this machine; it is renewed three times as often' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l max-hold -d 'The longest the lock may be held: after that it counts as lost' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l at-least -d 'Keeps the lock at least so long, also if the command is quicker: for jobs of several machines' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l permits -d 'Lets so many run at once, instead of one; all callers give the same number' -r
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "doctor" -d 'Checks whether a store is safe for locks, whether this user may do what is needed, and what it costs'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "completions" -d 'Prints the completions for a shell'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "man" -d 'Prints the man page of the program or of a subcommand'
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s w -l wait -d 'The longest time to wait for the lock, such as 30s or 5m [default: no limit]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l ttl -d 'How long the lock outlives a crash of this machine; it is renewed three times in this time' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l max-hold -d 'The longest time to hold the lock; after that it counts as lost' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l at-least -d 'Keeps the lock at least this long, even if the command ends earlier: for jobs of several machines' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l permits -d 'Lets this many commands run at once, instead of one; all callers give the same number' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l on-lost -d 'What happens to the command when the lock is lost; the exit status is 76 in any case' -r -f -a "term\t'SIGTERM, and SIGKILL after the grace'
 kill\t'SIGKILL at once'
-ignore\t'The command goes on: only for work that checks the fence itself'"
+ignore\t'The command continues: only for work that checks the fence itself'"
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l grace -d 'The time between SIGTERM and SIGKILL when the lock is lost' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s E -l conflict-exit-code -d 'The exit status if somebody else holds the lock [default: 75]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s E -l conflict-exit-code -d 'The exit status if another process holds the lock [default: 75]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s n -l no-wait -d 'Does not wait: ends with status 75 if somebody else holds the lock'
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s n -l no-wait -d 'Does not wait: ends with status 75 if another process holds the lock'
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l json -d 'Prints one line of JSON'
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s e -l exit-code -d 'Ends with status 75 if the lock is held'
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l reveal -d 'Shows the lock id too, which is enough to release the lock'
-complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -l json -d 'Prints a line of JSON for each lock'
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -l reveal -d 'Shows the lock ids too, each of which is enough to release its lock; only with --json'
-complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s i -l interval -d 'The time between two looks' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s i -l interval -d 'The time between two refreshes' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -l json -d 'Prints a line of JSON for each look; needs no terminal'
-complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -l json -d 'Prints a line of JSON for each refresh; needs no terminal'
+complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l force -d 'Says that the holder may lose its lock; there is no other release from a shell'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s y -l yes -d 'Does not ask, also on a terminal'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l force -d 'Confirms that the holder may lose its lock; there is no other release from a shell'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s y -l yes -d 'Does not ask for confirmation on a terminal'
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l json -d 'Prints one line of JSON'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -f -a "show" -d 'Shows the last fence of a key; it may be held or not'
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -f -a "raise" -d 'Raises the counter of a key, for instance after a backup was put back; never lowers it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -f -a "show" -d 'Shows the last fence of a key, held or not'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -f -a "raise" -d 'Raises the counter of a key, for example after a restored backup; never lowers it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -l json -d 'Prints one line of JSON'
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -l json -d 'Prints one line of JSON'
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and __fish_seen_subcommand_from raise" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l from -d 'The old store; nothing is changed there [default: `SYNCGUARD_FROM`]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l from -d 'The old store, which is not changed [default: `SYNCGUARD_FROM`]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l to -d 'The new store [default: `SYNCGUARD_TO`]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l while-held -d 'Copies although locks are held on the old store: their keys may get fences there that come too late'
+complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l while-held -d 'Copies even while locks are held on the old store, which may then grant fences that the copy misses'
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l json -d 'Prints one line of JSON'
-complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l rounds -d 'How often the lock is taken and released to measure the cost' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l json -d 'Prints one line of JSON'
-complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l strict -d 'Yellow findings end it with status 78 too'
-complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l strict -d 'Ends with status 78 on yellow findings, too'
+complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand completions" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand completions" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand completions" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand completions" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand completions" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand completions" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand man" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand man" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand man" -s q -l quiet -d 'Says nothing but errors'
-complete -c syncguard -n "__fish_syncguard_using_subcommand man" -s v -l verbose -d 'Says what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand man" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand man" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'

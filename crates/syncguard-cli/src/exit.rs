@@ -1,14 +1,15 @@
-//! How the program ends, and why.
+//! Exit statuses and failures.
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 use syncguard::{ErrorCode, LockError};
 
-use crate::words::for_shell;
+use crate::shell_messages::for_shell;
 
-/// An exit status. Those of failures are from sysexits, and stay as they are.
+/// An exit status. Failures have the numbers of `sysexits.h`, which never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status(u8);
 
@@ -22,7 +23,7 @@ impl Status {
     pub(crate) const INTERNAL: Self = Self(70);
     /// `EX_OSERR`
     pub(crate) const SYSTEM: Self = Self(71);
-    /// `EX_TEMPFAIL`: somebody else holds the lock.
+    /// `EX_TEMPFAIL`: another process holds the lock.
     pub(crate) const CONFLICT: Self = Self(75);
     /// `EX_PROTOCOL`: the lock was lost while the command ran.
     pub(crate) const LOST: Self = Self(76);
@@ -37,7 +38,7 @@ impl Status {
         Self(status)
     }
 
-    /// What a shell says of a process that a signal has ended.
+    /// The status that a shell reports for a process that a signal ended.
     pub(crate) fn of_signal(signal: i32) -> Self {
         Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
     }
@@ -49,7 +50,7 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why something was not done. `Display` is what the user reads.
+/// The reason why the command failed. `Display` is the message for the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: Status,
@@ -65,9 +66,15 @@ impl Failure {
         Self::new(Status::USAGE, message)
     }
 
-    /// The system refused something.
+    /// A refusal by the operating system.
     pub(crate) fn system(what: &str, error: &dyn Error) -> Self {
         Self::new(Status::SYSTEM, format!("{what}: {error}"))
+    }
+
+    /// Standard output, or the terminal, refused the output.
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    pub(crate) fn output(error: io::Error) -> Self {
+        Self::system("the output cannot be written", &error)
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -82,7 +89,7 @@ impl fmt::Display for Failure {
 }
 
 impl From<LockError> for Failure {
-    /// With what lies behind it: the library has seen to it that none of it shows a key or a password.
+    /// Includes the causes. The library's errors never show a key or a password.
     fn from(error: LockError) -> Self {
         let code = status_of(error.code());
         let mut message = error.message().to_owned();

@@ -1,4 +1,4 @@
-//! What the library logs, on the standard error.
+//! Shows the library's log on standard error.
 
 use std::fmt::{self, Debug, Write as _};
 use std::io;
@@ -13,23 +13,24 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::words::for_shell;
+use crate::shell_messages::for_shell;
 
-/// Shows nothing, information, or everything. Drivers are not heard: what they log may hold keys.
-pub(crate) fn show(verbosity: u8) {
-    // Of all crates whose names begin so.
+/// Shows nothing, `INFO` and above, or everything. Logs of drivers stay hidden: they may contain
+/// keys.
+pub(crate) fn init(verbosity: u8) {
+    // Matches all crates whose names begin with `syncguard`.
     let ours = |level| Targets::new().with_target("syncguard", level);
     let lines = layer().with_writer(io::stderr).with_ansi(false);
     let registry = tracing_subscriber::registry();
     match verbosity {
         0 => {}
         1 => registry.with(lines.event_format(Plain).with_filter(ours(Level::INFO))).init(),
-        // For programmers: with the places in the library.
+        // For programmers: with the module that logged the line.
         _ => registry.with(lines.without_time().with_filter(ours(Level::TRACE))).init(),
     }
 }
 
-/// Lines like all that this program says.
+/// Formats events like the messages of this program.
 struct Plain;
 
 impl<S, N> FormatEvent<S, N> for Plain
@@ -43,32 +44,33 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut line = Line::default();
+        let mut line = Fields::default();
         event.record(&mut line);
         let level = match *event.metadata().level() {
             Level::ERROR => "error: ",
             Level::WARN => "warning: ",
             _ => "",
         };
-        let Line { message, error, details } = line;
+        let Fields { message, error, details } = line;
         writeln!(writer, "syncguard: {level}{}", for_shell(&format!("{message}{error}{details}")))
     }
 }
 
 #[derive(Default)]
-struct Line {
+struct Fields {
     message: String,
     error: String,
     details: String,
 }
 
-impl Visit for Line {
+impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // Writing to a text never fails.
+        // Writing to a `String` never fails.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
             "error" => write!(self.error, ": {value:?}"),
-            // The error says it too, the message names the store, and a report is for programmers.
+            // The error text includes the code, the message names the store, and a report is for
+            // programmers.
             "error_code" | "backend" | "report" => Ok(()),
             name => write!(self.details, " ({name} {value:?})"),
         };

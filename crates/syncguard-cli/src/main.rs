@@ -3,7 +3,7 @@
 //! `syncguard --help` says what it does; the page "From the shell" of the guide in the `syncguard` crate says
 //! how to use it.
 
-// The other crates build with an older Rust, which has no such units; all are to read alike.
+// The other crates support an older Rust without these units, and all crates are written alike.
 #![allow(clippy::duration_suboptimal_units, reason = "as in the other crates")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,21 +14,24 @@ compile_error!(
 
 mod args;
 mod commands;
+mod escape;
 mod exit;
+mod global_options;
 #[cfg(feature = "log")]
 mod log;
 mod output;
 mod run;
+mod shell_messages;
 mod signals;
 mod store;
 mod table;
 mod time;
-mod unseen;
-mod words;
 
 use std::env;
 use std::process::ExitCode;
 
+#[cfg(feature = "generate")]
+use clap::CommandFactory as _;
 use clap::Parser as _;
 
 use self::args::{Cli, Command};
@@ -37,26 +40,26 @@ use self::output::Output;
 use self::store::Store;
 
 fn main() -> ExitCode {
-    // Two short programs of our own that `run` starts beside the command.
+    // Two helper programs that `run` starts beside the command.
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_ref().and_then(|first| first.to_str()) {
         Some(run::launch::NAME) => return run::launch::main(arguments),
-        Some(run::keeper::NAME) => return run::keeper::main(arguments),
+        Some(run::watchdog::NAME) => return run::watchdog::main(arguments),
         _ => {}
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let wanted = !error.use_stderr();
-            // Nobody is left to tell if it cannot be printed.
+            // If printing fails, the failure cannot be reported either.
             let _ = error.print();
             return if wanted { ExitCode::SUCCESS } else { Status::USAGE.into() };
         }
     };
     #[cfg(feature = "log")]
-    log::show(cli.common.verbose);
-    let output = Output::new(cli.common.quiet);
-    match enter(cli, output) {
+    log::init(cli.global.verbose);
+    let output = Output::new(cli.global.quiet);
+    match start(cli, output) {
         Ok(status) => status.into(),
         Err(failure) => {
             output.error(&failure);
@@ -65,28 +68,28 @@ fn main() -> ExitCode {
     }
 }
 
-fn enter(cli: Cli, output: Output) -> Result<Status, Failure> {
+fn start(cli: Cli, output: Output) -> Result<Status, Failure> {
     expect_files().map_err(|error| Failure::system("too few files can be open", &error))?;
-    // One thread: the command is started from the thread that lives as long as this process does, since its
-    // end is what the command's parent-death signal follows.
+    // One thread: the parent-death signal of the command follows the end of the thread that started
+    // it, so that thread has to live as long as this process.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::system("the runtime does not start", &error))?;
     let ended = runtime.block_on(dispatch(cli, output));
-    // What is still being looked up or read must not hold the end up.
+    // A pending DNS query or read must not delay the end.
     runtime.shutdown_background();
     ended
 }
 
-/// The runtime panics if it cannot open the few files that it needs, so they are tried first.
+/// The runtime panics if it cannot open the few files that it needs, so this function tries first.
 fn expect_files() -> std::io::Result<()> {
     const NEEDED: usize = 8;
     (0..NEEDED).map(|_| std::fs::File::open("/dev/null")).collect::<Result<Vec<_>, _>>().map(drop)
 }
 
 async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
-    let store = || Store::find(&cli.common, output);
+    let store = || Store::find(&cli.global, output);
     match cli.command {
         Command::Run(options) => run::run(&options, &store()?, output).await,
         Command::Status(options) => commands::status::run(&options, &store()?).await,
@@ -95,22 +98,22 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
         Command::Watch(options) => commands::watch::run(&options, &store()?).await,
         Command::Fence(options) => commands::fence::run(&options, &store()?).await,
         Command::CopyFences(options) => {
-            cli.common.expect_no_store("copy-fences takes --from and --to")?;
+            cli.global.expect_no_store("copy-fences takes --from and --to")?;
             commands::copy_fences::run(&options, output).await
         }
         Command::Doctor(options) => {
             let store = match &options.url {
                 Some(url) => {
-                    cli.common.expect_no_store("the store is the URL behind doctor")?;
-                    Store::given(url, "the argument", output)?
+                    cli.global.expect_no_store("the store is the URL behind doctor")?;
+                    Store::from_argument(url, "the argument", output)?
                 }
                 None => store()?,
             };
             commands::doctor::run(&options, &store).await
         }
         #[cfg(feature = "generate")]
-        Command::Completions(options) => commands::generate::completions(&options),
+        Command::Completions(options) => commands::generate::completions(&options, Cli::command()),
         #[cfg(feature = "generate")]
-        Command::Man(options) => commands::generate::man(&options),
+        Command::Man(options) => commands::generate::man(&options, Cli::command()),
     }
 }

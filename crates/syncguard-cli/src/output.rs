@@ -1,4 +1,4 @@
-//! Where words go: results to the standard output, everything else to the standard error.
+//! Results go to standard output, everything else to standard error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -6,9 +6,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
-use crate::unseen;
+use crate::escape::escape_json;
 
-/// What is said besides results.
+/// Prints messages that are not results.
 #[derive(Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
@@ -19,49 +19,49 @@ impl Output {
         Self { quiet }
     }
 
-    /// Something to know. No keys: this ends up in the journal and in the mails of cron.
+    /// Prints a note. Notes show no keys: they end up in the journal and in the mails of cron.
     pub(crate) fn note(self, text: impl Display) {
         if !self.quiet {
             Self::write(&text);
         }
     }
 
-    /// Something that went wrong.
-    #[expect(clippy::unused_self, reason = "so that nobody prints past the one who knows how")]
+    /// Prints an error.
+    #[expect(clippy::unused_self, reason = "so that all messages go through `Output`")]
     pub(crate) fn error(self, text: impl Display) {
         Self::write(&text);
     }
 
-    /// A line on the terminal that changes, if somebody watches.
-    pub(crate) fn line(self) -> Option<Line> {
-        (!self.quiet && io::stderr().is_terminal()).then(|| Line(()))
+    /// A line that is redrawn in place, if standard error is a terminal.
+    pub(crate) fn status_line(self) -> Option<StatusLine> {
+        (!self.quiet && io::stderr().is_terminal()).then(|| StatusLine(()))
     }
 
     fn write(text: &dyn Display) {
-        // Nobody is left to tell if it fails.
+        // A failure here cannot be reported anywhere.
         let _ = writeln!(io::stderr().lock(), "syncguard: {text}");
     }
 }
 
-/// A line of the terminal that is written over and over. Dropping it takes it away.
-pub(crate) struct Line(());
+/// A line of the terminal that is redrawn in place. Dropping it erases the line.
+pub(crate) struct StatusLine(());
 
-impl Line {
-    #[expect(clippy::unused_self, reason = "only who has the line writes on it")]
+impl StatusLine {
+    #[expect(clippy::unused_self, reason = "only the owner of the line writes on it")]
     pub(crate) fn show(&self, text: &str) {
-        // Nobody is left to tell if it fails.
+        // A failure here cannot be reported anywhere.
         let _ = write!(io::stderr().lock(), "\r{text}\x1b[K");
     }
 }
 
-impl Drop for Line {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         let _ = write!(io::stderr().lock(), "\r\x1b[K");
     }
 }
 
-/// Text in a colour, where somebody sees it and wants it.
-pub(crate) fn painted(text: &str, color: AnsiColor) -> String {
+/// Colors the text if results are shown in color.
+pub(crate) fn colored(text: &str, color: AnsiColor) -> String {
     if !has_colors() {
         return text.to_owned();
     }
@@ -69,10 +69,11 @@ pub(crate) fn painted(text: &str, color: AnsiColor) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Whether results are seen by people with colours: a terminal, and no `NO_COLOR`.
+/// Returns whether results are shown in color: on a terminal, and without `NO_COLOR`.
 fn has_colors() -> bool {
-    let says = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_plain = says("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_plain =
+        is_set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     io::stdout().is_terminal() && !is_plain
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn print(text: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
-/// Prints a result for programs: one line.
+/// Prints a result for programs, on one line.
 pub(crate) fn print_json(value: &Value) -> io::Result<()> {
-    print(unseen::for_programs(&value.to_string()))
+    print(escape_json(&value.to_string()))
 }

@@ -1,6 +1,6 @@
-//! Tables for people.
+//! Tables of text.
 
-/// A table with a line of heads. No borders: each line can be cut at its spaces.
+/// A table with a header line. No borders: scripts can split each line at its spaces.
 #[cfg(feature = "terminal")]
 pub(crate) fn table<const N: usize>(
     header: &[&str; N],
@@ -18,7 +18,7 @@ pub(crate) fn table<const N: usize>(
     lines.join("\n")
 }
 
-/// Without the feature `terminal`: columns between tabs.
+/// Without the feature `terminal`, tabs separate the columns.
 #[cfg(not(feature = "terminal"))]
 pub(crate) fn table<const N: usize>(
     header: &[&str; N],

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use syncguard::Timestamp;
 
-/// Reads "90s", "1m 30s" or "500ms".
+/// Parses "90s", "1m 30s" or "500ms".
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if !text.is_empty() && text != "0" && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -14,7 +14,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("{error}; durations look like 500ms, 90s, 5m or 1h 30m"))
 }
 
-/// At most two units, since nobody needs the milliseconds of an hour.
+/// Formats a duration with at most two units: the milliseconds of an hour do not matter.
 pub(crate) fn human(duration: Duration) -> String {
     let rounded = match duration.as_millis() {
         ..1000 => Duration::from_millis(duration.as_millis().try_into().unwrap_or(u64::MAX)),
@@ -30,19 +30,19 @@ pub(crate) fn human(duration: Duration) -> String {
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// From this machine's clock to a time of the store; zero if it is past.
+/// The time from now, by this machine's clock, to a time of the store; zero if that is past.
 pub(crate) fn until(time: Timestamp) -> Duration {
     Duration::from_millis(time.as_millis()).saturating_sub(now())
 }
 
-/// From a time of the store to this machine's clock.
+/// The time since a time of the store, by this machine's clock.
 pub(crate) fn since(time: Timestamp) -> Duration {
     now().saturating_sub(Duration::from_millis(time.as_millis()))
 }
 
 /// "2026-11-22T09:33:07Z"
 pub(crate) fn utc(time: Timestamp) -> String {
-    // The last one that this format has a place for.
+    // The last millisecond that the format can show.
     const YEAR_9999: u64 = 253_402_300_799_999;
     if time.as_millis() > YEAR_9999 {
         return "after the year 9999".to_owned();

@@ -1,4 +1,4 @@
-//! `syncguard copy-fences`: to another store, without fences starting anew.
+//! `syncguard copy-fences`: moves to another store without restarting the fences.
 
 use clap::Args;
 use serde_json::json;
@@ -12,18 +12,19 @@ use crate::store::{Store, warn_of_password};
 
 /// Raises all fence counters of a store to those of another one
 ///
-/// For moving: stop whatever takes locks on the old store, copy, then let it go on with the new one. Every fence
-/// of the new store is above every one of the old then. It can be run again, also after it was interrupted:
-/// counters are raised and never lowered.
+/// To move to another store: stop the programs that take locks on the old store, copy, then start
+/// them on the new store. Every new fence of a key is then above all of its old fences. The copy
+/// can be repeated, also after an interruption: counters are raised and never lowered.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The old store; nothing is changed there [default: `SYNCGUARD_FROM`]
+    /// The old store, which is not changed [default: `SYNCGUARD_FROM`]
     #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// The new store [default: `SYNCGUARD_TO`]
     #[arg(long, value_name = "URL")]
     to: Option<String>,
-    /// Copies although locks are held on the old store: their keys may get fences there that come too late
+    /// Copies even while locks are held on the old store, which may then grant fences that the copy
+    /// misses
     #[arg(long)]
     while_held: bool,
     /// Prints one line of JSON
@@ -39,21 +40,21 @@ pub(crate) async fn run(options: &Options, output: Output) -> Result<Status, Fai
     }
     let (from, to) = (from.connect().await?, to.connect().await?);
     if !options.while_held {
-        expect_quiet(&from).await?;
+        expect_no_locks(&from).await?;
     }
     let (counters, corrupt) = copy(&from, &to).await?;
     if !options.while_held {
-        // Whoever came meanwhile has a fence that was perhaps not copied.
-        expect_quiet(&from).await?;
+        // A lock acquired meanwhile has a fence that may not have been copied.
+        expect_no_locks(&from).await?;
     }
     let printed = if options.json {
         print_json(&json!({ "counters": counters, "corrupt": corrupt }))
     } else {
         print(format!("fence counters that are at least as high as on the old store: {counters}"))
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     if corrupt > 0 {
-        output.error(format!("counters that make no sense and were not copied: {corrupt}"));
+        output.error(format!("corrupt counters, which were not copied: {corrupt}"));
         return Ok(Status::INTERNAL);
     }
     Ok(Status::SUCCESS)
@@ -75,19 +76,19 @@ fn store(
     }
 }
 
-async fn expect_quiet(from: &DynBackend) -> Result<(), Failure> {
+async fn expect_no_locks(from: &DynBackend) -> Result<(), Failure> {
     let held = listing::read(from, "").await?.locks.len();
     if held == 0 {
         return Ok(());
     }
     let message = format!(
-        "locks are held on the old store ({held}): stop whatever takes them and run this again (--while-held copies \
-         all the same)"
+        "locks are held on the old store ({held}): stop the programs that take them and run this again (--while-held \
+         copies all the same)"
     );
     Err(Failure::new(Status::CONFLICT, message))
 }
 
-/// Answers how many were copied, and how many make no sense.
+/// Returns the number of counters that were copied, and of corrupt ones.
 async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failure> {
     let (from, to) = (listing::inventory(from)?, listing::inventory(to)?);
     let mut next = Some(ListRequest::new().with_page_size(ListRequest::MAX_PAGE_SIZE));
@@ -95,7 +96,7 @@ async fn copy(from: &DynBackend, to: &DynBackend) -> Result<(u64, usize), Failur
     while let Some(request) = next {
         let page = from.list_counters(request).await?;
         for counter in page.entries {
-            // One at zero is as good as none.
+            // A counter at zero is the same as no counter.
             if counter.last.get() > 0 {
                 let _ = to.raise_counter(counter.key, counter.last).await?;
                 copied += 1;

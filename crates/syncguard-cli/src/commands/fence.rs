@@ -1,4 +1,4 @@
-//! `syncguard fence`: the counter of a key.
+//! `syncguard fence`: shows or raises the counter of a key.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -18,9 +18,9 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows the last fence of a key; it may be held or not
+    /// Shows the last fence of a key, held or not
     Show(Show),
-    /// Raises the counter of a key, for instance after a backup was put back; never lowers it
+    /// Raises the counter of a key, for example after a restored backup; never lowers it
     Raise(Raise),
 }
 
@@ -37,7 +37,7 @@ struct Show {
 struct Raise {
     /// The key of the lock
     key: String,
-    /// What the counter holds afterwards at the least, such as the highest fence that was seen anywhere
+    /// The least value afterwards, such as the highest fence that was seen anywhere
     #[arg(value_parser = parse_fence)]
     at_least: Fence,
     /// Prints one line of JSON
@@ -66,11 +66,11 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         Some(fence) => print(fence),
         None => print("none: the key was never locked"),
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     Ok(Status::SUCCESS)
 }
 
-/// With or without its leading zeros.
+/// Parses a fence with or without leading zeros.
 fn parse_fence(text: &str) -> Result<Fence, String> {
     let number = text.parse::<u64>().map_err(|_| "a fence is a number of at most 15 digits")?;
     let fence = Fence::new(number).map_err(|error| error.message().to_owned())?;

@@ -1,32 +1,48 @@
-//! `syncguard completions` and `syncguard man`: for whoever packages the program.
+//! `syncguard completions` and `syncguard man`: the files that a package or a user installs.
 
-use std::io::stdout;
+use std::io::{Write as _, stdout};
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::exit::{Failure, Status};
 
+/// Prints the completions for a shell
+///
+/// To install them for this user:
+///
+/// bash: `syncguard completions bash > ~/.local/share/bash-completion/completions/syncguard`
+///
+/// zsh: `syncguard completions zsh > ~/.zfunc/_syncguard`, with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+///
+/// fish: `syncguard completions fish > ~/.config/fish/completions/syncguard.fish`
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct CompletionsOptions {
+    /// The shell
     shell: Shell,
 }
 
-pub(crate) fn completions(options: &Options) -> Result<Status, Failure> {
+pub(crate) fn completions(
+    options: &CompletionsOptions,
+    mut command: Command,
+) -> Result<Status, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(options.shell, &mut Cli::command(), "syncguard", &mut text);
+    clap_complete::generate(options.shell, &mut command, "syncguard", &mut text);
     write(&text)
 }
 
+/// Prints the man page of the program or of a subcommand
+///
+/// To read one: `syncguard man run | man -l -`
+///
+/// To install one for this user: `syncguard man run > ~/.local/share/man/man1/syncguard-run.1`
 #[derive(Args)]
 pub(crate) struct ManOptions {
-    /// A subcommand; without one it is the page of the program
+    /// The subcommand to describe [default: the program itself]
     subcommand: Option<String>,
 }
 
-pub(crate) fn man(options: &ManOptions) -> Result<Status, Failure> {
-    let mut command = Cli::command();
+pub(crate) fn man(options: &ManOptions, mut command: Command) -> Result<Status, Failure> {
     command.build();
     if let Some(name) = &options.subcommand {
         let found = command.find_subcommand(name).cloned();
@@ -39,9 +55,6 @@ pub(crate) fn man(options: &ManOptions) -> Result<Status, Failure> {
 }
 
 fn write(text: &[u8]) -> Result<Status, Failure> {
-    use std::io::Write as _;
-
-    let written = stdout().lock().write_all(text);
-    written.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    stdout().lock().write_all(text).map_err(Failure::output)?;
     Ok(Status::SUCCESS)
 }

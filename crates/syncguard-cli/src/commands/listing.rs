@@ -1,4 +1,4 @@
-//! All live locks of a store, page by page.
+//! Reads the held locks of a store, and formats them.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use syncguard::contract::HashId;
 use syncguard::inventory::{Inventory, ListRequest};
 use syncguard::{DynBackend, LockBackend as _, LockInfo};
 
+use crate::escape::escape_for_terminal;
 use crate::exit::Failure;
 use crate::time::{human, since, until};
-use crate::unseen;
 
-/// What was found.
+/// The held locks of a store.
 pub(super) struct Listing {
-    /// In the order of the keys.
+    /// Sorted by key.
     pub(super) locks: Vec<LockInfo>,
-    /// Records that make no sense.
+    /// The hashes of corrupt records.
     pub(super) corrupt: Vec<HashId>,
 }
 
@@ -36,22 +36,22 @@ pub(super) async fn read(backend: &DynBackend, prefix: &str) -> Result<Listing, 
     Ok(Listing { locks: locks.into_values().collect(), corrupt })
 }
 
-/// The inventory of a store; each store that the command can connect to has one.
+/// The inventory of a store. All stores that the command connects to have one.
 pub(crate) fn inventory(backend: &DynBackend) -> Result<Inventory, Failure> {
     backend.inventory().ok_or_else(|| Failure::usage("this store cannot list its locks"))
 }
 
-/// The key as it was given. It is what the user has asked to see.
+/// The key in clear text: the user has asked to see it.
 pub(super) fn key_of(info: &LockInfo) -> String {
     info.clone().expose().key.expose().to_owned()
 }
 
-/// A key for a line of a terminal: a character that could do anything there, or hide, is escaped.
-pub(super) fn shown_key(info: &LockInfo) -> String {
-    unseen::for_people(&key_of(info))
+/// The key for a terminal: characters that control it or hide are escaped.
+pub(super) fn key_for_terminal(info: &LockInfo) -> String {
+    escape_for_terminal(&key_of(info))
 }
 
-/// What programs read of a lock, without its lock id.
+/// The JSON of a lock, without its lock id.
 pub(super) fn as_json(info: &LockInfo) -> Value {
     json!({
         "key": key_of(info),
@@ -63,26 +63,26 @@ pub(super) fn as_json(info: &LockInfo) -> Value {
     })
 }
 
-/// What a table says of a lock.
+/// The row of a lock in a table.
 pub(super) fn row(info: &LockInfo) -> [String; 5] {
     [
-        // Enough to tell holders apart, and a line of 80 columns has room for the key.
+        // 12 digits tell holders apart, and leave room for the key in a line of 80 columns.
         info.lock_id_hash().to_string().chars().take(12).collect(),
         info.fence.to_string(),
         human(since(info.acquired_at)),
         human(until(info.expires_at)),
-        // The last one, since it can be so long that it is cut or wrapped.
-        shown_key(info),
+        // The key is last, since it can be so long that it is cut or wrapped.
+        key_for_terminal(info),
     ]
 }
 
 pub(super) const HEADER: [&str; 5] = ["HOLDER", "FENCE", "AGE", "LEFT", "KEY"];
 
-/// What is to be said of records that make no sense.
-pub(super) fn complaint(corrupt: &[HashId]) -> Option<String> {
+/// The message about corrupt records, if there are any.
+pub(super) fn corrupt_message(corrupt: &[HashId]) -> Option<String> {
     let first = corrupt.first()?;
     Some(format!(
-        "records that make no sense: {}, the first with the hash {first}; such a lock never gets free",
+        "corrupt records: {}, the first with the hash {first}; such a lock never becomes free",
         corrupt.len()
     ))
 }

@@ -1,4 +1,4 @@
-//! `syncguard ls`: which locks there are.
+//! `syncguard ls`: lists the held locks.
 
 use clap::Args;
 use serde_json::json;
@@ -12,11 +12,11 @@ use crate::table::table;
 
 /// Lists the locks that are held
 ///
-/// Holders are shown as the hash of their lock id. On Redis it goes through all keys of the database, a bit at a
-/// time.
+/// Holders are shown as the hash of their lock id. On Redis the listing scans all keys of the
+/// database, in small steps.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What the keys begin with [default: all keys]
+    /// Lists only keys with this prefix [default: all keys]
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
     /// Prints a line of JSON for each lock
@@ -40,15 +40,15 @@ pub(crate) async fn run(
         output.note(if options.prefix.is_empty() {
             "no lock is held"
         } else {
-            "no lock whose key begins so is held"
+            "no lock whose key has this prefix is held"
         });
         Ok(())
     } else {
         print(table(&HEADER, locks.iter().map(listing::row)))
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
-    if let Some(complaint) = listing::complaint(&corrupt) {
-        output.error(complaint);
+    printed.map_err(Failure::output)?;
+    if let Some(message) = listing::corrupt_message(&corrupt) {
+        output.error(message);
         return Ok(Status::INTERNAL);
     }
     Ok(Status::SUCCESS)

@@ -1,4 +1,4 @@
-//! All subcommands but `run`.
+//! All subcommands except `run`.
 
 pub(crate) mod copy_fences;
 pub(crate) mod doctor;

@@ -1,4 +1,4 @@
-//! `syncguard release --force`: a lock is taken away from its holder.
+//! `syncguard release --force`: takes a lock away from its holder.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -16,16 +16,17 @@ use crate::time::{human, until};
 
 /// Takes a lock away from its holder
 ///
-/// The holder may still be at work. So the fence of the key grows as well: whatever checks fences refuses what the
-/// old holder writes from now on. What does not check them cannot know.
+/// The holder may still be at work, so the fence of the key is raised as well: a service that
+/// checks fences refuses the old holder's writes from then on. A service that does not check them
+/// cannot know.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The key of the lock
     key: String,
-    /// Says that the holder may lose its lock; there is no other release from a shell
+    /// Confirms that the holder may lose its lock; there is no other release from a shell
     #[arg(long, required = true)]
     force: bool,
-    /// Does not ask, also on a terminal
+    /// Does not ask for confirmation on a terminal
     #[arg(long, short)]
     yes: bool,
     /// Prints one line of JSON
@@ -41,7 +42,7 @@ pub(crate) async fn run(
     let key = Key::new(options.key.as_str())?;
     let backend = store.connect().await?;
     let Some(info) = get_by_key(&backend, key.clone()).await? else {
-        return tell(options, None, None);
+        return report(options, None, None);
     };
     if !options.yes && io::stdin().is_terminal() && !is_confirmed(&info).await? {
         output.note("nothing was changed");
@@ -50,21 +51,22 @@ pub(crate) async fn run(
     let lock_id = info.clone().expose().lock_id;
     let released = backend.release(ReleaseRequest::new(lock_id)).await?;
     if !matches!(released, ReleaseResult::Released) {
-        return look_again(options, &backend, key, &info).await;
+        return explain_refusal(options, &backend, key, &info).await;
     }
-    let fence = bump(&backend, key).await?;
-    tell(options, Some(&info), fence)
+    let fence = raise_fence(&backend, key).await?;
+    report(options, Some(&info), fence)
 }
 
-/// The store has released nothing. Either the lock has ended in the meantime, or it does not find it by its id.
-async fn look_again(
+/// Explains why the store released nothing: the lock has ended meanwhile, or the store does not
+/// find the lock by its id.
+async fn explain_refusal(
     options: &Options,
     backend: &DynBackend,
     key: Key,
     before: &LockInfo,
 ) -> Result<Status, Failure> {
     let Some(now) = get_by_key(backend, key).await? else {
-        return tell(options, None, None);
+        return report(options, None, None);
     };
     let left = human(until(now.expires_at));
     let (status, message) = if now.lock_id_hash() == before.lock_id_hash() {
@@ -79,13 +81,14 @@ async fn look_again(
         (Status::CONFLICT, says.to_owned())
     };
     if options.json {
-        tell(options, None, None)?;
+        report(options, None, None)?;
     }
     Err(Failure::new(status, message))
 }
 
-/// Makes the fence grow. `None` if somebody else has the lock by now: then it has grown.
-async fn bump(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> {
+/// Raises the fence with an acquire of its own. `None` if another process has the lock by now,
+/// since its acquire has raised the fence.
+async fn raise_fence(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> {
     let request = AcquireRequest::new(key, Duration::from_secs(5))?;
     match backend.acquire(request).await? {
         AcquireResult::Acquired(acquired) => {
@@ -96,7 +99,7 @@ async fn bump(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Failure> 
     }
 }
 
-fn tell(
+fn report(
     options: &Options,
     taken_from: Option<&LockInfo>,
     fence: Option<Fence>,
@@ -115,14 +118,14 @@ fn tell(
             info.fence
         )),
         (Some(_), None) => {
-            print("released; somebody else has the lock already, with a higher fence")
+            print("released; another process has the lock already, with a higher fence")
         }
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     Ok(Status::SUCCESS)
 }
 
-/// Asks on the terminal. The answer is read on a thread of its own, so that nothing else waits for it.
+/// Asks on the terminal. A thread of its own reads the answer, so that the runtime is not blocked.
 async fn is_confirmed(info: &LockInfo) -> Result<bool, Failure> {
     let question = format!(
         "{} has held the lock for {}. Take it away? [y/N] ",

@@ -10,7 +10,7 @@ use crate::output::{print, print_json};
 use crate::store::Store;
 use crate::time::{human, since, until, utc};
 
-/// Says who holds a lock, since when and for how long
+/// Shows who holds a lock, since when and for how long
 ///
 /// The holder is shown as the hash of its lock id.
 #[derive(Args)]
@@ -37,7 +37,7 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
     } else {
         print(as_text(options, found.as_ref()))
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     let is_held = found.is_some();
     Ok(if is_held && options.exit_code { Status::CONFLICT } else { Status::SUCCESS })
 }

@@ -1,18 +1,18 @@
-//! The command, started.
+//! The started command.
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};
 
-use super::keeper::Keeper;
 use super::launch;
 use super::program::Program;
 use super::terminal::Terminal;
+use super::this_program::this_program;
+use super::watchdog::Watchdog;
 use crate::exit::Failure;
 use crate::signals;
 
@@ -20,22 +20,22 @@ use crate::signals;
 pub(super) struct Job {
     child: Child,
     group: Pid,
-    pub(super) keeper: Keeper,
+    pub(super) watchdog: Watchdog,
     pub(super) terminal: Option<Terminal>,
 }
 
 impl Job {
-    /// Starts the command, which ends after this time if the keeper hears nothing more. Called on the main thread,
-    /// whose end is that of this process.
+    /// Starts the command. The watchdog ends it after `allowed` if no further order comes. Call this
+    /// on the main thread: the parent-death signal follows the end of the calling thread.
     pub(super) async fn start(
         program: &Program,
         arguments: &[OsString],
         environment: &[(&str, String)],
         allowed: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let mut keeper = Keeper::start()?;
+        let mut watchdog = Watchdog::start()?;
         if let Some(allowed) = allowed {
-            keeper.allow(allowed).await;
+            watchdog.allow_for(allowed).await;
         }
         let mut command = Command::new(this_program()?);
         let may_lend = Terminal::is_ours();
@@ -43,8 +43,8 @@ impl Job {
             .arg0("syncguard")
             .arg(launch::NAME)
             .arg(std::process::id().to_string())
-            .arg(keeper.id().unwrap_or_default().to_string())
-            .arg(launch::waits(may_lend));
+            .arg(watchdog.id().unwrap_or_default().to_string())
+            .arg(launch::waits_argument(may_lend));
         command.arg(&program.path).arg(&program.name).args(arguments);
         command.env_remove("SYNCGUARD_SLOT");
         command.envs(environment.iter().map(|(name, value)| (name, value))).process_group(0);
@@ -53,11 +53,11 @@ impl Job {
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let group = group.ok_or_else(|| refused(io::Error::other("it has no process id")))?;
         let terminal = Terminal::lend(group);
-        keeper.watch(group).await;
-        Ok(Self { child, group, keeper, terminal })
+        watchdog.watch(group).await;
+        Ok(Self { child, group, watchdog, terminal })
     }
 
-    /// Waits for the end of the command itself; others of its group may still be there.
+    /// Waits until the command itself ends. Other processes of its group may still run.
     ///
     /// # Cancel safety
     ///
@@ -66,11 +66,12 @@ impl Job {
         self.child.wait().await
     }
 
-    /// Hands a signal on: to all of the group if it asks to end, stop or go on, as a terminal would, and else to
-    /// the command alone, as others may not know it and would die of it.
+    /// Forwards a signal. Signals to end, stop or continue go to the whole group, as from a
+    /// terminal. Other signals go to the command alone: its children may not handle them, and would
+    /// die.
     pub(super) fn signal(&self, signal: Signal) {
-        // There may be nobody left.
-        let _ = if signals::ends(signal)
+        // The processes may have ended already.
+        let _ = if signals::asks_to_end(signal)
             || [Signal::KILL, Signal::TSTP, Signal::CONT].contains(&signal)
         {
             kill_process_group(self.group, signal)
@@ -79,13 +80,13 @@ impl Job {
         };
     }
 
-    /// Whether anybody of the group is left.
+    /// Returns whether any process of the group is left.
     pub(super) fn is_alive(&self) -> bool {
         test_kill_process_group(self.group).is_ok()
     }
 
-    /// The signal that has stopped the command, such as SIGTSTP after Ctrl-Z; `None`: it is not stopped, or was asked
-    /// for before.
+    /// The signal that stopped the command, such as SIGTSTP after Ctrl-Z. `None` if the command is
+    /// not stopped, or if this stop was already returned.
     pub(super) fn stopped_by(&self) -> Option<Signal> {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
@@ -93,8 +94,8 @@ impl Job {
         Signal::from_named_raw(status.stopping_signal()?)
     }
 
-    /// Whether a shell waits for this program to stop as well. Without a terminal a SIGSTOP is meant for the command
-    /// alone, and whoever sent it lets the command alone go on.
+    /// Returns whether a shell waits for this program to stop as well. Without a terminal, a
+    /// SIGSTOP is meant for the command alone, and its sender continues the command alone.
     pub(super) fn is_stopped_from_terminal(&self, signal: Signal) -> bool {
         self.terminal.is_some() || [Signal::TSTP, Signal::TTIN, Signal::TTOU].contains(&signal)
     }
@@ -103,14 +104,4 @@ impl Job {
     pub(super) fn lend_terminal(&mut self) {
         self.terminal = Terminal::lend(self.group);
     }
-}
-
-/// Where this program is.
-pub(super) fn this_program() -> Result<PathBuf, Failure> {
-    // Also if the file was replaced by a newer version meanwhile.
-    let own = PathBuf::from("/proc/self/exe");
-    if cfg!(target_os = "linux") && own.exists() {
-        return Ok(own);
-    }
-    std::env::current_exe().map_err(|error| Failure::system("this program is not found", &error))
 }

@@ -1,46 +1,46 @@
-//! The process between this program and the command: it asks the system to be ended with its parent, and becomes
-//! the command.
+//! The process between this program and the command: it asks the system to end it with its parent,
+//! and then becomes the command.
 //!
-//! It does what a `pre_exec` would do, which needs unsafe code.
+//! A `pre_exec` could do the same, but needs unsafe code.
 
 use std::env::ArgsOs;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use super::keeper::watch_me;
+use super::watchdog::watch_own_group;
 use crate::exit::Status;
 
-/// The first argument of such a process.
+/// The first argument of the launch process.
 pub(crate) const NAME: &str = "__launch";
 
-/// The second argument: whether the command is to wait until it has the terminal.
-pub(super) fn waits(for_terminal: bool) -> &'static str {
+/// The argument that says whether the command waits until it has the terminal.
+pub(super) fn waits_argument(for_terminal: bool) -> &'static str {
     if for_terminal { "waits" } else { "goes" }
 }
 
-/// `__launch PARENT KEEPER waits|goes PATH NAME ARGUMENTS…`
+/// Runs `__launch PARENT WATCHDOG waits|goes PATH NAME ARGUMENTS…`.
 pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     let parent = arguments.next();
     let parent = parent.as_ref().and_then(|parent| parent.to_str()?.parse::<i32>().ok());
-    let keeper = arguments.next();
-    let keeper = keeper.as_ref().and_then(|keeper| keeper.to_str()?.parse::<u32>().ok());
+    let watchdog = arguments.next();
+    let watchdog = watchdog.as_ref().and_then(|watchdog| watchdog.to_str()?.parse::<u32>().ok());
     let waits = arguments.next();
     let (Some(parent), Some(path), Some(name)) = (parent, arguments.next(), arguments.next())
     else {
         return Status::USAGE.into();
     };
-    if !ends_with(parent) {
-        // Whoever holds the lock is gone already.
+    if !die_with(parent) {
+        // The holder of the lock is gone already.
         return Status::LOST.into();
     }
-    if let Some(keeper) = keeper {
-        watch_me(keeper);
+    if let Some(watchdog) = watchdog {
+        watch_own_group(watchdog);
     }
-    if waits.is_some_and(|word| word == self::waits(true)) {
+    if waits.is_some_and(|word| word == waits_argument(true)) {
         wait_for_terminal();
     }
-    // Comes back only if it fails.
+    // `exec` returns only if it fails.
     let error = Command::new(path).arg0(&name).args(arguments).exec();
     let _ = writeln!(std::io::stderr().lock(), "syncguard: {}: {error}", name.display());
     match error.kind() {
@@ -49,28 +49,28 @@ pub(crate) fn main(mut arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     }
 }
 
-/// Has the system kill this process, and what it becomes, when its parent ends. Answers whether the parent is
-/// still there.
-fn ends_with(parent: i32) -> bool {
+/// Asks the system to kill this process, and the command that it becomes, when the parent ends.
+/// Returns whether the parent still runs.
+fn die_with(parent: i32) -> bool {
     use rustix::process::getppid;
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use rustix::process::{Signal, set_parent_process_death_signal};
-        // Without it the keeper is there.
+        // If this fails, the watchdog still watches.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
     getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent)
 }
 
-/// A command that read from the terminal before it had it would be stopped.
+/// A command that reads before it has the terminal would be stopped.
 fn wait_for_terminal() {
     use rustix::process::getpgrp;
     use rustix::termios::tcgetpgrp;
     use std::thread::sleep;
     use std::time::Duration;
 
-    // It is lent at once, unless that fails: then the command has to do without.
+    // The terminal is lent at once. If that fails, the command runs without it.
     for _ in 0..500 {
         if tcgetpgrp(std::io::stdin()).is_ok_and(|owner| owner == getpgrp()) {
             return;

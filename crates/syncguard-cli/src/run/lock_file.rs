@@ -1,13 +1,13 @@
-//! The file that the locks are in, where the store is one.
+//! The file that holds the locks, if the store is a file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// A file as it was when the lock was taken.
+/// The identity of the file when the lock was acquired.
 pub(super) struct LockFile {
     path: PathBuf,
-    /// Its device, and its number there.
+    /// The numbers of the device and the inode.
     id: (u64, u64),
 }
 
@@ -17,8 +17,8 @@ impl LockFile {
         Some(Self { path, id })
     }
 
-    /// The reason why nothing can be renewed in it any more, if there is one to see.
-    pub(super) fn trouble(&self) -> Option<String> {
+    /// Explains why the lock can no longer be renewed, if the file is gone or was replaced.
+    pub(super) fn problem(&self) -> Option<String> {
         let path = self.path.display();
         match id(&self.path) {
             Some(id) if id == self.id => None,

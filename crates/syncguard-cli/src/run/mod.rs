@@ -1,18 +1,19 @@
 //! `syncguard run`: a command under a lock.
 
-#[cfg(feature = "permits")]
-mod beyond;
-mod hold;
+mod acquire;
 mod job;
-pub(crate) mod keeper;
 pub(crate) mod launch;
 mod lock_file;
 mod nested;
 mod options;
+#[cfg(feature = "permits")]
+mod permit_mismatch;
 mod program;
 mod supervise;
 mod terminal;
-mod waiting;
+mod this_program;
+mod wait_display;
+pub(crate) mod watchdog;
 
 pub(crate) use self::options::Options;
 
@@ -20,10 +21,10 @@ use std::time::Duration;
 
 use syncguard::DynBackend;
 
-use self::hold::Asked;
+use self::acquire::{Acquired, acquire};
 use self::job::Job;
 use self::lock_file::LockFile;
-use self::supervise::{Ended, UNKNOWN, supervise};
+use self::supervise::{Ended, LOCK_UNKNOWN, supervise};
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
@@ -35,30 +36,30 @@ pub(crate) async fn run(
     store: &Store,
     output: Output,
 ) -> Result<Status, Failure> {
-    let mut wish = options.wish()?;
-    wish.is_own = nested::is_own(&options.key, store, wish.permits.is_some());
-    // A command that cannot be started is not worth a lock.
+    let mut request = options.lock_request()?;
+    request.is_nested = nested::is_nested(&options.key, store, request.permits.is_some());
+    // A command that cannot be started needs no lock.
     let program = program::find(options.program())?;
     let mut signals = Signals::listen()?;
     let backend = tokio::select! {
         biased;
-        signal = signals.ending() => return Ok(Status::of_signal(signal.as_raw())),
+        signal = signals.next_ending() => return Ok(Status::of_signal(signal.as_raw())),
         connected = store.connect() => connected?,
     };
 
-    let asked = hold::ask(&backend, &wish, &mut signals, output).await;
-    let hold = match asked {
-        Ok(Asked::Held(hold)) => hold,
-        Ok(Asked::Interrupted(signal)) => {
-            drain(&backend).await;
+    let acquired = acquire(&backend, &request, &mut signals, output).await;
+    let guard = match acquired {
+        Ok(Acquired::Held(guard)) => guard,
+        Ok(Acquired::Interrupted(signal)) => {
+            finish_releases(&backend).await;
             return Ok(Status::of_signal(signal.as_raw()));
         }
         Err(failure) => {
-            drain(&backend).await;
+            finish_releases(&backend).await;
             if failure.status() != Status::CONFLICT {
                 return Err(failure);
             }
-            // An answer, and not an error: `--quiet` is for this one too.
+            // Contention is a result and no error, so `--quiet` hides its message.
             output.note(&failure);
             return Ok(options.conflict_exit_code.map_or(Status::CONFLICT, Status::new));
         }
@@ -66,26 +67,28 @@ pub(crate) async fn run(
 
     let mut environment = vec![
         ("SYNCGUARD_KEY", options.key.clone()),
-        ("SYNCGUARD_FENCE", hold.held().fence().to_string()),
+        ("SYNCGUARD_FENCE", guard.held().fence().to_string()),
         ("SYNCGUARD_STORE", without_password(store.expose())),
     ];
-    environment.extend(hold.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string())));
+    environment.extend(guard.slot().map(|slot| ("SYNCGUARD_SLOT", slot.to_string())));
     let file = store.file().and_then(LockFile::at);
-    let (held, on_loss) = (hold.held(), options.on_loss());
-    let allowed = supervise::allowed(&held, on_loss);
+    let (held, loss_action) = (guard.held(), options.loss_action());
+    let allowed = supervise::allowed_time(&held, loss_action);
     let ended = match Job::start(&program, options.arguments(), &environment, allowed).await {
-        Ok(job) => supervise(job, &held, &on_loss, file, &mut signals, output).await,
+        Ok(job) => supervise(job, &held, &loss_action, file, &mut signals, output).await,
         Err(failure) => Err(failure),
     };
-    let released = hold.release().await;
-    drain(&backend).await;
+    let released = guard.release().await;
+    finish_releases(&backend).await;
     let Ended { status, was_lost } = ended?;
     match released {
         _ if was_lost => Ok(Status::LOST),
         Ok(released) if released.is_released() => Ok(status),
         Ok(_) => Err(Failure::new(
             Status::LOST,
-            format!("when the command had ended, {UNKNOWN}; others may have run meanwhile"),
+            format!(
+                "when the command had ended, {LOCK_UNKNOWN}; another holder may have run meanwhile"
+            ),
         )),
         Err(error) => {
             let ttl = human(options.ttl);
@@ -98,9 +101,9 @@ pub(crate) async fn run(
     }
 }
 
-/// Lets the library give back what was granted and is not wanted any more. What it cannot give back in this time
-/// ends by its TTL.
-async fn drain(backend: &DynBackend) {
+/// Lets the library release locks that were granted too late. A lock that it cannot release in this
+/// time ends by its TTL.
+async fn finish_releases(backend: &DynBackend) {
     const LONGEST: Duration = Duration::from_secs(5);
     let _ = backend.drained(LONGEST).await;
 }

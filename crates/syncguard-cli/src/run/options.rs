@@ -1,4 +1,4 @@
-//! What `syncguard run` takes.
+//! The options of `syncguard run`.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -11,17 +11,18 @@ use crate::time::parse_duration;
 
 /// Runs a command while holding a lock
 ///
-/// Waits for the lock, runs the command, keeps the lock alive meanwhile, and gives it back. The command
-/// gets `SYNCGUARD_KEY`, `SYNCGUARD_FENCE` (15 digits, to send along with writes) and `SYNCGUARD_STORE`
-/// (without its password) in its environment, and `SYNCGUARD_SLOT` with --permits. Signals go on to it.
+/// Waits for the lock, runs the command, renews the lock while the command runs, and releases it.
+/// The environment of the command has `SYNCGUARD_KEY`, `SYNCGUARD_FENCE` (15 digits, to send along
+/// with writes), `SYNCGUARD_STORE` (without its password) and, with --permits, `SYNCGUARD_SLOT`.
+/// Signals are forwarded to the command.
 ///
-/// It runs in a process group of its own. That ends when the lock is lost, and when syncguard itself is
-/// killed or stopped for so long that its lock is over.
+/// The command runs in a process group of its own. The group is ended when the lock is lost, and
+/// when syncguard itself is killed, or stopped until its lock has expired.
 #[derive(Args)]
 #[command(override_usage = "syncguard run [OPTIONS] <KEY> -- <COMMAND>...")]
 #[command(after_help = "Example: syncguard run --no-wait nightly-report -- ./report.sh --all")]
 pub(crate) struct Options {
-    /// What is locked: whoever uses the same key on the same store waits
+    /// The name of the lock: callers with the same key on the same store exclude each other
     pub(super) key: String,
     /// The command and its arguments
     #[arg(
@@ -31,27 +32,28 @@ pub(crate) struct Options {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
-    /// The longest to wait for the lock, such as 30s or 5m [default: as long as it takes]
+    /// The longest time to wait for the lock, such as 30s or 5m [default: no limit]
     #[arg(long, short, value_name = "DURATION", value_parser = parse_duration)]
     #[arg(conflicts_with = "no_wait")]
     wait: Option<Duration>,
-    /// Does not wait: ends with status 75 if somebody else holds the lock
+    /// Does not wait: ends with status 75 if another process holds the lock
     #[arg(long, short)]
     no_wait: bool,
-    /// How long the lock outlives a crash of this machine; it is renewed three times as often
+    /// How long the lock outlives a crash of this machine; it is renewed three times in this time
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub(super) ttl: Duration,
-    /// The longest the lock may be held: after that it counts as lost
+    /// The longest time to hold the lock; after that it counts as lost
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     max_hold: Option<Duration>,
-    /// Keeps the lock at least so long, also if the command is quicker: for jobs of several machines
+    /// Keeps the lock at least this long, even if the command ends earlier: for jobs of several
+    /// machines
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     at_least: Option<Duration>,
-    /// Lets so many run at once, instead of one; all callers give the same number
+    /// Lets this many commands run at once, instead of one; all callers give the same number
     ///
-    /// Whoever finds a permit held that is above its own number ends with status 64, and locks nothing. On
-    /// Redis it looks at the 64 above. Whoever gives the larger number is not told. A key with permits has
-    /// nothing to do with the same key without.
+    /// A caller that finds a permit held above its own number ends with status 64, and locks
+    /// nothing. On Redis it checks the 64 permits above. A caller that gives a larger number than
+    /// its rivals is not told. The permits of a key are independent of the lock with the same key.
     #[cfg(feature = "permits")]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     permits: Option<u32>,
@@ -61,7 +63,7 @@ pub(crate) struct Options {
     /// The time between SIGTERM and SIGKILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
-    /// The exit status if somebody else holds the lock [default: 75]
+    /// The exit status if another process holds the lock [default: 75]
     #[arg(long, short = 'E', value_name = "STATUS", default_value = None)]
     pub(super) conflict_exit_code: Option<u8>,
 }
@@ -72,66 +74,66 @@ enum OnLost {
     Term,
     /// SIGKILL at once
     Kill,
-    /// The command goes on: only for work that checks the fence itself
+    /// The command continues: only for work that checks the fence itself
     Ignore,
 }
 
-/// What becomes of the command when the lock is lost.
+/// What happens to the command when the lock is lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum OnLoss {
-    /// It gets this long to end by itself.
-    End(Duration),
+pub(super) enum LossAction {
+    /// The command gets SIGTERM, and SIGKILL after this time. Zero is SIGKILL at once.
+    Terminate(Duration),
     Ignore,
 }
 
-/// The lock that is wanted.
-pub(super) struct Wish {
+/// The requested lock or permit.
+pub(super) struct LockRequest {
     pub(super) config: LockConfig,
-    pub(super) plan: AutoExtend,
-    pub(super) wait: AcquisitionOptions,
-    pub(super) at_least: Option<Duration>,
+    pub(super) auto_extend: AutoExtend,
+    pub(super) acquisition: AcquisitionOptions,
+    pub(super) min_hold: Option<Duration>,
     pub(super) permits: Option<u32>,
-    /// Whether the command that asks runs under this lock.
-    pub(super) is_own: bool,
+    /// True if this program runs under this very lock.
+    pub(super) is_nested: bool,
 }
 
-impl Wish {
+impl LockRequest {
     pub(super) fn waits(&self) -> bool {
-        self.wait.max_retries > 0
+        self.acquisition.max_retries > 0
     }
 }
 
 impl Options {
-    /// The longest there is: 100 years.
-    const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    /// The longest accepted duration: 100 years.
+    const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
     /// # Errors
     ///
-    /// Whatever is wrong with it, before anything is sent.
-    pub(super) fn wish(&self) -> Result<Wish, Failure> {
-        let wait = match (self.no_wait, self.wait) {
+    /// Fails if an option is wrong, before anything is sent.
+    pub(super) fn lock_request(&self) -> Result<LockRequest, Failure> {
+        let acquisition = match (self.no_wait, self.wait) {
             (true, _) | (_, Some(Duration::ZERO)) => AcquisitionOptions::new().with_max_retries(0),
-            (_, wait) => AcquisitionOptions::new().with_timeout(wait.unwrap_or(Self::FOR_EVER)),
+            (_, wait) => AcquisitionOptions::new().with_timeout(wait.unwrap_or(Self::LONGEST)),
         };
-        let mut plan = AutoExtend::new();
+        let mut auto_extend = AutoExtend::new();
         if let Some(max_hold) = self.max_hold {
-            plan = plan.with_max_hold(max_hold);
+            auto_extend = auto_extend.with_max_hold(max_hold);
         }
         let mut config = LockConfig::new(self.key.as_str())
             .with_ttl(self.ttl)
-            .with_acquisition(wait)
-            .with_auto_extend(plan);
-        if let Some(at_least) = self.at_least {
-            config = config.with_min_hold(at_least);
+            .with_acquisition(acquisition)
+            .with_auto_extend(auto_extend);
+        if let Some(min_hold) = self.at_least {
+            config = config.with_min_hold(min_hold);
         }
         config.check()?;
-        if self.grace > Self::FOR_EVER {
+        if self.grace > Self::LONGEST {
             return Err(Failure::usage(
                 "the grace is too long; at most 100 years are allowed, and 0s is SIGKILL at once",
             ));
         }
-        let (at_least, permits) = (self.at_least, self.permits());
-        Ok(Wish { config, plan, wait, at_least, permits, is_own: false })
+        let (min_hold, permits) = (self.at_least, self.permits());
+        Ok(LockRequest { config, auto_extend, acquisition, min_hold, permits, is_nested: false })
     }
 
     #[cfg(feature = "permits")]
@@ -145,11 +147,11 @@ impl Options {
         None
     }
 
-    pub(super) fn on_loss(&self) -> OnLoss {
+    pub(super) fn loss_action(&self) -> LossAction {
         match self.on_lost {
-            OnLost::Term => OnLoss::End(self.grace),
-            OnLost::Kill => OnLoss::End(Duration::ZERO),
-            OnLost::Ignore => OnLoss::Ignore,
+            OnLost::Term => LossAction::Terminate(self.grace),
+            OnLost::Kill => LossAction::Terminate(Duration::ZERO),
+            OnLost::Ignore => LossAction::Ignore,
         }
     }
 

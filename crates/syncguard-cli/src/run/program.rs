@@ -1,4 +1,4 @@
-//! Whether there is such a program, before a lock is taken for it.
+//! Finds the program of the command before a lock is taken.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Failure, Status};
 
-/// What a process needs to become a command: where it is, and what it is called.
+/// The path of a program, and the name that the user typed.
 pub(super) struct Program {
     pub(super) path: PathBuf,
     pub(super) name: OsString,
 }
 
-/// Looks where a shell would.
+/// Looks for a program where a shell would.
 pub(super) fn find(name: &OsStr) -> Result<Program, Failure> {
     let found = |path: PathBuf| Program { path, name: name.to_owned() };
     if name.as_encoded_bytes().contains(&b'/') {
@@ -26,14 +26,14 @@ pub(super) fn find(name: &OsStr) -> Result<Program, Failure> {
         };
     }
     let folders = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let mut there: Vec<PathBuf> = Vec::new();
+    let mut candidates: Vec<PathBuf> = Vec::new();
     if !name.is_empty() {
-        there.extend(env::split_paths(&folders).map(|folder| folder.join(name)));
-        there.retain(|path| path.is_file());
+        candidates.extend(env::split_paths(&folders).map(|folder| folder.join(name)));
+        candidates.retain(|path| path.is_file());
     }
-    match there.iter().find(|path| is_executable(path)) {
+    match candidates.iter().find(|path| is_executable(path)) {
         Some(path) => Ok(found(path.clone())),
-        None if there.is_empty() => Err(not_found(name)),
+        None if candidates.is_empty() => Err(not_found(name)),
         None => Err(not_executable(name)),
     }
 }

@@ -1,4 +1,4 @@
-//! The time in which the command runs.
+//! Supervises the running command.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -10,202 +10,206 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::job::Job;
 use super::lock_file::LockFile;
-use super::options::OnLoss;
+use super::options::LossAction;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
-use crate::signals::{Event, Signals, ends};
+use crate::signals::{Event, Signals, asks_to_end};
 use crate::time::human;
 
 /// How the command has ended.
 pub(super) struct Ended {
     pub(super) status: Status,
-    /// Whether the lock was lost while it ran.
+    /// True if the lock was lost while the command ran.
     pub(super) was_lost: bool,
 }
 
-/// A store frees a lock one second after its expiry. A command whose `syncguard` says nothing ends before that,
-/// also where the keeper gets the processor late.
+/// How long a command may outlive the expiry of its lock if `syncguard` is silent. A store frees a
+/// lock one second after its expiry; the command ends before that, even if the watchdog gets the
+/// processor late.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// How long a command may run if nothing more is heard of its lock; `None`: as long as it likes.
-pub(super) fn allowed(held: &Held, on_loss: OnLoss) -> Option<Duration> {
-    (on_loss != OnLoss::Ignore).then(|| held.valid_for() + SLACK)
+/// How long the command may run until its lock is confirmed again; `None` means without limit.
+pub(super) fn allowed_time(held: &Held, loss_action: LossAction) -> Option<Duration> {
+    (loss_action != LossAction::Ignore).then(|| held.valid_for() + SLACK)
 }
 
-/// Waits for the end of the command, hands signals on, and ends the command when the lock is lost.
+/// Waits for the end of the command, forwards signals, and ends the command when the lock is lost.
 pub(super) async fn supervise(
     mut job: Job,
     held: &Held,
-    on_loss: &OnLoss,
+    loss_action: &LossAction,
     file: Option<LockFile>,
     signals: &mut Signals,
     output: Output,
 ) -> Result<Ended, Failure> {
     let started = Instant::now();
-    let mut watch = Watch { held, on_loss: *on_loss, file, output, started, end: None };
+    let mut supervision =
+        Supervision { held, loss_action: *loss_action, file, output, started, after_loss: None };
     let mut lost = std::pin::pin!(held.lost());
-    // Several times while a renewal is good.
-    let mut news =
+    // The watchdog gets several allowances within the validity of one renewal.
+    let mut allowances =
         interval((held.valid_for() / 8).clamp(Duration::from_millis(20), Duration::from_secs(5)));
-    news.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    allowances.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let status = loop {
         tokio::select! {
             biased;
             status = job.wait() => break status,
-            reason = &mut lost, if !watch.was_lost() => watch.lose(reason, &mut job).await,
-            event = signals.event() => watch.hear(&event, &mut job),
-            () = sleep_until(watch.deadline()), if watch.kills() => watch.kill(&job),
-            _ = news.tick() => watch.tell(&mut job).await,
+            reason = &mut lost, if !supervision.was_lost() => supervision.handle_loss(reason, &mut job).await,
+            event = signals.next() => supervision.handle_event(&event, &mut job),
+            () = sleep_until(supervision.deadline()), if supervision.is_kill_planned() => supervision.kill(&job),
+            _ = allowances.tick() => supervision.renew_allowance(&mut job).await,
         }
     };
-    if watch.was_lost() {
-        watch.clear(&job).await;
+    if supervision.was_lost() {
+        supervision.end_group(&job).await;
     }
-    // The terminal is ours again before anything is said on it.
+    // Take the terminal back before anything is printed.
     job.terminal = None;
-    job.keeper.dismiss().await;
+    job.watchdog.dismiss().await;
     let status =
         status.map_err(|error| Failure::system("the command cannot be waited for", &error))?;
-    Ok(Ended { status: status_of(status), was_lost: watch.was_lost() })
+    Ok(Ended { status: status_of(status), was_lost: supervision.was_lost() })
 }
 
-struct Watch<'a> {
+struct Supervision<'a> {
     held: &'a Held,
-    on_loss: OnLoss,
+    loss_action: LossAction,
     file: Option<LockFile>,
     output: Output,
     started: Instant,
-    /// Once the lock is lost.
-    end: Option<End>,
+    /// Set when the lock is lost.
+    after_loss: Option<AfterLoss>,
 }
 
-/// What happens to a command whose lock is lost.
-enum End {
-    /// Nothing.
-    Never,
-    /// It is killed then.
+/// What happens to the command after the loss of its lock.
+enum AfterLoss {
+    /// The command continues.
+    Continue,
+    /// The command is killed at this time.
     KillAt(Instant),
-    /// It was.
+    /// The command was killed.
     Killed,
 }
 
-impl Watch<'_> {
+impl Supervision<'_> {
     fn was_lost(&self) -> bool {
-        self.end.is_some()
+        self.after_loss.is_some()
     }
 
-    fn kills(&self) -> bool {
-        matches!(self.end, Some(End::KillAt(_)))
+    fn is_kill_planned(&self) -> bool {
+        matches!(self.after_loss, Some(AfterLoss::KillAt(_)))
     }
 
     fn deadline(&self) -> Instant {
-        match self.end {
-            Some(End::KillAt(at)) => at,
+        match self.after_loss {
+            Some(AfterLoss::KillAt(at)) => at,
             _ => Instant::now(),
         }
     }
 
     fn kill(&mut self, job: &Job) {
         job.signal(Signal::KILL);
-        self.end = Some(End::Killed);
+        self.after_loss = Some(AfterLoss::Killed);
     }
 
-    fn why(&self, reason: LossReason) -> String {
-        let why = match reason {
+    fn cause(&self, reason: LossReason) -> String {
+        let cause = match reason {
             LossReason::MaxHold => "--max-hold is over",
             LossReason::Expired | LossReason::NotHeld => {
-                if let Some(trouble) = self.file.as_ref().and_then(LockFile::trouble) {
-                    return trouble;
+                if let Some(problem) = self.file.as_ref().and_then(LockFile::problem) {
+                    return problem;
                 }
                 if reason == LossReason::NotHeld {
-                    UNKNOWN
+                    LOCK_UNKNOWN
                 } else {
                     "it could not be renewed in time"
                 }
             }
-            _ => "nobody renews it any more",
+            _ => "it is no longer renewed",
         };
-        why.to_owned()
+        cause.to_owned()
     }
 
-    async fn lose(&mut self, reason: LossReason, job: &mut Job) {
+    async fn handle_loss(&mut self, reason: LossReason, job: &mut Job) {
         let after = human(self.started.elapsed());
-        let why = self.why(reason);
-        match self.on_loss {
-            OnLoss::Ignore => {
+        let cause = self.cause(reason);
+        match self.loss_action {
+            LossAction::Ignore => {
                 self.output.error(format!(
-                    "the lock was lost after {after} ({why}); the command goes on without it"
+                    "the lock was lost after {after} ({cause}); the command continues without it"
                 ));
-                self.end = Some(End::Never);
+                self.after_loss = Some(AfterLoss::Continue);
             }
-            OnLoss::End(grace) => {
+            LossAction::Terminate(grace) => {
                 self.output.error(format!(
-                    "the lock was lost after {after} ({why}); the command is ended"
+                    "the lock was lost after {after} ({cause}); the command is ended"
                 ));
-                // The command hears of it before anybody else: the keeper may not answer at once.
+                // Signal the command first: the watchdog may not answer at once.
                 if grace.is_zero() {
                     self.kill(job);
                 } else {
                     job.signal(Signal::TERM);
-                    // One that is stopped does not hear it.
+                    // A stopped command does not handle SIGTERM.
                     job.signal(Signal::CONT);
-                    self.end = Some(End::KillAt(Instant::now() + grace));
+                    self.after_loss = Some(AfterLoss::KillAt(Instant::now() + grace));
                 }
-                // If this process is gone before the grace is over, the keeper ends it.
-                job.keeper.allow(grace + SLACK).await;
+                // If this process dies before the grace is over, the watchdog ends the command.
+                job.watchdog.allow_for(grace + SLACK).await;
             }
         }
     }
 
-    /// Tells the keeper how long the lock is good.
-    async fn tell(&self, job: &mut Job) {
-        if let Some(allowed) = allowed(self.held, self.on_loss).filter(|_| self.end.is_none()) {
-            job.keeper.allow(allowed).await;
+    /// Tells the watchdog how long the lock is valid.
+    async fn renew_allowance(&self, job: &mut Job) {
+        if let Some(allowed) =
+            allowed_time(self.held, self.loss_action).filter(|_| self.after_loss.is_none())
+        {
+            job.watchdog.allow_for(allowed).await;
         }
     }
 
-    fn hear(&self, event: &Event, job: &mut Job) {
+    fn handle_event(&self, event: &Event, job: &mut Job) {
         match event {
-            // It is not to go on without its lock: the loss is dealt with next.
-            Event::Signal(Signal::CONT) if self.held.is_lost() && self.end.is_none() => {}
+            // The command must not continue without its lock. The loss is handled next.
+            Event::Signal(Signal::CONT) if self.held.is_lost() && self.after_loss.is_none() => {}
             Event::Signal(Signal::CONT) => {
                 job.lend_terminal();
                 job.signal(Signal::CONT);
             }
             Event::Signal(signal) => {
                 job.signal(*signal);
-                if ends(*signal) {
-                    // One that is stopped does not hear it.
+                if asks_to_end(*signal) {
+                    // A stopped command does not handle the signal.
                     job.signal(Signal::CONT);
                 }
             }
             Event::Child => {
-                job.keeper.mend();
+                job.watchdog.replace_if_gone();
                 if job.stopped_by().is_some_and(|signal| job.is_stopped_from_terminal(signal)) {
-                    self.stop_too(job);
+                    self.stop_with_command(job);
                 }
             }
         }
     }
 
-    /// The command was stopped from the terminal: so this program stops too, and the shell goes on. Its lock goes on
-    /// as well, for as long as it lives without being renewed.
-    fn stop_too(&self, job: &mut Job) {
+    /// The command was stopped from the terminal, so this program stops too, and the shell
+    /// continues. The lock stays held without renewals until it expires.
+    fn stop_with_command(&self, job: &mut Job) {
         if self.was_lost() {
             job.signal(Signal::CONT);
             return;
         }
         job.terminal = None;
         let _ = kill_process(getpid(), Signal::STOP);
-        // Somebody has let this program go on. It hears of the SIGCONT as of any signal, and hands it on.
+        // This program was continued. The SIGCONT arrives as an event and is forwarded.
     }
 
-    /// Ends all that is left of the group.
-    async fn clear(&self, job: &Job) {
-        let at = match self.end {
-            Some(End::KillAt(at)) => at,
-            Some(End::Killed) => Instant::now(),
-            Some(End::Never) | None => return,
+    /// Ends the processes that are left of the group.
+    async fn end_group(&self, job: &Job) {
+        let at = match self.after_loss {
+            Some(AfterLoss::KillAt(at)) => at,
+            Some(AfterLoss::Killed) => Instant::now(),
+            Some(AfterLoss::Continue) | None => return,
         };
         while job.is_alive() && Instant::now() < at {
             sleep(Duration::from_millis(10)).await;
@@ -214,9 +218,8 @@ impl Watch<'_> {
     }
 }
 
-/// The store does not tell which of these it was.
-pub(super) const UNKNOWN: &str = "the store no longer knows the lock: it was released by hand or taken over, or the \
-                                  store lost its data";
+/// The store cannot tell these causes apart.
+pub(super) const LOCK_UNKNOWN: &str = "the store no longer knows the lock: it was released by hand or taken over, or the store lost its data";
 
 fn status_of(status: ExitStatus) -> Status {
     match (status.code(), status.signal()) {

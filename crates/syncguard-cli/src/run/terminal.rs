@@ -1,4 +1,4 @@
-//! Who reads from the terminal and gets its Ctrl-C.
+//! Lends the terminal, for input and Ctrl-C, to the command.
 
 use std::io::{stdin, stdout};
 
@@ -6,9 +6,10 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
 
-/// The terminal, lent to the group of the command. Dropping it takes it back.
+/// The terminal, lent to the group of the command. Dropping it takes the terminal back.
 ///
-/// Only where this program has it, and talks to it on both sides: in a pipe the terminal belongs to all of the pipe.
+/// The terminal is lent only if this program has it, as standard input and as standard output: in a
+/// pipeline the terminal belongs to the whole pipeline.
 pub(super) struct Terminal {
     owner: Pid,
 }
@@ -18,7 +19,7 @@ impl Terminal {
         (Self::is_ours() && give(group)).then(|| Self { owner: getpgrp() })
     }
 
-    /// Whether this process has it.
+    /// Returns whether this process has the terminal.
     pub(super) fn is_ours() -> bool {
         isatty(stdin())
             && isatty(stdout())
@@ -32,7 +33,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Whoever is in the background and gives the terminal away is stopped by SIGTTOU, unless it is blocked.
+/// Gives the terminal to a group. A background process that does this gets SIGTTOU, so the signal
+/// is blocked meanwhile.
 fn give(group: Pid) -> bool {
     let mut blocked = SigSet::empty();
     blocked.add(Signal::SIGTTOU);
@@ -40,7 +42,7 @@ fn give(group: Pid) -> bool {
     let was_blocked = blocked.thread_block().is_ok();
     let is_given = was_blocked && tcsetpgrp(stdin(), group).is_ok();
     if let (true, Ok(before)) = (was_blocked, before) {
-        // It was the mask a moment ago.
+        // The mask was valid a moment ago, so this does not fail.
         let _ = before.thread_set_mask();
     }
     is_given

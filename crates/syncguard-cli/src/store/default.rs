@@ -1,4 +1,4 @@
-//! The store of those who name none: a file of this user's.
+//! The default store: a file of this user.
 
 #[cfg(feature = "sqlite")]
 use std::{
@@ -24,7 +24,7 @@ pub(super) fn url(output: Output) -> Result<String, Failure> {
             "the folder {folder} cannot be made: {error}; name a store with --store"
         ))
     })?;
-    warn_of_another(&folder, output);
+    warn_of_second_store(&folder, output);
     let path = folder.join(FILE);
     let path = path.to_str().ok_or_else(|| {
         Failure::usage("the folder for state of this user is not UTF-8; name a store with --store")
@@ -56,16 +56,16 @@ fn folder_of_home() -> Option<PathBuf> {
     Some(home.join(".local/state/syncguard"))
 }
 
-/// Says that this user has another default store, which programs without `XDG_STATE_HOME` use. The other way round
-/// there is nothing to see: where the variable is missing, nobody knows what it says elsewhere.
+/// Warns if this user has another default store, which programs without `XDG_STATE_HOME` use.
+/// Programs without the variable cannot warn: they do not know its value elsewhere.
 #[cfg(feature = "sqlite")]
-fn warn_of_another(folder: &Path, output: Output) {
+fn warn_of_second_store(folder: &Path, output: Output) {
     use std::fs::{canonicalize, metadata};
 
     let Some(other) = folder_of_home().filter(|other| other != folder) else { return };
     let (path, other) = (folder.join(FILE), other.join(FILE));
     let is_there = metadata(&other).is_ok();
-    // One file by two names is one store.
+    // Two paths to one file are one store.
     let is_same =
         canonicalize(&other).is_ok_and(|other| canonicalize(&path).is_ok_and(|own| own == other));
     if is_there && !is_same {

@@ -1,20 +1,20 @@
-//! Passwords in URLs.
+//! Passwords in store URLs, and file paths as URLs.
 
-/// What is between `//` and the path, and where it starts.
+/// The part between `//` and the path, and its position.
 fn authority(url: &str) -> Option<(usize, &str)> {
-    // A path, which may have anything in it.
+    // The path of a file may contain any character.
     if url.starts_with("sqlite:") {
         return None;
     }
     let start = url.find("//")? + 2;
     let rest = url.get(start..)?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A password that is not percent-encoded may hold any of these: the last `@` ends it for sure.
+    // A password that is not percent-encoded may contain any of these, so it ends at the last `@`.
     let end = rest.rfind('@').map_or(end, |at| end.max(at + 1));
     Some((start, rest.get(..end)?))
 }
 
-/// Where the password of the user is, with its colon.
+/// The range of the user's password, with the colon before it.
 fn password(url: &str) -> Option<(usize, usize)> {
     let (start, authority) = authority(url)?;
     let at = authority.rfind('@')?;
@@ -32,7 +32,7 @@ pub(super) fn has_password(url: &str) -> bool {
     password(url).is_some() || query.split('&').any(is_secret)
 }
 
-/// The URL for others to see, and for the environment of a command.
+/// The URL without its password, for messages and for the environment of a command.
 pub(crate) fn without_password(url: &str) -> String {
     let mut url = url.to_owned();
     if let Some((start, end)) = password(&url) {
@@ -43,7 +43,7 @@ pub(crate) fn without_password(url: &str) -> String {
     if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) }
 }
 
-/// A path as a URL spells it.
+/// Percent-encodes a path.
 #[cfg(feature = "sqlite")]
 pub(super) fn encoded(path: &str) -> String {
     use std::fmt::Write as _;
@@ -53,7 +53,7 @@ pub(super) fn encoded(path: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
             encoded.push(byte.into());
         } else {
-            // Writing to a text never fails.
+            // Writing to a `String` never fails.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }

@@ -1,18 +1,18 @@
-//! What is wrong is said, with the mend, and nothing is locked.
+//! Bad input is named, with the mend, and nothing is locked.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use crate::bench::{Bench, Done};
+use crate::harness::{Finished, Harness};
 
-/// Arguments, the exit status, and what has to be said.
+/// The arguments, the exit status, and a text that the message must contain.
 type Row<'a> = (&'a [&'a str], i32, &'a str);
 
 #[test]
 fn bad_input_is_named_and_locks_nothing() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let long = "k".repeat(600);
     let rows: &[Row] = &[
         (&["run", "", "--", "true"], 64, "key"),
@@ -55,44 +55,44 @@ fn bad_input_is_named_and_locks_nothing() -> Result<()> {
         (&[], 64, "Usage"),
     ];
     for (arguments, status, says) in rows {
-        let done = bench.done(arguments)?;
+        let done = harness.run(arguments)?;
         ensure!(
             done.status == *status && done.stderr.contains(says),
             "{arguments:?} {says}: {done:?}"
         );
         ensure!(done.stdout.is_empty(), "{arguments:?}: {done:?}");
-        // What it was given is not repeated where it could be a secret.
+        // Input that could be a secret is not repeated.
         ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     }
-    // Not even the file was made.
-    let path = bench.url.trim_start_matches("sqlite://");
+    // Even the file was not created.
+    let path = harness.url.trim_start_matches("sqlite://");
     ensure!(fs::metadata(path).is_err());
     Ok(())
 }
 
 #[test]
 fn help_and_version_are_no_errors() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     for arguments in [&["--help"][..], &["-h"], &["run", "--help"], &["--version"]] {
-        let done = bench.done(arguments)?.expect(0)?;
+        let done = harness.run(arguments)?.expect(0)?;
         ensure!(done.stdout.contains("syncguard") && done.stderr.is_empty(), "{done:?}");
-        ensure!(!done.stdout.contains(&bench.url), "the help shows no URL: {done:?}");
+        ensure!(!done.stdout.contains(&harness.url), "the help shows no URL: {done:?}");
     }
     Ok(())
 }
 
-/// The store that is used if none is named is a file of the user's, for nobody else to read.
+/// The default store is a file of the user, which no other user can read.
 #[test]
 fn the_default_store_is_a_file_of_the_user() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let home = tempfile::tempdir()?;
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     for (name, value, folder) in [
         ("HOME", home.path().to_owned(), home.path().join(".local/state")),
         ("XDG_STATE_HOME", home.path().join("state #1?"), home.path().join("state #1?")),
     ] {
-        let mut command = bench.command(&["run", "k", "--", "true"]);
+        let mut command = harness.command(&["run", "k", "--", "true"]);
         command.env_remove("SYNCGUARD_STORE").env_remove("XDG_STATE_HOME").env(name, value);
         let output = command.output()?;
         ensure!(output.status.success(), "{output:?}");
@@ -103,17 +103,17 @@ fn the_default_store_is_a_file_of_the_user() -> Result<()> {
     Ok(())
 }
 
-/// Cron does not know the variable that a login sets: so one user could have two default stores.
+/// Cron does not know a variable that a login sets, so one user could have two default stores.
 #[test]
 fn two_default_stores_of_one_user_are_told() -> Result<()> {
     let home = tempfile::tempdir()?;
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let elsewhere = home.path().join("elsewhere");
-    let run = |state: Option<&Path>, more: &[&str]| -> Result<Done> {
-        let mut command = bench.command(&[more, &["status", "k"]].concat());
+    let run = |state: Option<&Path>, more: &[&str]| -> Result<Finished> {
+        let mut command = harness.command(&[more, &["status", "k"]].concat());
         command.env_remove("SYNCGUARD_STORE").env_remove("XDG_STATE_HOME").env("HOME", home.path());
         command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
-        Done::of(&command.output()?).expect(0)
+        Finished::of(&command.output()?).expect(0)
     };
     ensure!(run(Some(&elsewhere), &[])?.stderr.is_empty(), "there is one");
     ensure!(
@@ -125,8 +125,8 @@ fn two_default_stores_of_one_user_are_told() -> Result<()> {
         ensure!(said.contains(part), "{part}: {said}");
     }
     ensure!(run(Some(&elsewhere), &["--quiet"])?.stderr.is_empty());
-    ensure!(run(Some(&elsewhere), &["--store", &bench.url])?.stderr.is_empty(), "it was named");
-    // The same place, by two names.
+    ensure!(run(Some(&elsewhere), &["--store", &harness.url])?.stderr.is_empty(), "it was named");
+    // Two paths to one file are one store.
     let link = home.path().join("link");
     std::os::unix::fs::symlink(home.path().join(".local/state"), &link)?;
     for same in [home.path().join(".local/state"), link] {
@@ -138,25 +138,25 @@ fn two_default_stores_of_one_user_are_told() -> Result<()> {
 /// A URL in a file wins over one in the environment, and is not shown.
 #[test]
 fn a_store_can_be_in_a_file() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store");
-    fs::write(&path, format!("{}\n", bench.url))?;
+    fs::write(&path, format!("{}\n", harness.url))?;
     let path = path.display().to_string();
-    let elsewhere = Bench::at("redis://me:hunter2@127.0.0.1:1".to_owned(), Some("hunter2"));
-    elsewhere.done(&["run", "k", "--", "true"])?.expect(69)?;
-    elsewhere.done(&["run", "--store-file", &path, "k", "--", "true"])?.expect(0)?;
+    let elsewhere = Harness::at("redis://me:hunter2@127.0.0.1:1".to_owned(), Some("hunter2"));
+    elsewhere.run(&["run", "k", "--", "true"])?.expect(69)?;
+    elsewhere.run(&["run", "--store-file", &path, "k", "--", "true"])?.expect(0)?;
     let output = elsewhere.command(&["status", "k"]).env("SYNCGUARD_STORE_FILE", &path).output()?;
     ensure!(output.status.success(), "{output:?}");
 
-    // A password on the command line is warned of.
-    let done = bench.done(&["status", "k", "--store", &elsewhere.url])?.expect(69)?;
+    // A password on the command line causes a warning.
+    let done = harness.run(&["status", "k", "--store", &elsewhere.url])?.expect(69)?;
     ensure!(done.stderr.contains("visible to every user"), "{done:?}");
     ensure!(!done.stderr.contains("hunter2"), "{done:?}");
     Ok(())
 }
 
-/// The runtime would panic.
+/// Without this check the runtime would panic.
 #[test]
 fn too_few_files_that_can_be_open_are_an_error() -> Result<()> {
     for limit in 4..12 {

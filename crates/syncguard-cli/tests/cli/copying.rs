@@ -1,4 +1,4 @@
-//! `copy-fences`: from each store to each other one, and interrupted.
+//! `copy-fences`: between all pairs of stores, and interrupted.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_test_services::wait;
 
-use crate::bench::{Bench, LONG};
-use crate::stores::emulator_url;
+use crate::emulator::emulator_url;
+use crate::harness::{Harness, LONG};
 
 #[test]
 fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
@@ -19,11 +19,11 @@ fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
     let postgres = PostgresServer::start()?;
     let firestore = FirestoreEmulator::start()?;
     let stores = [
-        Bench::file()?,
-        Bench::file()?,
-        Bench::at(redis.url(), None),
-        Bench::at(format!("{}?setup_schema=true", postgres.url()), None),
-        Bench::at(emulator_url(&firestore)?, None),
+        Harness::file()?,
+        Harness::file()?,
+        Harness::at(redis.url(), None),
+        Harness::at(format!("{}?setup_schema=true", postgres.url()), None),
+        Harness::at(emulator_url(&firestore)?, None),
     ];
     for (number, from) in stores.iter().enumerate() {
         for (other, to) in stores.iter().enumerate().filter(|(other, _)| *other != number) {
@@ -34,21 +34,21 @@ fn fences_go_from_each_store_to_each_other_one() -> Result<()> {
     Ok(())
 }
 
-fn fence_of_a_lock(bench: &Bench, key: &str) -> Result<u64> {
+fn fence_of_a_lock(harness: &Harness, key: &str) -> Result<u64> {
     let show = ["run", "-n", key, "--", "sh", "-c", "echo $SYNCGUARD_FENCE"];
-    Ok(bench.done(&show)?.expect(0)?.stdout.trim().parse()?)
+    Ok(harness.run(&show)?.expect(0)?.stdout.trim().parse()?)
 }
 
-/// Held or not, and again.
-fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
+/// Copies with a held lock, without, and once more.
+fn copy(from: &Harness, to: &Harness, prefix: &str) -> Result<()> {
     let key = |name: &str| format!("{prefix}:{name}");
     for (name, fence) in
         [("ahead", "1000"), ("b/ehind", "1001"), ("l\u{f6}nger", "800000000000000")]
     {
-        from.done(&["fence", "raise", &key(name), fence])?.expect(0)?;
+        from.run(&["fence", "raise", &key(name), fence])?.expect(0)?;
     }
-    // One that is ahead stays ahead.
-    to.done(&["fence", "raise", &key("ahead"), "5000"])?.expect(0)?;
+    // A counter that is ahead stays ahead.
+    to.run(&["fence", "raise", &key("ahead"), "5000"])?.expect(0)?;
     let run = |more: &[&str]| {
         let mut command = from.command(&[&["copy-fences", "--json"][..], more].concat());
         command.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &to.url);
@@ -58,10 +58,10 @@ fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
     let refused = run(&[])?;
     ensure!(refused.status.code() == Some(75), "{refused:?}");
     ensure!(String::from_utf8_lossy(&refused.stderr).contains("--while-held"), "{refused:?}");
-    ensure!(to.done(&["fence", "show", &key("held")])?.expect(0)?.stdout.starts_with("none"));
+    ensure!(to.run(&["fence", "show", &key("held")])?.expect(0)?.stdout.starts_with("none"));
     ensure!(run(&["--while-held"])?.status.success());
     holder.end()?.expect(0)?;
-    // Again, as after an interruption.
+    // Run again, as after an interruption.
     let done = run(&[])?;
     ensure!(done.status.success(), "{done:?}");
     for (name, least) in
@@ -73,33 +73,34 @@ fn copy(from: &Bench, to: &Bench, prefix: &str) -> Result<()> {
     Ok(())
 }
 
-/// Killed in the middle, and run again: every first fence on the new store is above all of the old one.
+/// After a copy was killed halfway and run again, every first fence on the new store is above all
+/// fences of the old one.
 #[test]
 fn an_interrupted_copy_is_run_again() -> Result<()> {
     const COUNT: usize = 400;
     let (redis, postgres) = (RedisServer::start()?, PostgresServer::start()?);
-    let from = Bench::at(redis.url(), None);
-    let to = Bench::at(format!("{}?setup_schema=true", postgres.url()), None);
-    // As many acquisitions would leave it.
+    let from = Harness::at(redis.url(), None);
+    let to = Harness::at(format!("{}?setup_schema=true", postgres.url()), None);
+    // The counters as many acquires would leave them.
     let fill = format!(
         "for i = 1, {COUNT} do redis.call('SET', 'syncguard:fence:syncguard:many:' .. i, 1000 + i) end"
     );
     redis.cli(&["EVAL", &fill, "0"])?;
-    ensure!(from.done(&["fence", "show", "many:400"])?.stdout == "000000000001400\n");
-    // The tables have to be there.
-    to.done(&["status", "many:1"])?.expect(0)?;
+    ensure!(from.run(&["fence", "show", "many:400"])?.stdout == "000000000001400\n");
+    // Creates the tables.
+    to.run(&["status", "many:1"])?.expect(0)?;
     let copied = || -> Result<usize> {
         let count = "SELECT count(*) FROM syncguard_fence_counters WHERE fence > 1000";
         Ok(postgres.psql(count)?.trim().parse()?)
     };
 
-    // Slow enough to be met in the middle.
+    // Slow enough to be killed halfway.
     let proxy = FaultProxy::start(postgres.port())?;
     proxy.set_latency(Duration::from_millis(10), Duration::from_millis(10));
     let slow = to.url.replace(&format!(":{}", postgres.port()), &format!(":{}", proxy.port()));
     let mut command = from.command(&["copy-fences"]);
     command.env("SYNCGUARD_FROM", &from.url).env("SYNCGUARD_TO", &slow);
-    let running = Bench::started(command)?;
+    let running = Harness::spawn(command)?;
     wait::until("some counters", LONG, || Ok(copied()? >= 20))?;
     running.signal(Signal::KILL)?;
     ensure!(running.ended()?.status == -1, "killed");
@@ -112,7 +113,7 @@ fn an_interrupted_copy_is_run_again() -> Result<()> {
     ensure!(copied()? == COUNT);
     let highest = redis.cli(&["GET", "syncguard:fence:syncguard:many:400"])?;
     ensure!(highest == "1400");
-    // Each is what it was; so each first fence is one more.
+    // Each counter is equal to the old one, so each first fence is one above it.
     let differing = "SELECT count(*) FROM syncguard_fence_counters
         WHERE key_debug LIKE 'many:%' AND fence <> 1000 + substr(key_debug, 6)::bigint";
     ensure!(postgres.psql(differing)?.trim() == "0");

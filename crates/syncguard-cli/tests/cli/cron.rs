@@ -9,15 +9,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::{install, tools, wait};
 
-use crate::bench::Bench;
 use crate::guide::{bin, shown};
+use crate::harness::Harness;
 
-/// Debian's cron, in namespaces of its own: it sees one crontab, and no other daemon its lock file. Dropping it ends
-/// it, with whatever it has started.
+/// Debian's cron, in namespaces of its own: it sees one crontab only, and other daemons do not see
+/// its lock file. Dropping it ends it, with all that it has started.
 struct Cron(Child);
 
 impl Cron {
-    /// With a crontab of this user's.
+    /// Starts cron with this crontab for the current user.
     fn start(folder: &Path, crontab: &str) -> Result<Self> {
         let spool = folder.join("spool");
         fs::create_dir(&spool)?;
@@ -27,8 +27,9 @@ impl Cron {
         fs::set_permissions(&table, fs::Permissions::from_mode(0o600))?;
         let cron = install::require(&tools::CRON)?;
         let unshare = install::require(&tools::UNSHARE)?;
-        // Nothing of this machine's own tables is run. The shell is the first process of its namespace, and ends when
-        // nobody holds its standard input any more, also under `sudo`, whose processes we may not kill.
+        // The machine's own tables are not run. The shell is the first process of its namespace,
+        // and ends when the write end of its standard input is closed: under `sudo`, we may not
+        // kill its processes.
         let script = "
             mount -t tmpfs none /run && mount --bind \"$1\" /var/spool/cron/crontabs &&
             mkdir /run/none && mount --bind /run/none /etc/cron.d && mount --bind /dev/null /etc/crontab &&
@@ -36,7 +37,7 @@ impl Cron {
         let mut command = if rustix::process::geteuid().is_root() {
             Command::new(unshare)
         } else {
-            // Cron runs as root, and the job as this user.
+            // Cron runs as root, the job as this user.
             let mut command = Command::new("sudo");
             command.arg("-n").arg(unshare);
             command
@@ -58,14 +59,14 @@ impl Drop for Cron {
 #[test]
 fn cron_runs_the_line() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let (bench, store) = (Bench::file()?, folder.path().join("store"));
-    fs::write(&store, &bench.url)?;
+    let (harness, store) = (Harness::file()?, folder.path().join("store"));
+    fs::write(&store, &harness.url)?;
     let printed = folder.path().join("printed");
 
     let mut crontab = fs::read_to_string(shown("nightly.cron"))?;
     for (shown, here) in [
         ("/etc/syncguard/store", store.display().to_string()),
-        // At the next minute, and each one after it.
+        // Every minute.
         ("15 3 * * *", "* * * * *".to_owned()),
     ] {
         ensure!(crontab.contains(shown), "{crontab}");
@@ -81,11 +82,11 @@ fn cron_runs_the_line() -> Result<()> {
         Ok(fs::read_to_string(&printed).is_ok_and(|printed| !printed.is_empty()))
     })
     .with_context(said)?;
-    // Whatever is said there would be mailed.
+    // Cron would mail any other output.
     ensure!(fs::read_to_string(&printed)? == "report\n");
     ensure!(
-        bench.done(&["fence", "show", "nightly-report"])?.expect(0)?.stdout.starts_with("0000")
+        harness.run(&["fence", "show", "nightly-report"])?.expect(0)?.stdout.starts_with("0000")
     );
-    ensure!(!bench.is_free("nightly-report")?, "it is kept for some minutes");
+    ensure!(!harness.is_free("nightly-report")?, "it is kept for some minutes");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Why a lock was lost or could not be had, in words that lead to the cause.
+//! Messages about lost and unavailable locks lead to the cause.
 
 use std::fs;
 
@@ -6,42 +6,42 @@ use anyhow::{Result, ensure};
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::RedisServer;
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
 const SLEEPER: &[&str] = &["--", "sh", "-c", "echo ready; exec sleep 1000"];
 
-/// A store that has lost its data says the same as one from which the lock was taken away.
+/// If the store lost its data, the message is the same as for a lock that was taken away.
 #[test]
 fn a_store_that_forgot_its_data() -> Result<()> {
     let server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
-    let mut running = bench.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
+    let harness = Harness::at(server.url(), None);
+    let mut running = harness.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
     ensure!(running.line()? == "ready");
     server.cli(&["FLUSHALL"])?;
     let done = running.ended()?.expect(76)?;
     for cause in ["no longer knows the lock", "released by hand", "taken over", "lost its data"] {
         ensure!(done.stderr.contains(cause), "{cause}: {done:?}");
     }
-    // The same where the command has ended before that is noticed.
+    // The same message comes if the command ends before the loss is noticed.
     let script = format!("redis-cli -p {} FLUSHALL", server.port());
-    let done = bench.done(&["run", "k", "--", "sh", "-c", &script])?.expect(76)?;
+    let done = harness.run(&["run", "k", "--", "sh", "-c", &script])?.expect(76)?;
     ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     Ok(())
 }
 
-/// A file that was deleted, or that another one has taken the place of, is named.
+/// The message names a lock file that was deleted or replaced.
 #[test]
 fn a_lock_file_that_is_gone() -> Result<()> {
     for is_replaced in [false, true] {
-        let bench = Bench::file()?;
-        let path = bench.url.trim_start_matches("sqlite://").to_owned();
-        let mut running = bench.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
+        let harness = Harness::file()?;
+        let path = harness.url.trim_start_matches("sqlite://").to_owned();
+        let mut running = harness.start(&[&["run", "--ttl", "2s", "k"][..], SLEEPER].concat())?;
         ensure!(running.line()? == "ready");
         for end in ["", "-wal", "-shm"] {
             fs::remove_file(format!("{path}{end}"))?;
         }
         if is_replaced {
-            bench.done(&["status", "k"])?.expect(0)?;
+            harness.run(&["status", "k"])?.expect(0)?;
         }
         let done = running.ended()?.expect(76)?;
         let how = if is_replaced { "was replaced" } else { "is gone" };
@@ -53,7 +53,7 @@ fn a_lock_file_that_is_gone() -> Result<()> {
 /// A command that asks for the lock that it runs under would wait for itself.
 #[test]
 fn a_lock_that_the_command_runs_under() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let own = env!("CARGO_BIN_EXE_syncguard");
     for (options, status, key, is_own) in [
         ("--no-wait", 75, "k", true),
@@ -62,49 +62,52 @@ fn a_lock_that_the_command_runs_under() -> Result<()> {
         ("--no-wait --permits 1", 0, "k", false),
     ] {
         let script = format!("{own} run {options} {key} -- true");
-        let done = bench.done(&["run", "k", "--", "sh", "-c", &script])?.expect(status)?;
-        ensure!(done.stderr.contains("runs under this very lock") == is_own, "{options}: {done:?}");
+        let done = harness.run(&["run", "k", "--", "sh", "-c", &script])?.expect(status)?;
+        ensure!(
+            done.stderr.contains("already runs under this lock") == is_own,
+            "{options}: {done:?}"
+        );
     }
-    // Said while it waits, as that may take for ever.
+    // The message comes during the wait, which may never end.
     let script = format!("{own} run k -- true 2>&1 & read -r end; exit 0");
-    let mut running = bench.start(&["run", "k", "--", "sh", "-c", &script])?;
+    let mut running = harness.start(&["run", "k", "--", "sh", "-c", &script])?;
     let said = running.line()?;
-    ensure!(said.contains("runs under this very lock"), "{said}");
+    ensure!(said.contains("already runs under this lock"), "{said}");
     drop(running);
-    // Another process of the same user is another process.
-    let bench = Bench::file()?;
-    let holder = bench.holder("k", &[])?;
-    let done = bench.done(&["run", "-n", "k", "--", "true"])?.expect(75)?;
+    // The message does not come for other processes of the same user.
+    let harness = Harness::file()?;
+    let holder = harness.holder("k", &[])?;
+    let done = harness.run(&["run", "-n", "k", "--", "true"])?.expect(75)?;
     ensure!(done.stderr.contains("another process holds the lock"), "{done:?}");
     holder.end()?.expect(0).map(drop)
 }
 
-/// Options and URL parameters, and no functions of the library.
+/// Messages name options and URL parameters instead of functions of the library.
 #[test]
 fn words_of_the_shell() -> Result<()> {
     let server = PostgresServer::start()?;
-    let bench = Bench::at(server.url(), None);
+    let harness = Harness::at(server.url(), None);
     for arguments in [&["run", "k", "--", "true"][..], &["-v", "run", "k", "--", "true"]] {
-        let done = bench.done(arguments)?.expect(64)?;
+        let done = harness.run(arguments)?.expect(64)?;
         ensure!(!done.stderr.contains("run setup_schema"), "{done:?}");
         ensure!(done.stderr.contains("add setup_schema=true to the URL"), "{done:?}");
         ensure!(!done.stderr.contains("::"), "{done:?}");
     }
 
     let server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
-    let done = bench.done(&["-v", "run", "k", "--", "true"])?.expect(0)?;
+    let harness = Harness::at(server.url(), None);
+    let done = harness.run(&["-v", "run", "k", "--", "true"])?.expect(0)?;
     ensure!(
         done.stderr.starts_with("syncguard: warning: locks on this Redis server are at risk"),
         "{done:?}"
     );
     ensure!(!done.stderr.contains("::") && !done.stderr.contains("DurabilityReport"), "{done:?}");
-    // The places in the library are for a report of a defect.
-    let done = bench.done(&["-vv", "run", "k", "--", "true"])?.expect(0)?;
+    // Modules of the library are shown with -vv, for a report of a defect.
+    let done = harness.run(&["-vv", "run", "k", "--", "true"])?.expect(0)?;
     ensure!(done.stderr.contains("syncguard_redis::durability"), "{done:?}");
 
-    let bench = Bench::file()?;
-    let done = bench.done(&[
+    let harness = Harness::file()?;
+    let done = harness.run(&[
         "run",
         "--wait",
         "1d 1h 1m 1s 234ms",

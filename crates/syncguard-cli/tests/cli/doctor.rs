@@ -1,4 +1,4 @@
-//! `syncguard doctor`, on servers that are set up wrongly on purpose.
+//! `syncguard doctor` on servers with bad settings.
 
 use std::process::Command;
 
@@ -9,16 +9,16 @@ use syncguard_test_services::postgres::{PgBouncer, PoolMode, PostgresServer};
 use syncguard_test_services::redis::{AppendOnly, RedisCluster, RedisServer};
 use syncguard_test_services::{install, tools};
 
-use crate::bench::{Bench, Done};
-use crate::stores::emulator_url;
+use crate::emulator::emulator_url;
+use crate::harness::{Finished, Harness};
 
-/// What the doctor has to say: the level and the word of a finding, and a part of its mend.
+/// An expected finding: its level, its subject, and a part of its mend.
 type Expected<'a> = (&'a str, &'a str, &'a str);
 
 fn finds(url: &str, status: i32, expected: &[Expected]) -> Result<()> {
-    let bench = Bench::at(url.to_owned(), None);
-    let json = bench.done(&["doctor", "--json", "--rounds", "3"])?.expect(status)?.stdout;
-    let text = bench.done(&["doctor", "--rounds", "3"])?.expect(status)?.stdout;
+    let harness = Harness::at(url.to_owned(), None);
+    let json = harness.run(&["doctor", "--json", "--rounds", "3"])?.expect(status)?.stdout;
+    let text = harness.run(&["doctor", "--rounds", "3"])?.expect(status)?.stdout;
     for (level, about, mend) in expected {
         let words = format!("\"about\":\"{about}\",\"level\":\"{level}\"");
         ensure!(json.contains(&words), "{words}: {json}");
@@ -60,8 +60,8 @@ fn redis() -> Result<()> {
     finds(&weak, 78, &[("red", "permissions", "ACL SETUSER")])
 }
 
-/// A prefix without a hash tag is in shards, and one with a tag on one master. By itself, a node of a cluster is
-/// refused where there is no tag.
+/// A prefix without a hash tag is spread over shards, and a prefix with a tag is on one master. A
+/// single node of a cluster is refused if there is no tag.
 #[test]
 fn redis_cluster() -> Result<()> {
     let cluster = RedisCluster::start(3)?;
@@ -72,7 +72,7 @@ fn redis_cluster() -> Result<()> {
     finds(&cluster.url(), 0, &[untagged, ("green", "permissions", "")])?;
     let tagged = format!("{}&key_prefix=%7Bapp%7D", cluster.url());
     finds(&tagged, 0, &[("green", "layout", "on the one master of that tag")])?;
-    // One of them is enough to be at risk.
+    // One node without persistence puts locks at risk.
     cluster.nodes()[2].cli(&["CONFIG", "SET", "appendonly", "no"])?;
     finds(&cluster.url(), 78, &[("red", "persistence", "CONFIG SET appendonly yes")])?;
 
@@ -112,28 +112,28 @@ fn firestore() -> Result<()> {
     let url = emulator_url(&server)?;
     finds(&url, 0, &[("green", "clock", ""), ("green", "permissions", "")])?;
 
-    // A machine whose wall clock is off. The other clocks are as they are.
-    let bench = Bench::at(url, None);
+    // A machine whose wall clock is wrong. The other clocks are right.
+    let harness = Harness::at(url, None);
     let faketime = install::require(&tools::FAKETIME)?;
     for (off, status, level, meant, side) in [
         ("+0.7s", 78, "red", 700, "ahead of"),
         ("-0.7s", 78, "red", 700, "behind"),
         ("+0.3s", 0, "yellow", 300, "ahead of"),
     ] {
-        let mut command = bench.command(&[]);
+        let mut command = harness.command(&[]);
         let program = command.get_program().to_owned();
         let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         command = Command::new(&faketime);
         command.args(["-m", "--exclude-monotonic", "-f", off]).arg(program).args(arguments);
-        command.args(["doctor", "--json", "--rounds", "3"]).env("SYNCGUARD_STORE", &bench.url);
-        let done = Done::of(&command.output()?).expect(status)?;
+        command.args(["doctor", "--json", "--rounds", "3"]).env("SYNCGUARD_STORE", &harness.url);
+        let done = Finished::of(&command.output()?).expect(status)?;
         let report: Value = serde_json::from_str(&done.stdout)?;
         let findings = report["findings"].as_array().context("findings")?;
         let clock = findings.iter().find(|finding| finding["about"] == "clock");
         let clock = clock.with_context(|| done.stdout.clone())?;
         ensure!(clock["level"] == level, "{off}: {clock}");
         ensure!(clock["mend"].as_str().is_some_and(|mend| mend.contains("timedatectl")), "{clock}");
-        // Within what a round trip to the emulator leaves open.
+        // A round trip to the emulator leaves this much uncertainty.
         let words = clock["says"].as_str().context("a text")?;
         let millis =
             words.split(' ').find_map(|word| word.parse::<i64>().ok()).context("a number")?;
@@ -145,15 +145,15 @@ fn firestore() -> Result<()> {
 
 #[test]
 fn sqlite() -> Result<()> {
-    let bench = Bench::file()?;
-    let status = bench.done(&["doctor", "--rounds", "3"])?.status;
-    // Where the tests run may be a container.
+    let harness = Harness::file()?;
+    let status = harness.run(&["doctor", "--rounds", "3"])?.status;
+    // The tests may run in a container.
     ensure!([0, 78].contains(&status));
-    let url = format!("{}?synchronous=normal", bench.url);
+    let url = format!("{}?synchronous=normal", harness.url);
     let synchronous = ("yellow", "synchronous", "synchronous=normal");
     finds(&url, status, &[synchronous, ("green", "permissions", "")])?;
-    Bench::at(url, None).done(&["doctor", "--strict"])?.expect(78)?;
-    // A file in memory is gone after a restart.
+    Harness::at(url, None).run(&["doctor", "--strict"])?.expect(78)?;
+    // A file in memory does not survive a restart.
     finds("sqlite:///dev/shm/syncguard-doctor-test.db", 78, &[("red", "file-system", "/var/lib")])?;
     for end in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("/dev/shm/syncguard-doctor-test.db{end}"));
@@ -161,11 +161,11 @@ fn sqlite() -> Result<()> {
     Ok(())
 }
 
-/// A store that is away has the status of all commands, for whoever waits until it is there.
+/// A store that is away has the same status as with other commands, for scripts that wait for it.
 #[test]
 fn a_store_that_is_away() -> Result<()> {
-    let bench = Bench::at("redis://127.0.0.1:1".to_owned(), None);
-    bench.done(&["doctor"])?.expect(69)?;
-    bench.done(&["doctor", "hunter2://x"])?.expect(78)?;
+    let harness = Harness::at("redis://127.0.0.1:1".to_owned(), None);
+    harness.run(&["doctor"])?.expect(69)?;
+    harness.run(&["doctor", "hunter2://x"])?.expect(78)?;
     Ok(())
 }

@@ -1,28 +1,29 @@
-//! `syncguard doctor` on PostgreSQL: findings whose mend has names in it, or that exclude each other.
+//! `syncguard doctor` on PostgreSQL: mends that contain names, and findings that exclude each
+//! other.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use syncguard_test_services::postgres::PostgresServer;
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
-/// The doctor's findings that are not green.
+/// The findings that are not green.
 fn findings(url: &str, status: i32) -> Result<Vec<Value>> {
-    let bench = Bench::at(url.to_owned(), None);
-    let done = bench.done(&["doctor", "--json", "--rounds", "2"])?.expect(status)?;
+    let harness = Harness::at(url.to_owned(), None);
+    let done = harness.run(&["doctor", "--json", "--rounds", "2"])?.expect(status)?;
     let report: Value = serde_json::from_str(&done.stdout)?;
     let all = report["findings"].as_array().context("findings")?;
     Ok(all.iter().filter(|finding| finding["level"] != "green").cloned().collect())
 }
 
-/// The only one, with its mend.
+/// The mend of the only finding.
 fn only(found: &[Value], level: &str, about: &str) -> Result<String> {
     ensure!(found.len() == 1, "{found:?}");
     ensure!(found[0]["level"] == level && found[0]["about"] == about, "{found:?}");
     found[0]["mend"].as_str().map(str::to_owned).context("a mend")
 }
 
-/// Missing tables are one finding, and neither the pooler's fault nor that of a permission.
+/// Missing tables are one finding, and blamed neither on the pooler nor on a permission.
 #[test]
 fn tables_that_are_missing_are_named() -> Result<()> {
     let server = PostgresServer::start()?;
@@ -41,7 +42,7 @@ fn tables_that_are_missing_are_named() -> Result<()> {
     Ok(())
 }
 
-/// In a schema where others may create, they may put a table of theirs in the place of ours.
+/// Other roles that may create tables in the schema could put their own table in the place of ours.
 #[test]
 fn a_schema_that_is_open_to_others_is_yellow() -> Result<()> {
     let server = PostgresServer::start()?;
@@ -52,7 +53,7 @@ fn a_schema_that_is_open_to_others_is_yellow() -> Result<()> {
     server.psql(&mend)?;
     ensure!(findings(&url, 0)?.is_empty());
 
-    // Names that need quotes, and roles instead of everybody: what is to be typed can be typed so.
+    // Names that need quotes, and single roles instead of PUBLIC: the mend can be typed as shown.
     server
         .psql("CREATE ROLE \"Some One\"; CREATE ROLE \"select\"; CREATE SCHEMA \"Odd \"\"Name\"")?;
     server.psql("GRANT CREATE ON SCHEMA \"Odd \"\"Name\" TO \"Some One\", \"select\"")?;
@@ -64,7 +65,7 @@ fn a_schema_that_is_open_to_others_is_yellow() -> Result<()> {
     Ok(())
 }
 
-/// Tables are called in lower case, whatever the URL says, and some of their names need quotes.
+/// Table names are in lower case, whatever the URL says, and some of them need quotes.
 #[test]
 fn tables_with_odd_names_are_mended_by_what_is_to_be_typed() -> Result<()> {
     let server = PostgresServer::start()?;
@@ -83,7 +84,7 @@ fn tables_with_odd_names_are_mended_by_what_is_to_be_typed() -> Result<()> {
     Ok(())
 }
 
-/// Other encodings refuse keys that have characters which they do not know.
+/// A database with another encoding refuses keys with characters that the encoding lacks.
 #[test]
 fn a_database_that_is_not_utf8_is_yellow() -> Result<()> {
     let server = PostgresServer::start()?;
@@ -96,6 +97,6 @@ fn a_database_that_is_not_utf8_is_yellow() -> Result<()> {
     ensure!(mend.contains("CREATE DATABASE") && mend.contains("ENCODING 'UTF8'"), "{mend}");
     let says = found[0]["says"].as_str().context("a text")?;
     ensure!(says.contains("LATIN1"), "{says}");
-    Bench::at(url, None).done(&["run", "日", "--", "true"])?.expect(64)?;
+    Harness::at(url, None).run(&["run", "日", "--", "true"])?.expect(64)?;
     Ok(())
 }

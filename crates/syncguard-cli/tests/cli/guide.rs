@@ -1,4 +1,4 @@
-//! What the guide's page "From the shell" shows, run.
+//! Runs the examples of the guide's page "From the shell".
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::{install, tools};
 use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
 pub(crate) fn shown(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../syncguard/src/guide/shell").join(name)
 }
 
-/// A folder for `PATH` that has the command in it.
+/// The folder of the command, for `PATH`.
 pub(crate) fn bin() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_syncguard")).parent().map(PathBuf::from).unwrap_or_default()
 }
 
-/// A write under the lock's fence is done, one under an older fence is refused.
+/// A write under the lock's fence succeeds, and a write under an older fence is refused.
 fn refuses_an_old_fence(
     script: &str,
     database: &str,
     balance: impl Fn() -> Result<String>,
 ) -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let script = shown(script).display().to_string();
-    bench.done(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
+    harness.run(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
     ensure!(balance()? == "95");
-    bench.done(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
+    harness.run(&["run", "account:7", "--", "sh", &script, database])?.expect(0)?;
     ensure!(balance()? == "90");
     // The first holder wakes up late.
     let mut late = Command::new("sh");
@@ -77,7 +77,7 @@ fn a_fenced_write_with_psql() -> Result<()> {
 fn the_unit_is_sound() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let unit = fs::read_to_string(shown("nightly.service"))?;
-    // As it is installed here.
+    // The path of the command here.
     let unit = unit.replace("/usr/bin/syncguard", env!("CARGO_BIN_EXE_syncguard"));
     let path = folder.path().join("nightly.service");
     fs::write(&path, &unit)?;
@@ -87,30 +87,30 @@ fn the_unit_is_sound() -> Result<()> {
     let about_it: Vec<&str> = said.lines().filter(|line| line.contains("nightly")).collect();
     ensure!(output.status.success() && about_it.is_empty(), "{said}");
 
-    // And what it starts does what it should.
+    // The unit's command works, too.
     let start =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).context("a command")?;
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let run = |expected: i32| -> Result<()> {
         let mut words = start.split(' ');
         let mut command = Command::new(words.next().context("a program")?);
-        command.args(words).env_clear().env("SYNCGUARD_STORE", &bench.url);
+        command.args(words).env_clear().env("SYNCGUARD_STORE", &harness.url);
         let output = command.output()?;
         ensure!(output.status.code() == Some(expected), "{output:?}");
         Ok(())
     };
     run(0)?;
-    // It is kept for a while: another machine's clock may be late.
+    // The lock is kept for a while: another machine's clock may be late.
     run(75)
 }
 
-/// The line as cron runs it: by `/bin/sh`, with nearly nothing in its environment.
+/// Runs the line as cron does: with `/bin/sh`, and almost no environment.
 #[test]
 fn the_line_of_cron_works() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let store = folder.path().join("store");
-    fs::write(&store, &bench.url)?;
+    fs::write(&store, &harness.url)?;
     let crontab = fs::read_to_string(shown("nightly.cron"))?;
     let (settings, lines): (Vec<&str>, Vec<&str>) =
         crontab.lines().partition(|line| line.starts_with("SYNCGUARD_"));
@@ -122,7 +122,7 @@ fn the_line_of_cron_works() -> Result<()> {
         command.args(["-c", fields[5].trim()]).env_clear().env("SYNCGUARD_STORE_FILE", &store);
         command.env("HOME", "/").env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
         let output = command.output()?;
-        // Nothing on the standard error: cron would mail it.
+        // Cron would mail anything on standard error.
         ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         ensure!(output.stdout == printed.as_bytes(), "{output:?}");
     }
@@ -135,15 +135,15 @@ fn yaml(name: &str) -> Result<Yaml> {
     documents.pop().context("a document")
 }
 
-/// Runs what the guide shows, in a folder that has the script it names.
+/// Runs an example of the guide, in a folder with the script that it names.
 fn runs_the_script(mut command: Command, script: &str, key: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let (bench, folder) = (Bench::file()?, tempfile::tempdir()?);
+    let (harness, folder) = (Harness::file()?, tempfile::tempdir()?);
     let script = folder.path().join(script);
     fs::write(&script, "#!/bin/sh\necho \"$SYNCGUARD_KEY\"\n")?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    command.current_dir(folder.path()).env("SYNCGUARD_STORE", &bench.url);
+    command.current_dir(folder.path()).env("SYNCGUARD_STORE", &harness.url);
     command.env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
     let output = command.output()?;
     ensure!(output.status.success() && output.stderr.is_empty(), "{output:?}");
@@ -157,7 +157,7 @@ fn the_step_of_github_actions_works() -> Result<()> {
     let steps = workflow["jobs"]["deploy"]["steps"].as_vec().context("steps")?;
     let runs: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
     let [install, deploy] = runs[..] else { anyhow::bail!("{runs:?}") };
-    // The features it names are there.
+    // The features that it names exist.
     let manifest = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))?;
     let features = install.split_once("--features ").context("features")?.1;
     for feature in features.split(',') {
@@ -166,7 +166,7 @@ fn the_step_of_github_actions_works() -> Result<()> {
     ensure!(install.starts_with("cargo install syncguard-cli --locked --no-default-features "));
     let step = steps.last().context("a step")?;
     ensure!(step["env"]["SYNCGUARD_STORE"].as_str() == Some("${{ secrets.SYNCGUARD_STORE }}"));
-    // As a runner does it.
+    // As a runner of GitHub executes a step.
     let mut command = Command::new("bash");
     command.args(["-e", "-c", deploy]);
     runs_the_script(command, "deploy.sh", "deploy:production")
@@ -185,13 +185,13 @@ fn the_job_of_kubernetes_works() -> Result<()> {
     ensure!(container["env"][0]["name"].as_str() == Some("SYNCGUARD_STORE"));
     let words = container["command"].as_vec().context("a command")?.iter().map(Yaml::as_str);
     let words: Vec<&str> = words.collect::<Option<_>>().context("texts")?;
-    // Looked for in this program's `PATH`, which does not have it.
+    // `env` looks in the `PATH` that is set below; this test's own `PATH` lacks the command.
     let mut command = Command::new("env");
     command.args(&words);
     runs_the_script(command, "report.sh", "nightly-report")
 }
 
-/// Each shell completes with what is in its file.
+/// Each shell can load its completions.
 #[test]
 fn completions_can_be_read() -> Result<()> {
     let dist = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("dist");

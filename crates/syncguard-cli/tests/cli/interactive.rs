@@ -1,16 +1,16 @@
-//! `syncguard run` in a terminal: Ctrl-C, Ctrl-Z, input, and who is waited for.
+//! `syncguard run` in a terminal: Ctrl-C, Ctrl-Z, input, and the line of a waiter.
 
 use anyhow::{Result, ensure};
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 use crate::terminal::Terminal;
 
 #[test]
 fn a_command_reads_from_the_terminal() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let script =
         "$SYNCGUARD run k -- sh -c 'echo ready; read -r line; echo got $line'; echo status $?";
-    let terminal = Terminal::start(&bench, script)?;
+    let terminal = Terminal::start(&harness, script)?;
     terminal.until("the command", |screen| screen.contains("ready"))?;
     terminal.keys("hello")?;
     terminal.keys("Enter")?;
@@ -19,24 +19,24 @@ fn a_command_reads_from_the_terminal() -> Result<()> {
 
 #[test]
 fn ctrl_c_is_for_the_command() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let script = "$SYNCGUARD run k -- sh -c 'trap \"echo caught; exit 4\" INT; echo ready; while :; do sleep 0.1; done'; \
                   echo status $?";
-    let terminal = Terminal::start(&bench, script)?;
+    let terminal = Terminal::start(&harness, script)?;
     terminal.until("the command", |screen| screen.contains("ready"))?;
     terminal.keys("C-c")?;
     terminal.until("its end", |screen| screen.contains("caught") && screen.contains("status 4"))?;
-    ensure!(bench.is_free("k")?);
+    ensure!(harness.is_free("k")?);
     Ok(())
 }
 
-/// Ctrl-Z stops both, the shell goes on, and `fg` lets both go on.
+/// Ctrl-Z stops `syncguard` and the command, the shell continues, and `fg` continues both.
 #[test]
 fn ctrl_z_stops_and_fg_goes_on() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let script = "set -m; $SYNCGUARD run k -- sh -c 'echo ready; read -r line; echo got $line'; \
                   echo shell $?; fg; echo status $?";
-    let terminal = Terminal::start(&bench, script)?;
+    let terminal = Terminal::start(&harness, script)?;
     terminal.until("the command", |screen| screen.contains("ready"))?;
     terminal.keys("C-z")?;
     // 128 and SIGSTOP.
@@ -48,33 +48,33 @@ fn ctrl_z_stops_and_fg_goes_on() -> Result<()> {
 
 #[test]
 fn who_waits_sees_for_whom_and_ctrl_c_ends_it() -> Result<()> {
-    let bench = Bench::file()?;
-    let holder = bench.holder("k", &[])?;
-    let terminal = Terminal::start(&bench, "$SYNCGUARD run k -- echo ran; echo status $?")?;
+    let harness = Harness::file()?;
+    let holder = harness.holder("k", &[])?;
+    let terminal = Terminal::start(&harness, "$SYNCGUARD run k -- echo ran; echo status $?")?;
     terminal.until("the spinner", |screen| screen.contains("who has had the lock"))?;
     terminal.keys("C-c")?;
     terminal.until("its end", |screen| {
         screen.contains("status 130") && !screen.contains("who has had")
     })?;
     holder.end()?.expect(0)?;
-    ensure!(bench.is_free("k")?);
+    ensure!(harness.is_free("k")?);
     Ok(())
 }
 
-/// A question on a terminal before a lock is taken away.
+/// `release` asks on a terminal before it takes a lock away.
 #[test]
 fn release_asks_on_a_terminal() -> Result<()> {
-    let bench = Bench::file()?;
-    let holder = bench.holder("k", &[])?;
+    let harness = Harness::file()?;
+    let holder = harness.holder("k", &[])?;
     let release = "$SYNCGUARD release --force k";
-    let terminal = Terminal::start(&bench, &format!("{release}; {release}; echo done"))?;
+    let terminal = Terminal::start(&harness, &format!("{release}; {release}; echo done"))?;
     terminal.until("the question", |screen| screen.contains("Take it away? [y/N]"))?;
     terminal.keys("n")?;
     terminal.keys("Enter")?;
     let asked_twice = |screen: &str| screen.matches("Take it away? [y/N]").count() == 2;
     terminal.until("the second question", asked_twice)?;
     terminal.until("the first answer", |screen| screen.contains("nothing was changed"))?;
-    ensure!(!bench.is_free("k")?);
+    ensure!(!harness.is_free("k")?);
     terminal.keys("y")?;
     terminal.keys("Enter")?;
     terminal.until("the end", |screen| screen.contains("released; fences up to"))?;

@@ -3,60 +3,61 @@
 use anyhow::{Result, ensure};
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Holds};
+use crate::harness::{Harness, StoreTest};
 use crate::terminal::Terminal;
 
-/// All that must hold on every store.
-pub(crate) const EVERYWHERE: &[Holds] = &[("ls", ls), ("fence", fence), ("watch", watch)];
+/// The tests for every store.
+pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("ls", ls), ("fence", fence), ("watch", watch)];
 
-fn ls(bench: &Bench) -> Result<()> {
-    let first = bench.holder("ls:a", &[])?;
-    let second = bench.holder("ls:b\u{1b}[2J", &[])?;
-    let other = bench.holder("other", &[])?;
-    let done = bench.done(&["ls", "ls:"])?.expect(0)?;
+fn ls(harness: &Harness) -> Result<()> {
+    let first = harness.holder("ls:a", &[])?;
+    let second = harness.holder("ls:b\u{1b}[2J", &[])?;
+    let other = harness.holder("other", &[])?;
+    let done = harness.run(&["ls", "ls:"])?.expect(0)?;
     let lines: Vec<&str> = done.stdout.lines().collect();
     ensure!(lines.len() == 3 && lines[0].ends_with(" KEY"), "{done:?}");
     ensure!(lines[1].ends_with(" ls:a") && lines[2].ends_with(r" ls:b\u{1b}[2J"), "{done:?}");
     ensure!(lines.iter().all(|line| line.chars().count() < 80), "{done:?}");
-    let done = bench.done(&["ls", "--json"])?.expect(0)?;
+    let done = harness.run(&["ls", "--json"])?.expect(0)?;
     ensure!(done.stdout.lines().count() == 3 && !done.stdout.contains("lockId\""), "{done:?}");
     ensure!(done.stdout.contains("\"key\":\"other\""), "{done:?}");
-    let done = bench.done(&["ls", "--json", "--reveal", "ls:"])?.expect(0)?;
+    let done = harness.run(&["ls", "--json", "--reveal", "ls:"])?.expect(0)?;
     ensure!(done.stdout.matches("\"lockId\":\"").count() == 2, "{done:?}");
     for holder in [first, second, other] {
         holder.end()?.expect(0)?;
     }
-    let done = bench.done(&["ls"])?.expect(0)?;
+    let done = harness.run(&["ls"])?.expect(0)?;
     ensure!(done.stdout.is_empty() && done.stderr == "syncguard: no lock is held\n", "{done:?}");
     Ok(())
 }
 
-fn fence(bench: &Bench) -> Result<()> {
-    let done = bench.done(&["fence", "show", "fence"])?.expect(0)?;
+fn fence(harness: &Harness) -> Result<()> {
+    let done = harness.run(&["fence", "show", "fence"])?.expect(0)?;
     ensure!(done.stdout.starts_with("none"), "{done:?}");
-    let done = bench.done(&["fence", "raise", "fence", "41"])?.expect(0)?;
+    let done = harness.run(&["fence", "raise", "fence", "41"])?.expect(0)?;
     ensure!(done.stdout == "000000000000041\n", "{done:?}");
-    // Never down.
-    let done = bench.done(&["fence", "raise", "fence", "000000000000007"])?.expect(0)?;
+    // A counter is never lowered.
+    let done = harness.run(&["fence", "raise", "fence", "000000000000007"])?.expect(0)?;
     ensure!(done.stdout == "000000000000041\n", "{done:?}");
     let show = ["run", "fence", "--", "sh", "-c", "echo $SYNCGUARD_FENCE"];
-    ensure!(bench.done(&show)?.expect(0)?.stdout == "000000000000042\n");
-    let done = bench.done(&["fence", "show", "fence", "--json"])?.expect(0)?;
+    ensure!(harness.run(&show)?.expect(0)?.stdout == "000000000000042\n");
+    let done = harness.run(&["fence", "show", "fence", "--json"])?.expect(0)?;
     ensure!(done.stdout == "{\"fence\":\"000000000000042\",\"key\":\"fence\"}\n", "{done:?}");
     for bad in ["-1", "x", "900000000000001", "9999999999999999"] {
-        bench.done(&["fence", "raise", "fence", "--", bad])?.expect(64)?;
+        harness.run(&["fence", "raise", "fence", "--", bad])?.expect(64)?;
     }
     Ok(())
 }
 
-/// In a terminal: it draws in place, follows the size, and gives the screen back.
-fn watch(bench: &Bench) -> Result<()> {
-    let no_terminal = bench.done(&["watch"])?.expect(64)?;
+/// In a terminal, `watch` redraws in place, follows the size, and gives the screen back.
+fn watch(harness: &Harness) -> Result<()> {
+    let no_terminal = harness.run(&["watch"])?.expect(64)?;
     ensure!(no_terminal.stderr.contains("watch --json"), "{no_terminal:?}");
 
-    let terminal = Terminal::start(bench, "echo before; $SYNCGUARD watch -i 100ms; echo after $?")?;
-    terminal.until("0 locks", |screen| screen.contains("0 locks, looked at every 100ms"))?;
-    let holder = bench.holder("watch:this", &[])?;
+    let terminal =
+        Terminal::start(harness, "echo before; $SYNCGUARD watch -i 100ms; echo after $?")?;
+    terminal.until("0 locks", |screen| screen.contains("0 locks, refreshed every 100ms"))?;
+    let holder = harness.holder("watch:this", &[])?;
     terminal
         .until("the lock", |screen| screen.contains("1 lock,") && screen.contains("watch:this"))?;
     ensure!(!terminal.screen()?.contains("before"), "it has a screen of its own");
@@ -69,10 +70,10 @@ fn watch(bench: &Bench) -> Result<()> {
         .until("no lock", |screen| screen.contains("0 locks") && !screen.contains("watch:this"))?;
     terminal.keys("C-c")?;
     terminal.until("the old screen", |screen| {
-        screen.contains("before") && screen.contains("after 0") && !screen.contains("looked at")
+        screen.contains("before") && screen.contains("after 0") && !screen.contains("refreshed")
     })?;
 
-    let mut lines = bench.start(&["watch", "--json", "-i", "100ms"])?;
+    let mut lines = harness.start(&["watch", "--json", "-i", "100ms"])?;
     ensure!(lines.line()? == "{\"corrupt\":0,\"locks\":[]}");
     lines.signal(Signal::TERM)?;
     lines.ended()?.expect(143)?;

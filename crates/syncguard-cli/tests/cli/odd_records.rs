@@ -1,78 +1,78 @@
-//! Records that no `syncguard` of today writes, and that are sound enough to be read.
+//! Odd records that can still be read.
 
 use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::redis::RedisServer;
 
-use crate::bench::Bench;
+use crate::harness::Harness;
 
-/// Holds a lock, and changes its record.
+/// Changes the record of a lock that is held.
 fn with_record(
     server: &RedisServer,
-    bench: &Bench,
+    harness: &Harness,
     key: &str,
     change: impl FnOnce(&str) -> Result<String>,
 ) -> Result<()> {
-    let holder = bench.holder(key, &["--ttl", "1h", "--on-lost", "ignore"])?;
+    let holder = harness.holder(key, &["--ttl", "1h", "--on-lost", "ignore"])?;
     let name = format!("syncguard:{key}");
     let record = server.cli(&["GET", &name])?;
     server.cli(&["SET", &name, &change(&record)?, "KEEPTTL"])?;
-    // Killed, so that it gives nothing back.
+    // Killed, so that it releases nothing.
     drop(holder);
     Ok(())
 }
 
-/// An expiry that no calendar shows.
+/// An expiry that the format of times cannot show.
 #[test]
 fn an_expiry_after_the_year_9999_is_shown() -> Result<()> {
     let server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
-    with_record(&server, &bench, "k", |record| {
+    let harness = Harness::at(server.url(), None);
+    with_record(&server, &harness, "k", |record| {
         let (start, rest) = record.split_once("\"expiresAtMs\":").context("an expiry")?;
         let end = rest.trim_start_matches(|char: char| char.is_ascii_digit());
         Ok(format!("{start}\"expiresAtMs\":9007199254740991{end}"))
     })?;
-    let done = bench.done(&["status", "k"])?.expect(0)?;
+    let done = harness.run(&["status", "k"])?.expect(0)?;
     ensure!(done.stdout.contains("expires   after the year 9999"), "{done:?}");
-    bench.done(&["ls"])?.expect(0)?;
+    harness.run(&["ls"])?.expect(0)?;
     Ok(())
 }
 
-/// A lock that is there and cannot be released by its id is not free.
+/// A lock that cannot be released by its id is not reported as free.
 #[test]
 fn a_lock_whose_index_entry_is_missing_is_not_told_as_free() -> Result<()> {
     let server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
-    with_record(&server, &bench, "k", |record| Ok(record.to_owned()))?;
+    let harness = Harness::at(server.url(), None);
+    with_record(&server, &harness, "k", |record| Ok(record.to_owned()))?;
     for name in server.cli(&["KEYS", "syncguard:id:*"])?.lines() {
         server.cli(&["DEL", name])?;
     }
-    let done = bench.done(&["release", "--force", "k"])?.expect(70)?;
+    let done = harness.run(&["release", "--force", "k"])?.expect(70)?;
     ensure!(done.stderr.contains("still held"), "{done:?}");
     ensure!(done.stderr.contains("ends by itself in"), "{done:?}");
-    let json = bench.done(&["release", "--force", "--json", "k"])?.expect(70)?;
+    let json = harness.run(&["release", "--force", "--json", "k"])?.expect(70)?;
     ensure!(json.stdout.contains("\"released\":false"), "{json:?}");
     Ok(())
 }
 
-/// Text that would turn a line around, hide in it or end it.
+/// Characters that change the direction of a line, are invisible, or end the line.
 #[test]
 fn characters_that_deceive_are_escaped() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let key = "a\u{202e}b\u{200b}c\u{85}d\u{feff}e\u{7f}f\u{e0041}é";
-    let holder = bench.holder(key, &[])?;
-    let done = bench.done(&["ls"])?.expect(0)?;
+    let holder = harness.holder(key, &[])?;
+    let done = harness.run(&["ls"])?.expect(0)?;
     let shown = r" a\u{202e}b\u{200b}c\u{85}d\u{feff}e\u{7f}f\u{e0041}é";
     ensure!(done.stdout.trim_end().ends_with(shown), "{done:?}");
     for arguments in
         [&["ls", "--json"][..], &["status", "--json", key], &["fence", "show", "--json", key]]
     {
-        let done = bench.done(arguments)?.expect(0)?;
+        let done = harness.run(arguments)?.expect(0)?;
         let escaped = r#""a\u202eb\u200bc\u0085d\ufeffe\u007ff\udb40\udc41é""#;
         ensure!(done.stdout.contains(escaped), "{done:?}");
         let read: serde_json::Value = serde_json::from_str(&done.stdout)?;
         ensure!(read["key"] == key, "{done:?}");
     }
-    let mut watch = bench.start(&["watch", "--json", "-i", "100ms"])?;
+    let mut watch = harness.start(&["watch", "--json", "-i", "100ms"])?;
     let line = watch.line()?;
     ensure!(line.contains(r"a\u202eb"), "{line}");
     drop((watch, holder));

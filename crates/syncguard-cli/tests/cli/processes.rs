@@ -1,20 +1,20 @@
-//! Looking at processes from outside.
+//! The state of processes, read from `/proc`.
 
 use std::fs;
 
-/// Whether it is there and not only waits to be collected.
+/// Returns whether the process runs, and is no zombie.
 pub(crate) fn is_running(pid: u32) -> bool {
     !matches!(state(pid), Some('Z' | 'X') | None)
 }
 
-/// The letter of its state, such as `T` for stopped.
+/// The letter of the process's state, such as `T` for stopped.
 pub(crate) fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in brackets, and may have anything in it.
+    // The name is in brackets, and may contain any character.
     stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next())
 }
 
-/// Arguments and environment of all processes whose parent this is, and of theirs.
+/// The arguments and environment of this process and all its descendants.
 pub(crate) fn family(pid: u32) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     let mut wanted = vec![pid];

@@ -1,17 +1,17 @@
-//! `syncguard run`, on whatever store it is given.
+//! `syncguard run`, on every store.
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 use syncguard_test_services::wait;
 
-use crate::bench::{Bench, Holds, LONG, until_gone};
+use crate::harness::{Harness, LONG, StoreTest, until_gone};
 use crate::processes::{family, is_running};
 
-/// A command with a child of its own. It prints both ids.
+/// A command with a child. The command prints both process ids.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
-/// All that must hold on every store.
-pub(crate) const EVERYWHERE: &[Holds] = &[
+/// The tests for every store.
+pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[
     ("environment", environment),
     ("exit_status", exit_status),
     ("stdio", stdio),
@@ -31,28 +31,28 @@ pub(crate) const EVERYWHERE: &[Holds] = &[
     ("on_lost", on_lost),
 ];
 
-fn environment(bench: &Bench) -> Result<()> {
+fn environment(harness: &Harness) -> Result<()> {
     let show = "echo $SYNCGUARD_KEY; echo $SYNCGUARD_FENCE; echo $SYNCGUARD_STORE; env";
     let mut fences = Vec::new();
     for _ in 0..2 {
-        let done = bench.done(&["run", "environment", "--", "sh", "-c", show])?.expect(0)?;
+        let done = harness.run(&["run", "environment", "--", "sh", "-c", show])?.expect(0)?;
         let mut lines = done.stdout.lines();
         ensure!(lines.next() == Some("environment"));
         let fence = lines.next().context("a fence")?;
         ensure!(fence.len() == 15);
         fences.push(fence.parse::<u64>()?);
-        let scheme = bench.url.split(':').next().unwrap_or_default();
+        let scheme = harness.url.split(':').next().unwrap_or_default();
         ensure!(lines.next().is_some_and(|store| store.starts_with(scheme)));
         ensure!(!done.stdout.contains("SYNCGUARD_SLOT"));
         ensure!(done.stderr.is_empty(), "{done:?}");
     }
     ensure!(fences[0] < fences[1]);
 
-    // Neither the command nor the programs beside it show a password or a lock id to others.
+    // The command and its helper programs show no password and no lock id to other users.
     let mut running =
-        bench.start(&["run", "environment", "--", "sh", "-c", "echo $$; read -r end; exit 0"])?;
+        harness.start(&["run", "environment", "--", "sh", "-c", "echo $$; read -r end; exit 0"])?;
     let pid = running.numbers()?[0];
-    let shown = bench.done(&["status", "environment", "--json", "--reveal"])?.expect(0)?;
+    let shown = harness.run(&["status", "environment", "--json", "--reveal"])?.expect(0)?;
     let lock_id =
         shown.stdout.split("\"lockId\":\"").nth(1).and_then(|rest| rest.split('"').next());
     let lock_id = lock_id.context("a lock id")?;
@@ -60,7 +60,7 @@ fn environment(bench: &Bench) -> Result<()> {
     ensure!(processes.len() >= 3 && processes.iter().any(|(id, _)| *id == pid), "{processes:?}");
     for (id, seen) in &processes {
         ensure!(!seen.contains(lock_id));
-        if let Some(password) = &bench.password
+        if let Some(password) = &harness.password
             && *id != running.pid()?
         {
             ensure!(!seen.contains(password), "{seen}");
@@ -69,64 +69,64 @@ fn environment(bench: &Bench) -> Result<()> {
     running.end()?.expect(0).map(drop)
 }
 
-fn exit_status(bench: &Bench) -> Result<()> {
+fn exit_status(harness: &Harness) -> Result<()> {
     for (script, status) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -9 $$", 137)] {
-        bench.done(&["run", "status", "--", "sh", "-c", script])?.expect(status)?;
+        harness.run(&["run", "status", "--", "sh", "-c", script])?.expect(status)?;
     }
-    // Without `--` as well, and options of the command are the command's.
-    bench.done(&["run", "status", "sh", "-c", "exit 8"])?.expect(8)?;
+    // `--` can be left out, and options of the command are the command's.
+    harness.run(&["run", "status", "sh", "-c", "exit 8"])?.expect(8)?;
     Ok(())
 }
 
-fn stdio(bench: &Bench) -> Result<()> {
+fn stdio(harness: &Harness) -> Result<()> {
     let script = "cat; echo problem >&2";
-    let done = bench.done_with(&["run", "stdio", "--", "sh", "-c", script], "one\ntwo\n")?;
+    let done = harness.run_with_input(&["run", "stdio", "--", "sh", "-c", script], "one\ntwo\n")?;
     let done = done.expect(0)?;
     ensure!(done.stdout == "one\ntwo\n" && done.stderr == "problem\n", "{done:?}");
     Ok(())
 }
 
-fn contention(bench: &Bench) -> Result<()> {
-    let holder = bench.holder("contention", &[])?;
-    let done = bench.done(&["run", "-n", "contention", "--", "echo", "ran"])?.expect(75)?;
+fn contention(harness: &Harness) -> Result<()> {
+    let holder = harness.holder("contention", &[])?;
+    let done = harness.run(&["run", "-n", "contention", "--", "echo", "ran"])?.expect(75)?;
     ensure!(
         done.stdout.is_empty() && done.stderr.contains("another process holds the lock"),
         "{done:?}"
     );
-    // Keys are in the journal of nobody.
+    // Messages contain no keys, since they end up in a journal.
     ensure!(!done.stderr.contains("contention"));
-    bench.done(&["run", "-n", "-E", "9", "contention", "--", "true"])?.expect(9)?;
-    bench.done(&["run", "--wait", "0s", "contention", "--", "true"])?.expect(75)?;
-    let done = bench.done(&["run", "--wait", "300ms", "contention", "--", "true"])?.expect(75)?;
+    harness.run(&["run", "-n", "-E", "9", "contention", "--", "true"])?.expect(9)?;
+    harness.run(&["run", "--wait", "0s", "contention", "--", "true"])?.expect(75)?;
+    let done = harness.run(&["run", "--wait", "300ms", "contention", "--", "true"])?.expect(75)?;
     ensure!(!done.stderr.contains("contention"), "{done:?}");
-    bench.done(&["run", "-n", "contention:other", "--", "true"])?.expect(0)?;
+    harness.run(&["run", "-n", "contention:other", "--", "true"])?.expect(0)?;
     holder.end()?.expect(0)?;
-    bench.done(&["run", "-n", "contention", "--", "true"])?.expect(0)?;
+    harness.run(&["run", "-n", "contention", "--", "true"])?.expect(0)?;
     Ok(())
 }
 
-fn waiting(bench: &Bench) -> Result<()> {
-    let holder = bench.holder("waiting", &[])?;
-    let waiter = bench.start(&["run", "waiting", "--", "echo", "mine"])?;
-    ensure!(!bench.is_free("waiting")?);
+fn waiting(harness: &Harness) -> Result<()> {
+    let holder = harness.holder("waiting", &[])?;
+    let waiter = harness.start(&["run", "waiting", "--", "echo", "mine"])?;
+    ensure!(!harness.is_free("waiting")?);
     holder.end()?.expect(0)?;
     let done = waiter.ended()?.expect(0)?;
     ensure!(done.stdout == "mine\n", "{done:?}");
     Ok(())
 }
 
-fn interrupted_while_waiting(bench: &Bench) -> Result<()> {
-    let holder = bench.holder("interrupted", &[])?;
+fn interrupted_while_waiting(harness: &Harness) -> Result<()> {
+    let holder = harness.holder("interrupted", &[])?;
     for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
-        let waiter = bench.start(&["run", "interrupted", "--", "echo", "mine"])?;
-        // It catches signals before it asks for the lock.
+        let waiter = harness.start(&["run", "interrupted", "--", "echo", "mine"])?;
+        // The waiter catches signals before it asks for the lock.
         until_caught(waiter.pid()?)?;
         waiter.signal(signal)?;
         let done = waiter.ended()?.expect(status)?;
         ensure!(done.stdout.is_empty());
     }
     holder.end()?.expect(0)?;
-    ensure!(bench.is_free("interrupted")?);
+    ensure!(harness.is_free("interrupted")?);
     Ok(())
 }
 
@@ -136,12 +136,12 @@ fn until_caught(pid: u32) -> Result<()> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let mask = u64::from_str_radix(mask.context("a mask")?.trim(), 16)?;
-        // The last one that is set up.
+        // SIGCHLD is the last signal that is set up.
         Ok(mask >> (Signal::CHILD.as_raw() - 1) & 1 == 1)
     })
 }
 
-fn signals(bench: &Bench) -> Result<()> {
+fn signals(harness: &Harness) -> Result<()> {
     for (name, signal) in [
         ("TERM", Signal::TERM),
         ("INT", Signal::INT),
@@ -151,148 +151,150 @@ fn signals(bench: &Bench) -> Result<()> {
         ("USR2", Signal::USR2),
     ] {
         let script = format!("trap 'echo got {name}; exit 3' {name}; echo ready; read -r end");
-        let mut running = bench.start(&["run", "signals", "--", "sh", "-c", &script])?;
+        let mut running = harness.start(&["run", "signals", "--", "sh", "-c", &script])?;
         ensure!(running.line()? == "ready");
         running.signal(signal)?;
         ensure!(running.line()? == format!("got {name}"));
         running.ended()?.expect(3)?;
     }
-    // The rest of the group hears of an end as well.
-    let mut running = bench.start(&["run", "signals", "--", "sh", "-c", FAMILY])?;
+    // The whole group gets a signal to end.
+    let mut running = harness.start(&["run", "signals", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     running.signal(Signal::TERM)?;
     running.ended()?.expect(143)?;
     until_gone(&pids)
 }
 
-fn stolen(bench: &Bench) -> Result<()> {
-    let mut running = bench.start(&["run", "--ttl", "2s", "stolen", "--", "sh", "-c", FAMILY])?;
+fn stolen(harness: &Harness) -> Result<()> {
+    let mut running = harness.start(&["run", "--ttl", "2s", "stolen", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
-    let done = bench.done(&["release", "--force", "stolen"])?.expect(0)?;
+    let done = harness.run(&["release", "--force", "stolen"])?.expect(0)?;
     ensure!(done.stdout.contains("released"), "{done:?}");
     let done = running.ended()?.expect(76)?;
     ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     until_gone(&pids)
 }
 
-fn killed(bench: &Bench) -> Result<()> {
-    let mut running = bench.start(&["run", "--ttl", "2s", "killed", "--", "sh", "-c", FAMILY])?;
+fn killed(harness: &Harness) -> Result<()> {
+    let mut running = harness.start(&["run", "--ttl", "2s", "killed", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     running.signal(Signal::KILL)?;
     until_gone(&pids)
 }
 
-/// A holder that is stopped does not renew. Its command ends before somebody else can have the lock.
-fn stopped(bench: &Bench) -> Result<()> {
-    let mut running = bench.start(&["run", "--ttl", "2s", "stopped", "--", "sh", "-c", FAMILY])?;
+/// A stopped holder does not renew. Its command ends before a waiter can have the lock.
+fn stopped(harness: &Harness) -> Result<()> {
+    let mut running =
+        harness.start(&["run", "--ttl", "2s", "stopped", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     running.signal(Signal::STOP)?;
-    bench.done(&["run", "--wait", "30s", "stopped", "--", "true"])?.expect(0)?;
+    harness.run(&["run", "--wait", "30s", "stopped", "--", "true"])?.expect(0)?;
     ensure!(!pids.iter().any(|pid| is_running(*pid)));
     running.signal(Signal::CONT)?;
     running.ended()?.expect(76).map(drop)
 }
 
-/// Stopped by the command itself, before it can have said anything of the lock to anybody.
-fn stopped_at_once(bench: &Bench) -> Result<()> {
+/// The command itself stops `syncguard`, before the watchdog has heard of the lock.
+fn stopped_at_once(harness: &Harness) -> Result<()> {
     let script = format!("kill -STOP $PPID; {FAMILY}");
     let options = ["run", "--ttl", "2s", "stopped:at-once", "--", "sh", "-c", &script];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
-    bench.done(&["run", "--wait", "30s", "stopped:at-once", "--", "true"])?.expect(0)?;
+    harness.run(&["run", "--wait", "30s", "stopped:at-once", "--", "true"])?.expect(0)?;
     ensure!(!pids.iter().any(|pid| is_running(*pid)));
     running.signal(Signal::CONT)?;
     running.ended()?.expect(76).map(drop)
 }
 
-fn max_hold(bench: &Bench) -> Result<()> {
-    let done = bench.done(&["run", "--max-hold", "300ms", "max-hold", "--", "sleep", "1000"])?;
+fn max_hold(harness: &Harness) -> Result<()> {
+    let done = harness.run(&["run", "--max-hold", "300ms", "max-hold", "--", "sleep", "1000"])?;
     let done = done.expect(76)?;
     ensure!(done.stderr.contains("--max-hold is over"), "{done:?}");
     Ok(())
 }
 
-fn at_least(bench: &Bench) -> Result<()> {
-    bench.done(&["run", "--at-least", "1h", "at-least", "--", "true"])?.expect(0)?;
-    ensure!(!bench.is_free("at-least")?);
-    bench.done(&["release", "--force", "at-least"])?.expect(0)?;
-    ensure!(bench.is_free("at-least")?);
-    // A permit too.
+fn at_least(harness: &Harness) -> Result<()> {
+    harness.run(&["run", "--at-least", "1h", "at-least", "--", "true"])?.expect(0)?;
+    ensure!(!harness.is_free("at-least")?);
+    harness.run(&["release", "--force", "at-least"])?.expect(0)?;
+    ensure!(harness.is_free("at-least")?);
+    // A permit has a minimum hold, too.
     let permit =
         ["run", "-n", "--permits", "1", "--at-least", "1h", "at-least:permit", "--", "true"];
-    bench.done(&permit)?.expect(0)?;
-    bench.done(&permit)?.expect(75)?;
-    bench.done(&["release", "--force", "at-least:permit:permit:0"])?.expect(0)?;
+    harness.run(&permit)?.expect(0)?;
+    harness.run(&permit)?.expect(75)?;
+    harness.run(&["release", "--force", "at-least:permit:permit:0"])?.expect(0)?;
     Ok(())
 }
 
-fn permits(bench: &Bench) -> Result<()> {
+fn permits(harness: &Harness) -> Result<()> {
     let two = ["--permits", "2"];
     let show = ["--", "sh", "-c", "echo $SYNCGUARD_SLOT; read -r end; exit 0"];
     let arguments = [&["run"][..], &two, &["permits"], &show].concat();
-    let (mut first, mut second) = (bench.start(&arguments)?, bench.start(&arguments)?);
+    let (mut first, mut second) = (harness.start(&arguments)?, harness.start(&arguments)?);
     let mut slots = [first.line()?, second.line()?];
     slots.sort();
     ensure!(slots == ["0", "1"]);
     let third = ["run", "-n", "--permits", "2", "permits", "--", "true"];
-    let done = bench.done(&third)?.expect(75)?;
+    let done = harness.run(&third)?.expect(75)?;
     ensure!(done.stderr.contains("all 2 permits"), "{done:?}");
-    let waiter = bench.start(&["run", "--permits", "2", "permits", "--", "echo", "mine"])?;
+    let waiter = harness.start(&["run", "--permits", "2", "permits", "--", "echo", "mine"])?;
     first.end()?.expect(0)?;
     ensure!(waiter.ended()?.expect(0)?.stdout == "mine\n");
     second.end()?.expect(0)?;
-    bench.done(&third)?.expect(0)?;
+    harness.run(&third)?.expect(0)?;
     Ok(())
 }
 
-/// One that gives a smaller number than others is told, and gets nothing.
-fn permits_that_differ(bench: &Bench) -> Result<()> {
+/// A caller that gives a smaller number than its rivals is told, and locks nothing.
+fn permits_that_differ(harness: &Harness) -> Result<()> {
     let two = ["--permits", "2"];
-    let mut holders = [bench.holder("differ", &two)?, bench.holder("differ", &two)?].into_iter();
+    let mut holders =
+        [harness.holder("differ", &two)?, harness.holder("differ", &two)?].into_iter();
     let smaller = ["run", "--permits", "1", "differ", "--", "true"];
     for wait in ["--no-wait", "--wait=1h"] {
         let arguments = [&smaller[..1], &[wait], &smaller[1..]].concat();
-        let done = bench.done(&arguments)?.expect(64)?;
+        let done = harness.run(&arguments)?.expect(64)?;
         ensure!(done.stderr.contains("permit 1 is held, and --permits 1 ends at 0"), "{done:?}");
-        ensure!(done.stderr.contains("Give the same one everywhere"), "{done:?}");
+        ensure!(done.stderr.contains("Give the same number everywhere"), "{done:?}");
     }
-    let held = bench.done(&["ls", "--json", "differ"])?.expect(0)?;
+    let held = harness.run(&["ls", "--json", "differ"])?.expect(0)?;
     ensure!(held.stdout.lines().count() == 2, "nothing more was locked: {held:?}");
-    // A larger one is not noticed, and safe.
-    bench.done(&["run", "--permits", "3", "differ", "--", "true"])?.expect(0)?;
-    // Another semaphore's permits, and a lock of a similar name, are none of ours.
-    let other = bench.holder("differ:permit:x", &[])?;
+    // A larger number is not noticed, and is safe.
+    harness.run(&["run", "--permits", "3", "differ", "--", "true"])?.expect(0)?;
+    // The permits of another semaphore, and a lock with a similar name, do not count.
+    let other = harness.holder("differ:permit:x", &[])?;
     holders.try_for_each(|holder| holder.end()?.expect(0).map(drop))?;
-    bench.done(&smaller)?.expect(0)?;
+    harness.run(&smaller)?.expect(0)?;
     other.end()?.expect(0).map(drop)
 }
 
-/// A command that does not listen to SIGTERM gets its grace, and no more.
-fn grace(bench: &Bench) -> Result<()> {
+/// A command that ignores SIGTERM is killed after the grace.
+fn grace(harness: &Harness) -> Result<()> {
     let deaf = "trap '' TERM; sleep 1000 & echo $$ $!; wait";
     let options = ["run", "--ttl", "2s", "--grace", "200ms", "grace", "--", "sh", "-c", deaf];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
-    bench.done(&["release", "--force", "grace"])?.expect(0)?;
+    harness.run(&["release", "--force", "grace"])?.expect(0)?;
     running.ended()?.expect(76)?;
     until_gone(&pids)
 }
 
-fn on_lost(bench: &Bench) -> Result<()> {
+fn on_lost(harness: &Harness) -> Result<()> {
     let polite = "trap 'echo asked' TERM; echo ready; read -r end; echo done; exit 5";
     let run = |what| -> Result<_> {
         let options =
             ["run", "--ttl", "2s", "--on-lost", what, "on-lost", "--", "sh", "-c", polite];
-        let mut running = bench.start(&options)?;
+        let mut running = harness.start(&options)?;
         ensure!(running.line()? == "ready");
-        bench.done(&["release", "--force", "on-lost"])?.expect(0)?;
+        harness.run(&["release", "--force", "on-lost"])?.expect(0)?;
         Ok(running)
     };
     let done = run("kill")?.ended()?.expect(76)?;
     ensure!(done.stdout.is_empty(), "{done:?}");
     let running = run("ignore")?;
-    // Longer than any renewal: it has to be told that the lock is lost, and goes on.
-    wait::until("the loss", LONG, || bench.is_free("on-lost"))?;
+    // Longer than a renewal takes: the command hears that the lock is lost, and continues.
+    wait::until("the loss", LONG, || harness.is_free("on-lost"))?;
     let done = running.end()?.expect(76)?;
     ensure!(done.stdout == "done\n", "{done:?}");
     Ok(())

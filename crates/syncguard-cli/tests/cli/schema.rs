@@ -1,4 +1,4 @@
-//! The schema of the guide, against which all JSON is held.
+//! All JSON is checked against the schema of the guide.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::guide::shown;
 
-/// The schema of what one subcommand prints.
+/// The schema of one subcommand's output.
 pub(crate) struct Schema {
     all: Schemas,
     one: SchemaIndex,
 }
 
 impl Schema {
-    /// Stricter than the guide's, which lets fields be added: each one must be there.
+    /// Stricter than the guide's schema, which allows new fields: here each field must be named.
     pub(crate) fn of(subcommand: &str) -> Result<Self> {
         const NAME: &str = "output.schema.json";
         let mut schema: Value = serde_json::from_str(&fs::read_to_string(shown(NAME))?)?;
@@ -33,18 +33,18 @@ impl Schema {
         checked.map_err(|error| anyhow!("{document}: {error:#}"))
     }
 
-    /// Each line of an output.
+    /// Checks each line of an output.
     pub(crate) fn check_lines(&self, output: &str) -> Result<()> {
         output.lines().try_for_each(|line| self.check(&serde_json::from_str(line)?))
     }
 }
 
-/// Refuses fields that are not named, everywhere.
+/// Makes the schema refuse unnamed fields everywhere.
 fn close(schema: &mut Value) {
     match schema {
         Value::Array(schemas) => schemas.iter_mut().for_each(close),
         Value::Object(parts) => {
-            // `if` and what is chosen from are looked at on their own.
+            // A part without a type, such as `if`, is no whole object.
             let is_whole = parts.contains_key("properties") && parts.contains_key("type");
             parts.values_mut().for_each(close);
             if is_whole {

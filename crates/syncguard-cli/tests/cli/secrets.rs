@@ -1,19 +1,19 @@
-//! Keys, lock ids and passwords are seen where they were asked for, and nowhere else.
+//! Keys, lock ids and passwords appear only if they were asked for.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::bench::{Bench, Done, Holds};
+use crate::harness::{Finished, Harness, StoreTest};
 use crate::processes::family;
 
-/// All that must hold on every store.
-pub(crate) const EVERYWHERE: &[Holds] = &[("secrets", secrets)];
+/// The tests for every store.
+pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("secrets", secrets)];
 
 /// The key that no message may name.
 const CANARY: &str = "canary:hunter7";
 
-/// What was said in a way that is not the result of the command: the journal and the mails of cron have it.
-fn check(done: &Done, lock_id: &str, arguments: &[&str]) -> Result<()> {
+/// Checks the messages, which end up in the journal and in the mails of cron, and the result.
+fn check(done: &Finished, lock_id: &str, arguments: &[&str]) -> Result<()> {
     let said = &done.stderr;
     ensure!(!said.contains("hunter7"), "a key in a message: {arguments:?} {said}");
     ensure!(!said.contains(lock_id), "a lock id in a message: {arguments:?} {said}");
@@ -22,13 +22,13 @@ fn check(done: &Done, lock_id: &str, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn secrets(bench: &Bench) -> Result<()> {
-    let holder = bench.holder(CANARY, &["-vv"])?;
-    let shown = bench.done(&["status", CANARY, "--json", "--reveal"])?.expect(0)?;
+fn secrets(harness: &Harness) -> Result<()> {
+    let holder = harness.holder(CANARY, &["-vv"])?;
+    let shown = harness.run(&["status", CANARY, "--json", "--reveal"])?.expect(0)?;
     let shown: Value = serde_json::from_str(&shown.stdout)?;
     let lock_id = shown["lockId"].as_str().context("a lock id")?;
 
-    // `done` looks for the password in all of it.
+    // `run` looks for the password in all output.
     for arguments in [
         &["status", CANARY][..],
         &["status", CANARY, "--json"],
@@ -52,24 +52,24 @@ fn secrets(bench: &Bench) -> Result<()> {
         &["doctor", "--rounds", "2"],
         &["doctor", "--rounds", "2", "--json"],
     ] {
-        check(&bench.done(arguments)?, lock_id, arguments)?;
-        // What the library logs about it.
+        check(&harness.run(arguments)?, lock_id, arguments)?;
+        // The same with the library's log.
         let verbose = [&["-vv"][..], arguments].concat();
-        check(&bench.done(&verbose)?, lock_id, &verbose)?;
+        check(&harness.run(&verbose)?, lock_id, &verbose)?;
     }
     let arguments = ["watch", CANARY, "--json", "-vv"];
-    let mut watch = bench.start(&arguments)?;
+    let mut watch = harness.start(&arguments)?;
     let line = watch.line()?;
     ensure!(line.contains(CANARY) && !line.contains(lock_id), "{line}");
 
-    // What others see of the processes. The password is in the environment of those that were given it, which only
-    // their user can read, and is not handed on.
-    let waiter = bench.start(&["run", CANARY, "--", "true"])?;
+    // The command lines and environments of the processes. A process that was given the password
+    // has it in its environment, which only its user can read, and does not pass it on.
+    let waiter = harness.start(&["run", CANARY, "--", "true"])?;
     for root in [holder.pid()?, watch.pid()?, waiter.pid()?] {
         for (pid, seen) in family(root) {
             ensure!(!seen.contains(lock_id), "{seen}");
             let command_line = seen.split(" | ").next().unwrap_or_default();
-            if let Some(password) = &bench.password {
+            if let Some(password) = &harness.password {
                 let given = if pid == root { command_line } else { &seen };
                 ensure!(!given.contains(password), "{seen}");
             }
@@ -78,28 +78,28 @@ fn secrets(bench: &Bench) -> Result<()> {
     drop((watch, waiter));
 
     let arguments = ["release", "--force", "--json", "-vv", CANARY];
-    check(&bench.done(&arguments)?.expect(0)?, lock_id, &arguments)?;
-    // The holder learns of it, and says so.
+    check(&harness.run(&arguments)?.expect(0)?, lock_id, &arguments)?;
+    // The holder notices the loss, and reports it.
     let done = holder.ended()?.expect(76)?;
     ensure!(done.stderr.contains("no longer knows the lock"), "{done:?}");
     check(&done, lock_id, &["run"])?;
 
-    let to = Bench::file()?;
+    let to = Harness::file()?;
     for more in [&[][..], &["--json"], &["-vv"]] {
         let arguments = [&["copy-fences"][..], more].concat();
-        let mut command = bench.command(&arguments);
-        command.env("SYNCGUARD_FROM", &bench.url).env("SYNCGUARD_TO", &to.url);
-        let done = bench.checked(&command.output()?).expect(0)?;
+        let mut command = harness.command(&arguments);
+        command.env("SYNCGUARD_FROM", &harness.url).env("SYNCGUARD_TO", &to.url);
+        let done = harness.checked(&command.output()?).expect(0)?;
         check(&done, lock_id, &arguments)?;
     }
-    wrong_password(bench)
+    wrong_password(harness)
 }
 
-/// A password that the store refuses is not shown either.
-fn wrong_password(bench: &Bench) -> Result<()> {
-    let Some(password) = &bench.password else { return Ok(()) };
+/// A wrong password is not shown either.
+fn wrong_password(harness: &Harness) -> Result<()> {
+    let Some(password) = &harness.password else { return Ok(()) };
     let wrong = "hunter8-wrong";
-    let other = Bench::at(bench.url.replace(password, wrong), Some(wrong));
+    let other = Harness::at(harness.url.replace(password, wrong), Some(wrong));
     for arguments in [
         &["status", "k"][..],
         &["ls", "--json"],
@@ -108,9 +108,9 @@ fn wrong_password(bench: &Bench) -> Result<()> {
         &["release", "--force", "k"],
         &["-vv", "status", "k"],
     ] {
-        other.done(arguments)?.expect(77)?;
+        other.run(arguments)?.expect(77)?;
     }
-    other.done(&["doctor", "--json"])?.expect(78)?;
-    other.done(&["copy-fences", "--from", &other.url, "--to", "sqlite:x"])?.expect(77)?;
+    other.run(&["doctor", "--json"])?.expect(78)?;
+    other.run(&["copy-fences", "--from", &other.url, "--to", "sqlite:x"])?.expect(77)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! An end while the first request is on its way.
+//! The command is ended while its first request is on the way.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use syncguard_test_services::proxy::FaultProxy;
 use syncguard_test_services::redis::RedisServer;
 use syncguard_test_services::wait;
 
-use crate::bench::{Bench, LONG};
+use crate::harness::{Harness, LONG};
 
-/// A lock that is granted after SIGTERM is given back before the program ends.
+/// A lock that is granted after SIGTERM is released before the program ends.
 #[test]
 fn a_lock_that_is_granted_after_sigterm_is_given_back() -> Result<()> {
     let server = RedisServer::start()?;
-    let direct = Bench::at(server.url(), None);
-    // The server knows the scripts from now on: an acquire is one request.
-    direct.done(&["run", "k", "--", "true"])?.expect(0)?;
+    let direct = Harness::at(server.url(), None);
+    // From now on the server knows the scripts, so an acquire is one request.
+    direct.run(&["run", "k", "--", "true"])?.expect(0)?;
     let proxy = FaultProxy::start(server.port())?;
     proxy.set_latency(Duration::ZERO, Duration::from_millis(500));
-    let far = Bench::at(format!("redis://127.0.0.1:{}", proxy.port()), None);
+    let far = Harness::at(format!("redis://127.0.0.1:{}", proxy.port()), None);
     let running = far.start(&["run", "k", "--", "true"])?;
-    // The server has granted it, and its answer is on the way.
+    // The server has granted the lock, and its answer is on the way.
     wait::until("the grant", LONG, || Ok(server.cli(&["EXISTS", "syncguard:k"])? == "1"))?;
     running.signal(Signal::TERM)?;
     running.ended()?.expect(143)?;

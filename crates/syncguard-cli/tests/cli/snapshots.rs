@@ -1,4 +1,4 @@
-//! What all subcommands print, as files: `UPDATE_EXPECT=1` writes them anew.
+//! The output of all subcommands, as files. `UPDATE_EXPECT=1` writes them anew.
 
 use std::fmt::Write as _;
 
@@ -10,28 +10,28 @@ use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::redis::{AppendOnly, RedisServer};
 
-use crate::bench::{Bench, Done, Holds};
+use crate::emulator::emulator_url;
+use crate::harness::{Finished, Harness, StoreTest};
 use crate::schema::Schema;
-use crate::stores::emulator_url;
 
 /// One file for all stores.
-pub(crate) const EVERYWHERE: &[Holds] = &[("snapshots", commands)];
+pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[("snapshots", commands)];
 
-/// What was typed, and what came of it.
+/// Commands with their output and status.
 #[derive(Default)]
 struct Transcript {
     text: String,
 }
 
 impl Transcript {
-    fn run(&mut self, bench: &Bench, arguments: &[&str]) -> Result<()> {
-        let done = bench.done(arguments)?;
+    fn run(&mut self, harness: &Harness, arguments: &[&str]) -> Result<()> {
+        let done = harness.run(arguments)?;
         self.add(arguments, &done)
     }
 
-    /// JSON is held against its schema in passing.
-    fn add(&mut self, arguments: &[&str], done: &Done) -> Result<()> {
-        let Done { status, stdout, stderr } = done;
+    /// Adds a result, and checks its JSON against the schema.
+    fn add(&mut self, arguments: &[&str], done: &Finished) -> Result<()> {
+        let Finished { status, stdout, stderr } = done;
         if arguments.contains(&"--json") {
             Schema::of(arguments[0])?.check_lines(stdout)?;
         }
@@ -41,7 +41,7 @@ impl Transcript {
     }
 }
 
-/// Times, lock ids and what was measured, which are others each time, in words.
+/// Replaces times, lock ids and measurements, which differ each time, by words.
 fn normal(text: &str) -> Result<String> {
     let mut text = text.to_owned();
     for (pattern, word) in [
@@ -62,10 +62,10 @@ fn normal(text: &str) -> Result<String> {
     Ok(text)
 }
 
-fn commands(bench: &Bench) -> Result<()> {
+fn commands(harness: &Harness) -> Result<()> {
     let mut all = Transcript::default();
     let all_of = |all: &mut Transcript, rows: &[&[&str]]| {
-        rows.iter().try_for_each(|arguments| all.run(bench, arguments))
+        rows.iter().try_for_each(|arguments| all.run(harness, arguments))
     };
     all_of(
         &mut all,
@@ -83,8 +83,8 @@ fn commands(bench: &Bench) -> Result<()> {
             &["release", "--force", "shown:free", "--json"],
         ],
     )?;
-    let first = bench.holder("shown:first", &["--ttl", "1h"])?;
-    let second = bench.holder("shown:second, which has a longer name", &["--ttl", "1h"])?;
+    let first = harness.holder("shown:first", &["--ttl", "1h"])?;
+    let second = harness.holder("shown:second, which has a longer name", &["--ttl", "1h"])?;
     all_of(
         &mut all,
         &[
@@ -101,18 +101,18 @@ fn commands(bench: &Bench) -> Result<()> {
         ],
     )?;
     let arguments = ["watch", "shown:first", "--json"];
-    let mut watch = bench.start(&arguments)?;
+    let mut watch = harness.start(&arguments)?;
     let line = watch.line()?;
     watch.signal(Signal::TERM)?;
     let mut done = watch.ended()?;
     done.stdout = format!("{line}\n{}", done.stdout);
     all.add(&arguments, &done)?;
 
-    let to = Bench::file()?;
+    let to = Harness::file()?;
     let copy = |all: &mut Transcript, arguments: &[&str]| -> Result<()> {
-        let mut command = bench.command(arguments);
-        command.env("SYNCGUARD_FROM", &bench.url).env("SYNCGUARD_TO", &to.url);
-        all.add(arguments, &Done::of(&command.output()?))
+        let mut command = harness.command(arguments);
+        command.env("SYNCGUARD_FROM", &harness.url).env("SYNCGUARD_TO", &to.url);
+        all.add(arguments, &Finished::of(&command.output()?))
     };
     copy(&mut all, &["copy-fences"])?;
     all_of(
@@ -130,9 +130,9 @@ fn commands(bench: &Bench) -> Result<()> {
 }
 
 fn doctor(url: String, expected: &ExpectFile) -> Result<()> {
-    let (bench, mut both) = (Bench::at(url, None), Transcript::default());
-    both.run(&bench, &["doctor", "--rounds", "3"])?;
-    both.run(&bench, &["doctor", "--rounds", "3", "--json"])?;
+    let (harness, mut both) = (Harness::at(url, None), Transcript::default());
+    both.run(&harness, &["doctor", "--rounds", "3"])?;
+    both.run(&harness, &["doctor", "--rounds", "3", "--json"])?;
     expected.assert_eq(&both.text);
     Ok(())
 }

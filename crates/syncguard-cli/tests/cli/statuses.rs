@@ -1,20 +1,20 @@
-//! Exit statuses that take more than an option or a lock that is held.
+//! Exit statuses that need more than a bad option or a held lock.
 
 use std::fs::OpenOptions;
 
 use anyhow::{Result, ensure};
 use syncguard_test_services::redis::RedisServer;
 
-use crate::bench::{Bench, Done};
+use crate::harness::{Finished, Harness};
 
-/// 70: what is in the store makes no sense. It hides nothing else, and stays as it is.
+/// 70: a corrupt record. It hides no other lock, and stays as it is.
 #[test]
 fn a_record_that_makes_no_sense() -> Result<()> {
     let server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
+    let harness = Harness::at(server.url(), None);
     server.cli(&["SET", "syncguard:hunter7", "{"])?;
     server.cli(&["SET", "syncguard:fence:syncguard:hunter7", "x"])?;
-    let holder = bench.holder("sound", &[])?;
+    let holder = harness.holder("sound", &[])?;
     for arguments in [
         &["status", "hunter7"][..],
         &["run", "hunter7", "--", "true"],
@@ -23,20 +23,20 @@ fn a_record_that_makes_no_sense() -> Result<()> {
         &["fence", "raise", "hunter7", "7"],
         &["ls"],
     ] {
-        let done = bench.done(arguments)?.expect(70)?;
+        let done = harness.run(arguments)?.expect(70)?;
         ensure!(!done.stderr.contains("hunter7"), "{done:?}");
     }
-    let listed = bench.done(&["ls"])?;
+    let listed = harness.run(&["ls"])?;
     ensure!(listed.stdout.contains("sound"), "{listed:?}");
-    ensure!(listed.stderr.contains("records that make no sense: 1"), "{listed:?}");
+    ensure!(listed.stderr.contains("corrupt records: 1"), "{listed:?}");
     holder.end()?.expect(0)?;
 
-    let to = Bench::file()?;
-    let mut copy = bench.command(&["copy-fences"]);
-    copy.env("SYNCGUARD_FROM", &bench.url).env("SYNCGUARD_TO", &to.url);
-    let done = Done::of(&copy.output()?).expect(70)?;
+    let to = Harness::file()?;
+    let mut copy = harness.command(&["copy-fences"]);
+    copy.env("SYNCGUARD_FROM", &harness.url).env("SYNCGUARD_TO", &to.url);
+    let done = Finished::of(&copy.output()?).expect(70)?;
     ensure!(done.stderr.contains("not copied: 1"), "{done:?}");
-    ensure!(to.done(&["fence", "show", "sound"])?.expect(0)?.stdout == "000000000000001\n");
+    ensure!(to.run(&["fence", "show", "sound"])?.expect(0)?.stdout == "000000000000001\n");
     ensure!(server.cli(&["GET", "syncguard:hunter7"])? == "{");
     Ok(())
 }
@@ -44,20 +44,20 @@ fn a_record_that_makes_no_sense() -> Result<()> {
 /// 71: the system refuses something.
 #[test]
 fn a_system_that_refuses() -> Result<()> {
-    let bench = Bench::file()?;
-    // There is room for nothing.
-    let mut full = bench.command(&["status", "k"]);
+    let harness = Harness::file()?;
+    // The output device is full.
+    let mut full = harness.command(&["status", "k"]);
     full.stdout(OpenOptions::new().write(true).open("/dev/full")?);
-    let done = Done::of(&full.output()?).expect(71)?;
+    let done = Finished::of(&full.output()?).expect(71)?;
     ensure!(done.stderr.contains("the output cannot be written"), "{done:?}");
 
-    // Four files may be open, of which three are.
-    let run = bench.command(&["run", "k", "--", "true"]);
+    // Four files may be open, and three of them are.
+    let run = harness.command(&["run", "k", "--", "true"]);
     let mut few = std::process::Command::new("sh");
     let limited = "exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-; ulimit -n 4; exec \"$@\"";
     few.args(["-c", limited, "sh"]).arg(run.get_program()).args(run.get_args());
-    let done = Done::of(&few.env("SYNCGUARD_STORE", &bench.url).output()?).expect(71)?;
+    let done = Finished::of(&few.env("SYNCGUARD_STORE", &harness.url).output()?).expect(71)?;
     ensure!(done.stderr.contains("too few files can be open"), "{done:?}");
-    ensure!(bench.done(&["fence", "show", "k"])?.stdout.starts_with("none"), "nothing was locked");
+    ensure!(harness.run(&["fence", "show", "k"])?.stdout.starts_with("none"), "nothing was locked");
     Ok(())
 }

@@ -1,44 +1,38 @@
-//! The same on every store.
+//! Runs the common tests on every store.
 
 use anyhow::{Context as _, Result};
 use syncguard_test_services::firestore::FirestoreEmulator;
 use syncguard_test_services::postgres::{Authentication, PostgresServer};
 use syncguard_test_services::redis::RedisServer;
 
-use crate::bench::{Bench, until_gone};
+use crate::emulator::emulator_url;
+use crate::harness::{Harness, until_gone};
 use crate::{inventory, run, secrets, snapshots};
 
-/// Of an emulator whose first answers, which can take seconds, have come.
-pub(crate) fn emulator_url(server: &FirestoreEmulator) -> Result<String> {
-    let url = format!("firestore://cli?emulator={}", server.host_port());
-    let patient = format!("{url}&request_timeout_ms=60000&operation_timeout_ms=60000");
-    for _ in 0..5 {
-        let warm = ["run", "--ttl", "10m", "warm", "--", "true"];
-        Bench::at(patient.clone(), None).done(&warm)?.expect(0)?;
-    }
-    Ok(url)
-}
-
-fn all(bench: &Bench) -> Result<()> {
-    // On a store that is empty.
-    let tests =
-        [snapshots::EVERYWHERE, run::EVERYWHERE, inventory::EVERYWHERE, secrets::EVERYWHERE];
+fn all(harness: &Harness) -> Result<()> {
+    // The first tests need an empty store.
+    let tests = [
+        snapshots::ON_EVERY_STORE,
+        run::ON_EVERY_STORE,
+        inventory::ON_EVERY_STORE,
+        secrets::ON_EVERY_STORE,
+    ];
     for (name, holds) in tests.concat() {
-        holds(bench).context(name)?;
+        holds(harness).context(name)?;
     }
     Ok(())
 }
 
 #[test]
 fn sqlite() -> Result<()> {
-    all(&Bench::file()?)
+    all(&Harness::file()?)
 }
 
 #[test]
 fn redis() -> Result<()> {
     let server = RedisServer::builder().password("hunter2-redis").start()?;
-    let bench = Bench::at(server.url(), server.password());
-    all(&bench)
+    let harness = Harness::at(server.url(), server.password());
+    all(&harness)
 }
 
 #[test]
@@ -47,21 +41,24 @@ fn postgres() -> Result<()> {
     server.psql("CREATE ROLE me SUPERUSER LOGIN PASSWORD 'hunter2-postgres'")?;
     let port = server.port();
     let url = format!("postgres://me:hunter2-postgres@127.0.0.1:{port}/postgres?setup_schema=true");
-    let bench = Bench::at(url, Some("hunter2-postgres"));
-    all(&bench)
+    let harness = Harness::at(url, Some("hunter2-postgres"));
+    all(&harness)
 }
 
 #[test]
 fn firestore() -> Result<()> {
     let server = FirestoreEmulator::start()?;
-    let bench = Bench::at(emulator_url(&server)?, None);
-    all(&bench)
+    let harness = Harness::at(emulator_url(&server)?, None);
+    all(&harness)
 }
 
-/// A store that goes away while the command runs: the command is ended when the lock can be relied on no more.
-fn ends_when_the_store_is_away(bench: &Bench, pause: impl FnOnce() -> Result<()>) -> Result<()> {
+/// If the store goes away while the command runs, the command is ended when its lock expires.
+fn ends_when_the_store_is_away(
+    harness: &Harness,
+    pause: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let options = ["run", "--ttl", "2s", "away", "--", "sh", "-c", "sleep 1000 & echo $$ $!; wait"];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
     pause()?;
     let done = running.ended()?.expect(76)?;
@@ -72,13 +69,13 @@ fn ends_when_the_store_is_away(bench: &Bench, pause: impl FnOnce() -> Result<()>
 #[test]
 fn redis_goes_away() -> Result<()> {
     let mut server = RedisServer::start()?;
-    let bench = Bench::at(server.url(), None);
-    ends_when_the_store_is_away(&bench, || server.pause())
+    let harness = Harness::at(server.url(), None);
+    ends_when_the_store_is_away(&harness, || server.pause())
 }
 
 #[test]
 fn postgres_goes_away() -> Result<()> {
     let mut server = PostgresServer::start()?;
-    let bench = Bench::at(format!("{}?setup_schema=true", server.url()), None);
-    ends_when_the_store_is_away(&bench, || server.pause())
+    let harness = Harness::at(format!("{}?setup_schema=true", server.url()), None);
+    ends_when_the_store_is_away(&harness, || server.pause())
 }

@@ -1,4 +1,4 @@
-//! `syncguard run` when the command, or the program beside it, is stopped or killed.
+//! `syncguard run` when the command, the watchdog or `syncguard` itself is stopped or killed.
 
 use std::fs;
 
@@ -7,67 +7,68 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, pr
 use serde_json::Value;
 use syncguard_test_services::wait;
 
-use crate::bench::{Bench, LONG, until_gone};
+use crate::harness::{Harness, LONG, until_gone};
 use crate::processes::{family, state};
 
-/// A command with a child of its own, which no parent-death signal reaches. The shell prints both ids.
+/// A command with a child, which no parent-death signal reaches. The command prints both process
+/// ids.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
-/// The same, and neither of them ends by SIGTERM.
+/// The same, but both processes ignore SIGTERM.
 const DEAF: &str = "trap '' TERM; sleep 1000 & echo $$ $!; wait; wait";
 
 fn signal(pid: u32, signal: Signal) -> Result<()> {
     Ok(kill_process(Pid::from_raw(pid.cast_signed()).context("a process")?, signal)?)
 }
 
-/// The keeper of a running `syncguard`.
-fn keeper(of: u32) -> Option<u32> {
+/// The watchdog of a running `syncguard`.
+fn watchdog(of: u32) -> Option<u32> {
     let family = family(of);
-    family.iter().find(|(_, seen)| seen.contains("__keeper")).map(|(pid, _)| *pid)
+    family.iter().find(|(_, seen)| seen.contains("__watchdog")).map(|(pid, _)| *pid)
 }
 
-/// Waits until this one has another keeper.
+/// Waits until this process has another watchdog.
 fn until_replaced(of: u32, old: u32) -> Result<u32> {
     let mut new = None;
-    wait::until("another keeper", LONG, || {
-        new = keeper(of).filter(|now| *now != old);
+    wait::until("another watchdog", LONG, || {
+        new = watchdog(of).filter(|now| *now != old);
         Ok(new.is_some())
     })?;
-    new.context("a keeper")
+    new.context("a watchdog")
 }
 
-/// Until when the lock is held, in milliseconds.
-fn expiry(bench: &Bench, key: &str) -> Result<u64> {
-    let shown = bench.done(&["status", "--json", key])?.expect(0)?;
+/// The expiry of the lock, in milliseconds.
+fn expiry(harness: &Harness, key: &str) -> Result<u64> {
+    let shown = harness.run(&["status", "--json", key])?.expect(0)?;
     let shown: Value = serde_json::from_str(&shown.stdout)?;
     shown["expiresAtMs"].as_u64().with_context(|| shown.to_string())
 }
 
-/// Without a terminal nobody would let `syncguard` go on again: a debugger or an administrator who stops the command
-/// lets only the command go on.
+/// Without a terminal, nobody would continue `syncguard`: a debugger or an administrator who stops
+/// the command continues the command alone.
 #[test]
 fn a_command_that_is_stopped_without_a_terminal_keeps_its_lock() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     signal(pids[0], Signal::STOP)?;
     wait::until("the stop", LONG, || Ok(state(pids[0]) == Some('T')))?;
-    let first = expiry(&bench, "k")?;
-    wait::until("two renewals after that", LONG, || Ok(expiry(&bench, "k")? > first + 2_000))?;
+    let first = expiry(&harness, "k")?;
+    wait::until("two renewals after that", LONG, || Ok(expiry(&harness, "k")? > first + 2_000))?;
     signal(pids[0], Signal::CONT)?;
     running.signal(Signal::TERM)?;
     running.ended()?.expect(143)?;
     until_gone(&pids)
 }
 
-/// A keeper that was killed is replaced, and the new one knows the group.
+/// A killed watchdog is replaced, and its replacement knows the group.
 #[test]
-fn a_keeper_that_is_killed_is_replaced() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
+fn a_watchdog_that_is_killed_is_replaced() -> Result<()> {
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
     let own = running.pid()?;
-    let mut old = keeper(own).context("a keeper")?;
+    let mut old = watchdog(own).context("a watchdog")?;
     for _ in 0..2 {
         signal(old, Signal::KILL)?;
         old = until_replaced(own, old)?;
@@ -76,13 +77,13 @@ fn a_keeper_that_is_killed_is_replaced() -> Result<()> {
     until_gone(&pids)
 }
 
-/// The same, and the time that the new one knows is that of the lock.
+/// The replacement also knows how long the lock is valid.
 #[test]
-fn a_new_keeper_knows_how_long_the_command_may_run() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
+fn a_new_watchdog_knows_how_long_the_command_may_run() -> Result<()> {
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "--ttl", "2s", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
-    let old = keeper(running.pid()?).context("a keeper")?;
+    let old = watchdog(running.pid()?).context("a watchdog")?;
     signal(old, Signal::KILL)?;
     until_replaced(running.pid()?, old)?;
     running.signal(Signal::STOP)?;
@@ -91,13 +92,13 @@ fn a_new_keeper_knows_how_long_the_command_may_run() -> Result<()> {
     running.ended()?.expect(76).map(drop)
 }
 
-/// Signals that ask programs to end are for the command, and not for the one that looks after it.
+/// Signals that ask programs to end are for the command, and the watchdog ignores them.
 #[test]
-fn a_keeper_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
-    let bench = Bench::file()?;
-    let mut running = bench.start(&["run", "k", "--", "sh", "-c", FAMILY])?;
+fn a_watchdog_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
+    let harness = Harness::file()?;
+    let mut running = harness.start(&["run", "k", "--", "sh", "-c", FAMILY])?;
     let pids = running.numbers()?;
-    let own = keeper(running.pid()?).context("a keeper")?;
+    let own = watchdog(running.pid()?).context("a watchdog")?;
     let blocked = || -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{own}/status"))?;
         let masks = status.lines().filter_map(|line| {
@@ -114,27 +115,27 @@ fn a_keeper_does_not_end_by_a_signal_that_can_be_refused() -> Result<()> {
     wait::until("its own end", LONG, || Ok(!matches!(state(own), Some('S' | 'R' | 'D'))))
 }
 
-/// A keeper that is stopped neither keeps the loss of the lock from being dealt with, nor stays.
+/// A stopped watchdog is replaced, and does not delay the handling of a lost lock.
 #[test]
-fn a_keeper_that_is_stopped_is_replaced() -> Result<()> {
-    let bench = Bench::file()?;
+fn a_watchdog_that_is_stopped_is_replaced() -> Result<()> {
+    let harness = Harness::file()?;
     let options = ["run", "--ttl", "160ms", "--grace", "0s", "k", "--", "sh", "-c", FAMILY];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;
-    let old = keeper(own).context("a keeper")?;
+    let old = watchdog(own).context("a watchdog")?;
     signal(old, Signal::STOP)?;
     until_replaced(own, old)?;
-    bench.done(&["release", "--force", "k"])?.expect(0)?;
+    harness.run(&["release", "--force", "k"])?.expect(0)?;
     running.ended()?.expect(76)?;
     until_gone(&pids)?;
     until_gone(&[old])
 }
 
-/// The grace is for cleaning up: SIGKILL does not come together with SIGTERM.
+/// The command can use the grace to clean up: SIGKILL does not come together with SIGTERM.
 #[test]
 fn a_command_has_its_grace_to_clean_up() -> Result<()> {
-    let bench = Bench::file()?;
+    let harness = Harness::file()?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("cleaned");
     let script = format!(
@@ -142,30 +143,30 @@ fn a_command_has_its_grace_to_clean_up() -> Result<()> {
         file.display()
     );
     let options = ["run", "--ttl", "2s", "--grace", "1h", "k", "--", "sh", "-c", &script];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     ensure!(running.line()? == "ready");
-    bench.done(&["release", "--force", "k"])?.expect(0)?;
+    harness.run(&["release", "--force", "k"])?.expect(0)?;
     ensure!(running.line()? == "asked");
     running.ended()?.expect(76)?;
     ensure!(file.exists(), "it could not clean up");
     Ok(())
 }
 
-/// SIGKILL comes after the grace from `syncguard` itself, also where there is no keeper to send it.
+/// SIGKILL comes after the grace from `syncguard` itself, even if there is no watchdog to send it.
 #[test]
-fn a_command_that_does_not_listen_is_killed_without_a_keeper_too() -> Result<()> {
-    let bench = Bench::file()?;
+fn a_command_that_does_not_listen_is_killed_without_a_watchdog_too() -> Result<()> {
+    let harness = Harness::file()?;
     let options = ["run", "--ttl", "2s", "--grace", "200ms", "k", "--", "sh", "-c", DEAF];
-    let mut running = bench.start(&options)?;
+    let mut running = harness.start(&options)?;
     let pids = running.numbers()?;
     let own = running.pid()?;
-    // No new keeper can be started: there is room for none of its pipes.
+    // No new watchdog can be started: no file descriptors are left for its pipes.
     let open = fs::read_dir(format!("/proc/{own}/fd"))?.count() as u64;
     let limit = Rlimit { current: Some(open.min(8)), maximum: getrlimit(Resource::Nofile).maximum };
     prlimit(Pid::from_raw(own.cast_signed()), Resource::Nofile, limit)?;
-    signal(keeper(own).context("a keeper")?, Signal::KILL)?;
-    wait::until("no keeper", LONG, || Ok(keeper(own).is_none()))?;
-    bench.done(&["release", "--force", "k"])?.expect(0)?;
+    signal(watchdog(own).context("a watchdog")?, Signal::KILL)?;
+    wait::until("no watchdog", LONG, || Ok(watchdog(own).is_none()))?;
+    harness.run(&["release", "--force", "k"])?.expect(0)?;
     let done = running.ended()?.expect(76)?;
     ensure!(done.stderr.contains("the lock was lost"), "{done:?}");
     until_gone(&pids)

@@ -1,4 +1,4 @@
-//! A terminal: a window of tmux that nobody looks at.
+//! A terminal: a detached session of tmux.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, ensure};
 use syncguard_test_services::{install, tools, wait};
 use tempfile::TempDir;
 
-use crate::bench::{Bench, LONG};
+use crate::harness::{Harness, LONG};
 
-/// Dropping it ends everything in it.
+/// A terminal. Dropping it ends all its processes.
 pub(crate) struct Terminal {
     folder: TempDir,
     tmux: PathBuf,
@@ -17,12 +17,12 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Runs a script in a shell with job control, on this store. `$SYNCGUARD` is the command.
-    pub(crate) fn start(bench: &Bench, script: &str) -> Result<Self> {
+    pub(crate) fn start(harness: &Harness, script: &str) -> Result<Self> {
         let tmux = install::require(&tools::TMUX)?;
         let terminal = Self { folder: tempfile::tempdir()?, tmux };
         let shell = format!("bash --norc --noprofile -i -c {}; sleep 1000", quoted(script));
         let mut command = terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24"]);
-        command.args(["-e", &format!("SYNCGUARD_STORE={}", bench.url)]);
+        command.args(["-e", &format!("SYNCGUARD_STORE={}", harness.url)]);
         command.args(["-e", concat!("SYNCGUARD=", env!("CARGO_BIN_EXE_syncguard"))]);
         command.arg(shell);
         let output = command.output()?;
@@ -30,14 +30,14 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// What is on the screen.
+    /// The text on the screen.
     pub(crate) fn screen(&self) -> Result<String> {
         let output = self.tmux(&["capture-pane", "-p"]).output()?;
         ensure!(output.status.success(), "{output:?}");
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Waits for something on the screen.
+    /// Waits until the screen satisfies a condition.
     pub(crate) fn until(&self, what: &str, is_there: impl Fn(&str) -> bool) -> Result<()> {
         let mut last = String::new();
         let seen = wait::until(what, LONG, || {
@@ -65,7 +65,8 @@ impl Terminal {
         let mut command = Command::new(&self.tmux);
         command.arg("-S").arg(self.folder.path().join("socket")).args(["-f", "/dev/null"]);
         command.args(arguments).stdin(Stdio::null());
-        // Another one that this runs in is not meant; and all characters are to be seen.
+        // A tmux that the test itself runs in must not be used, and all characters have to be
+        // shown.
         command.env_remove("TMUX").env("LC_ALL", "C.UTF-8").env("TERM", "xterm");
         command
     }

@@ -1,4 +1,4 @@
-//! What an operation takes.
+//! Measures how long an acquire and a release take.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use syncguard::{DynBackend, LockBackend as _};
 use super::probe;
 use crate::exit::Failure;
 
-/// What acquires and releases took, one after the other.
+/// The times of acquires and releases, which ran one after the other.
 pub(super) struct Cost {
     pub(super) acquire: Times,
     pub(super) release: Times,
@@ -28,10 +28,11 @@ pub(super) async fn measure(
     let (mut acquires, mut releases) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let began = Instant::now();
-        let acquired = probe::take(backend).await?;
+        let acquired = probe::acquire(backend).await?;
         acquires.push(began.elapsed());
         let began = Instant::now();
-        // It was ours a moment ago; whoever takes it away does not matter here.
+        // The result does not matter: if an administrator has taken the lock away, the time is
+        // still valid.
         let _ = backend.release(ReleaseRequest::new(acquired.lock_id)).await?;
         releases.push(began.elapsed());
     }

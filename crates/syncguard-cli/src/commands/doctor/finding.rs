@@ -1,4 +1,4 @@
-//! One thing that was found out.
+//! A finding of the doctor.
 
 use crate::exit::Failure;
 
@@ -21,12 +21,12 @@ impl Level {
 
 pub(super) struct Finding {
     pub(super) level: Level,
-    /// What was looked at: one word, stable.
+    /// The subject: one word that never changes.
     pub(super) about: &'static str,
     pub(super) says: String,
-    /// What to type to mend it.
+    /// The command or change that mends the problem.
     pub(super) mend: Option<String>,
-    /// Whether the store does not let this user do something.
+    /// True if the store does not let this user do something.
     pub(super) is_refusal: bool,
 }
 
@@ -52,23 +52,24 @@ impl Finding {
         Self { level: Level::Red, ..Self::yellow(about, says, mend) }
     }
 
-    /// The store or the library refuses.
+    /// A refusal by the store or the library.
     pub(super) fn refusal(about: &'static str, failure: &Failure) -> Self {
         let says = failure.to_string();
         Self { level: Level::Red, about, says, mend: None, is_refusal: true }
     }
 
-    /// No connection, or none that could be used.
+    /// The finding for a store without a usable connection.
     pub(super) fn of_connecting(failure: &Failure) -> Self {
         let finding = Self::of_pooler(failure).unwrap_or_else(|| Self::refusal("connect", failure));
-        // A node of a cluster, by itself.
+        // The URL names a single node of a cluster.
         if finding.says.contains("redis-cluster://") {
             return finding.with_mend("redis-cluster:// instead of redis:// in the URL");
         }
         finding
     }
 
-    /// A pooler in transaction mode, as a failure that speaks of it shows. What fails first is a matter of chance.
+    /// The finding for a pooler in transaction mode, if the failure speaks of one. Any operation
+    /// may be the first to fail.
     pub(super) fn of_pooler(failure: &Failure) -> Option<Self> {
         let says = failure.to_string();
         let speaks_of_it =
@@ -76,7 +77,7 @@ impl Finding {
         speaks_of_it.contains(&true).then(|| Self { is_refusal: true, ..Self::pooler(says) })
     }
 
-    /// Prepared statements are not where they were made.
+    /// The finding for a pooler that loses prepared statements.
     pub(super) fn pooler(says: impl Into<String>) -> Self {
         Self::red("pooler", says, "add unprepared_statements=true to the URL")
     }

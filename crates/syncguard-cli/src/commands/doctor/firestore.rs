@@ -1,29 +1,30 @@
-//! Firestore.
+//! Examines Firestore.
 
 use syncguard::contract::IsLockedRequest;
 use syncguard::firestore::{ClockDrift, DriftLevel, FirestoreBackend};
 use syncguard::{DynBackend, LockBackend as _};
 
-use super::Examined;
 use super::finding::Finding;
 use super::probe::KEY;
+use super::report::Examination;
 use crate::exit::Failure;
 
-pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let backend = FirestoreBackend::connect(url).await?;
-    // Every answer tells the server's time; the first one pays for the connection, and so tells less.
+    // Every answer carries the server's time. The first answer includes the time to connect, and so
+    // is less exact.
     for _ in 0..3 {
         let _ = backend.is_locked(IsLockedRequest::new(KEY)?).await;
     }
     let findings = backend.clock_drift().map(clock).into_iter().collect();
-    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (2, 2) })
+    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (2, 2) })
 }
 
 fn clock(drift: ClockDrift) -> Finding {
-    told(drift.level(), drift.millis())
+    clock_finding(drift.level(), drift.millis())
 }
 
-fn told(level: DriftLevel, millis: i64) -> Finding {
+fn clock_finding(level: DriftLevel, millis: i64) -> Finding {
     let side = if millis < 0 { "behind" } else { "ahead of" };
     let says = format!("this machine's clock is {} ms {side} Firestore's", millis.unsigned_abs());
     let mend = "sudo timedatectl set-ntp true (or: sudo chronyc makestep)";
@@ -46,9 +47,9 @@ mod tests {
             (DriftLevel::Warn, Level::Yellow),
             (DriftLevel::Block, Level::Red),
         ] {
-            let finding = told(level, 700);
+            let finding = clock_finding(level, 700);
             assert!(finding.level == shown && finding.says.contains("700 ms ahead of"));
         }
-        assert!(told(DriftLevel::Block, -700).says.contains("700 ms behind Firestore's"));
+        assert!(clock_finding(DriftLevel::Block, -700).says.contains("700 ms behind Firestore's"));
     }
 }

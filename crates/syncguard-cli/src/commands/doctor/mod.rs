@@ -1,33 +1,34 @@
-//! `syncguard doctor`: whether a store is safe for locks, and what to do if it is not.
+//! `syncguard doctor`: checks whether a store is safe for locks, and says what to change.
 
 mod cost;
 mod finding;
 #[cfg(feature = "firestore")]
 mod firestore;
-#[cfg(feature = "postgres")]
-mod pooler;
+mod format;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod probe;
 #[cfg(feature = "redis")]
 mod redis;
-mod show;
+mod report;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
 use clap::Args;
-use syncguard::{DynBackend, LockBackend as _};
+use syncguard::LockBackend as _;
 
-use self::cost::Cost;
 use self::finding::{Finding, Level};
+use self::report::{Examination, Report};
 use crate::exit::{Failure, Status};
 use crate::output::{print, print_json};
 use crate::store::Store;
 
-/// Says whether a store is safe for locks, whether this user may do what is needed, and what it costs
+/// Checks whether a store is safe for locks, whether this user may do what is needed, and what it
+/// costs
 ///
-/// It takes and releases the lock `syncguard-doctor` some times, and changes nothing else. Red findings end it with
-/// status 78, yellow ones with 0: so it can be a readiness check.
+/// The doctor acquires and releases the lock `syncguard-doctor` several times, and changes nothing
+/// else. It ends with status 78 if a finding is red and with 0 if not, so it can be a readiness
+/// check.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The store [default: as for the other commands]
@@ -36,7 +37,7 @@ pub(crate) struct Options {
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
-    /// Yellow findings end it with status 78 too
+    /// Ends with status 78 on yellow findings, too
     #[arg(long)]
     strict: bool,
     /// How often the lock is taken and released to measure the cost
@@ -45,56 +46,42 @@ pub(crate) struct Options {
     rounds: u32,
 }
 
-/// What was found out.
-#[derive(Default)]
-struct Report {
-    backend: &'static str,
-    findings: Vec<Finding>,
-    cost: Option<Cost>,
-}
-
-/// A store with what its own questions have brought up.
-struct Examined {
-    backend: DynBackend,
-    findings: Vec<Finding>,
-    /// Round trips to the store: of an acquire, and of a release.
-    round_trips: (u32, u32),
-}
-
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let mut report = Report::default();
     match examine(store).await {
-        Ok(examined) => {
-            report.backend = examined.backend.capabilities().backend;
-            report.findings = examined.findings;
+        Ok(examination) => {
+            report.backend = examination.backend.capabilities().backend;
+            report.findings = examination.findings;
             let refuses =
                 |report: &Report| report.findings.iter().any(|finding| finding.is_refusal);
-            // One cause is said once.
+            // One cause is reported once.
             if !refuses(&report) {
-                report.findings.extend(probe::permissions(&examined.backend).await);
+                report.findings.extend(probe::permissions(&examination.backend).await);
             }
-            // Measuring what does not work says nothing.
+            // Only operations that work are measured.
             if !refuses(&report) {
-                let cost = cost::measure(&examined.backend, options.rounds, examined.round_trips);
+                let cost =
+                    cost::measure(&examination.backend, options.rounds, examination.round_trips);
                 report.cost = Some(cost.await?);
             }
         }
-        // A store that is away is no finding: somebody who waits for it wants the usual status.
+        // A store that is away is no finding: a script that waits for the store expects the usual
+        // status.
         Err(failure) if failure.status() == Status::UNAVAILABLE => return Err(failure),
         Err(failure) => report.findings.push(Finding::of_connecting(&failure)),
     }
     let printed = if options.json {
-        print_json(&show::as_json(&report))
+        print_json(&format::as_json(&report))
     } else {
-        print(show::as_text(&report))
+        print(format::as_text(&report))
     };
-    printed.map_err(|error| Failure::system("the output cannot be written", &error))?;
+    printed.map_err(Failure::output)?;
     let worst = report.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Green);
     let is_bad = worst == Level::Red || (options.strict && worst == Level::Yellow);
     Ok(if is_bad { Status::CONFIGURATION } else { Status::SUCCESS })
 }
 
-async fn examine(store: &Store) -> Result<Examined, Failure> {
+async fn examine(store: &Store) -> Result<Examination, Failure> {
     let url = store.expose();
     match url.split(':').next().unwrap_or_default() {
         #[cfg(feature = "firestore")]
@@ -107,10 +94,10 @@ async fn examine(store: &Store) -> Result<Examined, Failure> {
         scheme if scheme.starts_with("redis") || scheme.starts_with("valkey") => {
             redis::examine(url).await
         }
-        // It says what is wrong with the URL.
+        // The error of `connect` says what is wrong with the URL.
         _ => {
             let backend = store.connect().await?;
-            Ok(Examined { backend, findings: Vec::new(), round_trips: (1, 1) })
+            Ok(Examination { backend, findings: Vec::new(), round_trips: (1, 1) })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether this user may do what locks need, tried once each.
+//! Tries each operation of a lock once, to find missing permissions.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use tokio::time::sleep;
 use super::finding::Finding;
 use crate::exit::Failure;
 
-/// The one key that the doctor takes.
+/// The only key that the doctor locks.
 pub(super) const KEY: &str = "syncguard-doctor";
 
-/// The mend where tables are missing.
+/// The mend for missing tables.
 pub(super) const SETUP: &str =
     "add setup_schema=true to the URL, once, as a user who may create tables";
 
 pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
     let mut findings = Vec::new();
-    match each(backend).await {
+    match try_each_operation(backend).await {
         Ok(()) => {
             findings.push(Finding::green(
                 "permissions",
@@ -46,12 +46,12 @@ pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
     findings
 }
 
-/// The operation that failed, and how.
+/// The operation that failed, with its error.
 type Refused = (&'static str, LockError);
 
-async fn each(backend: &DynBackend) -> Result<(), Refused> {
+async fn try_each_operation(backend: &DynBackend) -> Result<(), Refused> {
     let named = |name| move |error| (name, error);
-    let acquired = take(backend).await.map_err(named("acquire"))?;
+    let acquired = acquire(backend).await.map_err(named("acquire"))?;
     let lock_id = acquired.lock_id;
     let extend = ExtendRequest::new(lock_id, Duration::from_secs(5)).map_err(named("extend"))?;
     let extended = backend.extend(extend).await.map_err(named("extend"))?;
@@ -73,8 +73,8 @@ async fn each(backend: &DynBackend) -> Result<(), Refused> {
     Err(("all", LockError::internal("the store does not find a lock that it has just granted")))
 }
 
-/// Takes the lock, after another doctor if there is one.
-pub(super) async fn take(backend: &DynBackend) -> Result<Acquired, LockError> {
+/// Acquires the lock, and waits for another doctor that holds it.
+pub(super) async fn acquire(backend: &DynBackend) -> Result<Acquired, LockError> {
     for _ in 0..50 {
         let request = AcquireRequest::new(KEY, Duration::from_secs(5))?;
         if let AcquireResult::Acquired(acquired) = backend.acquire(request).await? {
@@ -83,7 +83,7 @@ pub(super) async fn take(backend: &DynBackend) -> Result<Acquired, LockError> {
         sleep(Duration::from_millis(200)).await;
     }
     let message =
-        "the lock `syncguard-doctor` is held by somebody else; nobody but the doctor takes it";
+        "another process holds the lock `syncguard-doctor`, which is for the doctor alone";
     Err(LockError::new(ErrorCode::AcquisitionTimeout, message))
 }
 

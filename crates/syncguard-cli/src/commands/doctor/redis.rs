@@ -1,20 +1,20 @@
-//! Redis and Valkey.
+//! Examines Redis and Valkey.
 
 use syncguard::authoring::backend_url::BackendUrl;
 use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::redis::{DurabilityRisk, KeyLayout, RedisBackend, WaitReplicas};
 use syncguard::{DynBackend, Key, LockBackend as _};
 
-use super::Examined;
 use super::finding::Finding;
 use super::probe::KEY;
+use super::report::Examination;
 use crate::exit::Failure;
 
-pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;
     let wait = parsed.number::<u8>("wait_replicas", 1..=u8::MAX)?.map(WaitReplicas::new);
     let backend = RedisBackend::connect(url).await?;
-    // Signals are tried when somebody waits.
+    // The report knows the state of signals only after a watch.
     let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
     let report = backend.durability_report().await?;
     let mut findings: Vec<Finding> = report.risks(wait).iter().map(finding).collect();
@@ -26,14 +26,14 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
         findings.push(Finding::green("layout", layout(report.layout)));
     }
     if report.signals == SignalStatus::Failing {
-        let says = "those who wait do not hear of releases, and look from time to time";
+        let says = "waiters get no signals of releases, and poll instead";
         findings.push(Finding::yellow(
             "signals",
             says,
             "ACL SETUSER name +client|tracking +@pubsub",
         ));
     }
-    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
+    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
 }
 
 fn layout(layout: KeyLayout) -> String {
@@ -49,7 +49,7 @@ fn layout(layout: KeyLayout) -> String {
 }
 
 fn finding(risk: &DurabilityRisk) -> Finding {
-    // "What is wrong: what to do", as the library says it.
+    // The library formats a risk as "problem: remedy".
     let text = risk.to_string();
     let (says, todo) = text.split_once(": ").unwrap_or((&text, ""));
     let (about, mend) = match risk {

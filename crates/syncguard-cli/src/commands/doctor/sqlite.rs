@@ -1,13 +1,13 @@
-//! A file.
+//! Examines a file of SQLite.
 
 use syncguard::DynBackend;
 use syncguard::sqlite::{DurabilityRisk, SqliteBackend};
 
-use super::Examined;
 use super::finding::Finding;
+use super::report::Examination;
 use crate::exit::Failure;
 
-pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let backend = SqliteBackend::connect(url).await?;
     let mut findings: Vec<Finding> =
         backend.durability_report().risks.iter().map(|risk| finding(*risk)).collect();
@@ -15,7 +15,7 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash and a power cut"));
     }
-    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (0, 0) })
+    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (0, 0) })
 }
 
 fn finding(risk: DurabilityRisk) -> Finding {

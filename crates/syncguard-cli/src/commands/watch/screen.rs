@@ -1,21 +1,21 @@
-//! A terminal that is drawn on in place.
+//! A screen of the terminal that is redrawn in place.
 
 use std::io::{self, Write as _};
 
 use rustix::termios::tcgetwinsize;
 
-/// The second screen of the terminal. Dropping it brings the first one back as it was.
+/// The alternate screen of the terminal. Dropping it brings the normal screen back.
 pub(super) struct Screen(());
 
 impl Screen {
     pub(super) fn enter() -> io::Result<Self> {
-        // The second screen, no cursor, and lines that are cut instead of wrapped.
+        // The alternate screen, no cursor, and lines that are cut instead of wrapped.
         write("\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
         Ok(Self(()))
     }
 
-    /// Draws lines over the last ones; what does not fit is counted in the last line.
-    #[expect(clippy::unused_self, reason = "only who has the screen draws on it")]
+    /// Draws lines over the previous ones. The last line counts the lines that do not fit.
+    #[expect(clippy::unused_self, reason = "only the owner of the screen draws on it")]
     pub(super) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
         let rows = tcgetwinsize(io::stdout()).map_or(24, |size| usize::from(size.ws_row.max(2)));
         let mut frame = String::from("\x1b[H");
@@ -26,7 +26,7 @@ impl Screen {
             frame.push_str(line);
             frame.push_str("\x1b[K");
         }
-        // What is left of a longer frame.
+        // Erases the rest of a longer frame.
         frame.push_str("\x1b[J");
         write(&frame)
     }
@@ -34,7 +34,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nobody is left to tell if the terminal is gone.
+        // If the terminal is gone, the failure cannot be reported either.
         let _ = write("\x1b[?7h\x1b[?25h\x1b[?1049l");
     }
 }

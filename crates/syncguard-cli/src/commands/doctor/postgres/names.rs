@@ -1,15 +1,15 @@
-//! Names of tables, schemas and roles, as they are typed.
+//! Names of tables, schemas and roles, quoted for SQL.
 
 use std::fmt;
 
 use syncguard::LockError;
 use syncguard::authoring::backend_url::BackendUrl;
 
-/// A table, perhaps with its schema. `Display` is how it is typed.
+/// The name of a table, with or without a schema. `Display` quotes it for SQL.
 pub(super) struct Table(Vec<String>);
 
 impl Table {
-    /// As the library reads it: in lower case.
+    /// In lower case, as the library reads it.
     fn of(name: &str) -> Self {
         Self(name.split('.').map(str::to_ascii_lowercase).collect())
     }
@@ -41,8 +41,8 @@ impl Tables {
     }
 }
 
-/// A name as it is typed: in quotes, unless it is one that is known to need none. Whether another one is a word of
-/// SQL depends on the version of the server.
+/// Quotes a name, unless it is known to need no quotes. The keywords of SQL depend on the version
+/// of the server, so all other names are quoted.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || b"_".contains(&byte));
     if is_plain && (name == "public" || name.starts_with("syncguard")) {
@@ -51,7 +51,7 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text within a statement.
+/// A string literal of SQL.
 pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -1,4 +1,4 @@
-//! Which store, and what may be shown of it.
+//! The choice of the store, and the parts of its URL that may be shown.
 
 mod default;
 mod url;
@@ -12,22 +12,22 @@ use syncguard::DynBackend;
 use syncguard::authoring::backend_url::BackendUrl;
 
 pub(crate) use self::url::without_password;
-use crate::args::Common;
 use crate::exit::Failure;
+use crate::global_options::GlobalOptions;
 use crate::output::Output;
 
-/// The URL of a store. It has no `Debug`, since it may hold a password.
+/// The URL of a store. It may contain a password, so it has no `Debug`.
 pub(crate) struct Store {
     url: String,
 }
 
 impl Store {
-    /// The store that the options, the environment or else the default name.
-    pub(crate) fn find(common: &Common, output: Output) -> Result<Self, Failure> {
-        if let Some(url) = &common.store {
-            return Self::given(url, "--store", output);
+    /// The store that the options name, or else the environment, or else the default store.
+    pub(crate) fn find(options: &GlobalOptions, output: Output) -> Result<Self, Failure> {
+        if let Some(url) = &options.store {
+            return Self::from_argument(url, "--store", output);
         }
-        if let Some(path) = &common.store_file {
+        if let Some(path) = &options.store_file {
             return Self::from_file(path);
         }
         if let Some(path) = env::var_os("SYNCGUARD_STORE_FILE").filter(|path| !path.is_empty()) {
@@ -42,18 +42,18 @@ impl Store {
         }
     }
 
-    /// The store of a URL from the command line.
-    pub(crate) fn given(url: &str, place: &str, output: Output) -> Result<Self, Failure> {
+    /// The store of a URL from the command line. `place` names the option or argument.
+    pub(crate) fn from_argument(url: &str, place: &str, output: Output) -> Result<Self, Failure> {
         warn_of_password(url, place, "SYNCGUARD_STORE or --store-file", output);
         Self::new(url)
     }
 
-    /// The store of this URL.
+    /// The store with this URL.
     pub(crate) fn new(url: &str) -> Result<Self, Failure> {
         let url = url.trim();
         if url.starts_with("memory:") {
             return Err(Failure::usage(
-                "memory: is a store inside of one process, which nobody else sees; use sqlite:///path for the \
+                "memory: is a store inside of one process, which no other process sees; use sqlite:///path for the \
                  processes of one machine",
             ));
         }
@@ -67,12 +67,12 @@ impl Store {
         Self::new(&text)
     }
 
-    /// The URL as it was given.
+    /// The URL as given, with its password.
     pub(crate) fn expose(&self) -> &str {
         &self.url
     }
 
-    /// The file that the locks are in, if the store is one.
+    /// The file that holds the locks, if the store is a file.
     #[cfg(feature = "sqlite")]
     pub(crate) fn file(&self) -> Option<PathBuf> {
         let url = BackendUrl::parse(&self.url).ok().filter(|url| url.scheme() == "sqlite")?;
@@ -81,7 +81,7 @@ impl Store {
     }
 
     #[cfg(not(feature = "sqlite"))]
-    #[expect(clippy::unused_self, reason = "with the feature it may be one")]
+    #[expect(clippy::unused_self, reason = "with the feature the store may be a file")]
     pub(crate) fn file(&self) -> Option<PathBuf> {
         None
     }
@@ -91,7 +91,7 @@ impl Store {
     }
 }
 
-/// Says that a URL from the command line has a password in it.
+/// Warns if a URL from the command line contains a password.
 pub(crate) fn warn_of_password(url: &str, place: &str, instead: &str, output: Output) {
     if url::has_password(url) {
         output.note(format_args!(

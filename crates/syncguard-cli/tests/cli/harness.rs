@@ -1,4 +1,4 @@
-//! A store and the command on it.
+//! A store, and the command run on it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -11,21 +11,21 @@ use tempfile::TempDir;
 
 use crate::processes::is_running;
 
-/// Far longer than anything takes.
+/// A time far longer than any step takes.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// Something that must hold on every store, with its name.
-pub(crate) type Holds = (&'static str, fn(&Bench) -> Result<()>);
+/// A test that must pass on every store, with its name.
+pub(crate) type StoreTest = (&'static str, fn(&Harness) -> Result<()>);
 
-/// A store. Keys are told apart by the tests.
-pub(crate) struct Bench {
+/// A store. Each test uses keys of its own.
+pub(crate) struct Harness {
     pub(crate) url: String,
-    /// What must be seen nowhere.
+    /// The password, which no output may show.
     pub(crate) password: Option<String>,
     _folder: Option<TempDir>,
 }
 
-impl Bench {
+impl Harness {
     /// A file in a folder of its own.
     pub(crate) fn file() -> Result<Self> {
         let folder = tempfile::tempdir()?;
@@ -41,7 +41,7 @@ impl Bench {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let program = env!("CARGO_BIN_EXE_syncguard");
         let mut command = if cfg!(target_os = "linux") {
-            // A test run in the background has SIGINT ignored, and what is ignored stays so in a child.
+            // A test in the background has SIGINT ignored, and children inherit that.
             let mut command = Command::new("env");
             command.args(["--default-signal", program]);
             command
@@ -54,12 +54,12 @@ impl Bench {
     }
 
     /// Runs the command to its end.
-    pub(crate) fn done(&self, arguments: &[&str]) -> Result<Done> {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Finished> {
         Ok(self.checked(&self.command(arguments).output()?))
     }
 
-    /// The same, with something on its standard input.
-    pub(crate) fn done_with(&self, arguments: &[&str], input: &str) -> Result<Done> {
+    /// Runs the command to its end, with this standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<Finished> {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -67,22 +67,22 @@ impl Bench {
         Ok(self.checked(&child.wait_with_output()?))
     }
 
-    /// Shows no password.
-    pub(crate) fn checked(&self, output: &Output) -> Done {
-        let done = Done::of(output);
+    /// The result of a command, which must show no password.
+    pub(crate) fn checked(&self, output: &Output) -> Finished {
+        let done = Finished::of(output);
         if let Some(password) = &self.password {
             assert!(!done.stdout.contains(password) && !done.stderr.contains(password), "{done:?}");
         }
         done
     }
 
-    /// Starts the command, and reads the first line that it prints.
+    /// Starts the command.
     pub(crate) fn start(&self, arguments: &[&str]) -> Result<Running> {
-        Self::started(self.command(arguments))
+        Self::spawn(self.command(arguments))
     }
 
-    /// Starts it as it is, for [`start`](Self::start).
-    pub(crate) fn started(mut command: Command) -> Result<Running> {
+    /// Starts a prepared command.
+    pub(crate) fn spawn(mut command: Command) -> Result<Running> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
@@ -99,9 +99,9 @@ impl Bench {
         Ok(running)
     }
 
-    /// Whether the lock is free, as a command sees it that does not wait.
+    /// Returns whether the lock is free, as a command without waiting sees it.
     pub(crate) fn is_free(&self, key: &str) -> Result<bool> {
-        let done = self.done(&["run", "--no-wait", key, "--", "true"])?;
+        let done = self.run(&["run", "--no-wait", key, "--", "true"])?;
         match done.status {
             0 => Ok(true),
             75 => Ok(false),
@@ -110,15 +110,15 @@ impl Bench {
     }
 }
 
-/// What a command has left.
+/// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct Finished {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Done {
+impl Finished {
     pub(crate) fn of(output: &Output) -> Self {
         Self {
             status: output.status.code().unwrap_or(-1),
@@ -129,7 +129,7 @@ impl Done {
 
     /// # Errors
     ///
-    /// If it has ended otherwise.
+    /// Fails if the command ended with another status.
     pub(crate) fn expect(self, status: i32) -> Result<Self> {
         ensure!(self.status == status, "not {status}: {self:?}");
         Ok(self)
@@ -168,21 +168,21 @@ impl Running {
     }
 
     /// Closes its standard input, and waits for its end.
-    pub(crate) fn end(mut self) -> Result<Done> {
+    pub(crate) fn end(mut self) -> Result<Finished> {
         self.take_end()
     }
 
-    fn take_end(&mut self) -> Result<Done> {
+    fn take_end(&mut self) -> Result<Finished> {
         let mut child = self.child.take().context("it runs")?;
         drop(child.stdin.take());
         let mut stdout = String::new();
         std::io::Read::read_to_string(&mut self.stdout, &mut stdout)?;
         let output = child.wait_with_output()?;
-        Ok(Done { stdout, ..Done::of(&output) })
+        Ok(Finished { stdout, ..Finished::of(&output) })
     }
 
     /// Waits for its end, without closing its standard input.
-    pub(crate) fn ended(mut self) -> Result<Done> {
+    pub(crate) fn ended(mut self) -> Result<Finished> {
         let mut child = self.child.take().context("it runs")?;
         let input = child.stdin.take();
         wait::until("the end", LONG, || Ok(child.try_wait()?.is_some()))?;

@@ -1,32 +1,34 @@
-//! Questions to the server. An answer that does not come is not told: whether locks work at all is tried afterwards.
+//! Queries to the server's catalog. A query that fails reports nothing: the permissions are tried
+//! next.
 
 use syncguard::postgres::PostgresBackend;
 use syncguard::postgres::tokio_postgres::SimpleQueryMessage;
 
 use super::names::{Table, Tables, literal, quoted};
 
-/// As PostgreSQL writes it.
+/// The text that PostgreSQL sends for true.
 const TRUE: &str = "t";
 
-pub(super) struct Asked<'a> {
+pub(super) struct Catalog<'a> {
     pub(super) backend: &'a PostgresBackend,
     pub(super) tables: &'a Tables,
 }
 
-impl<'a> Asked<'a> {
-    /// The tables that are not there, if any.
-    pub(super) async fn missing(&self) -> Option<Vec<&'a Table>> {
+impl<'a> Catalog<'a> {
+    /// The missing tables, if any.
+    pub(super) async fn missing_tables(&self) -> Option<Vec<&'a Table>> {
         let mut missing = Vec::new();
         for table in [&self.tables.locks, &self.tables.fences] {
             let sql = format!("SELECT ({}) IS NULL", oid(table));
-            if self.answers(&sql).await?.concat() == TRUE {
+            if self.first_column(&sql).await?.concat() == TRUE {
                 missing.push(table);
             }
         }
         (!missing.is_empty()).then_some(missing)
     }
 
-    /// Whether a lock is not found by its id without reading the whole table.
+    /// Returns whether the lock table lacks an index on its lock ids, so that finding one reads the
+    /// whole table.
     pub(super) async fn lacks_index(&self) -> bool {
         let locks = oid(&self.tables.locks);
         let sql = format!(
@@ -37,17 +39,17 @@ impl<'a> Asked<'a> {
                WHERE i.indrelid OPERATOR(pg_catalog.=) {locks}
                  AND i.indisvalid AND a.attname OPERATOR(pg_catalog.=) 'lock_id')"
         );
-        self.answers(&sql).await.is_some_and(|answers| answers.concat() == TRUE)
+        self.first_column(&sql).await.is_some_and(|first_column| first_column.concat() == TRUE)
     }
 
     /// The encoding of the database.
     pub(super) async fn encoding(&self) -> Option<String> {
         let sql = "SELECT pg_catalog.getdatabaseencoding()::pg_catalog.text";
-        self.answers(sql).await?.pop()
+        self.first_column(sql).await?.pop()
     }
 
-    /// The roles that may create in a schema besides its owner and this role, as they are typed.
-    pub(super) async fn creators(&self, schema: &str) -> String {
+    /// The roles that may create in a schema, except its owner and this role, quoted for SQL.
+    pub(super) async fn roles_that_create_in(&self, schema: &str) -> String {
         let schema = literal(schema);
         let sql = format!(
             "SELECT CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0 THEN '' ELSE r.rolname::pg_catalog.text END
@@ -59,7 +61,7 @@ impl<'a> Asked<'a> {
                AND (r.rolname OPERATOR(pg_catalog.=) current_user) IS NOT TRUE
              GROUP BY 1 ORDER BY 1"
         );
-        let roles = self.answers(&sql).await.unwrap_or_default();
+        let roles = self.first_column(&sql).await.unwrap_or_default();
         let roles = roles.iter().map(|role| match role.as_str() {
             "" => "PUBLIC".to_owned(),
             role => quoted(role),
@@ -69,9 +71,9 @@ impl<'a> Asked<'a> {
     }
 
     /// The first column of all rows.
-    async fn answers(&self, sql: &str) -> Option<Vec<String>> {
+    async fn first_column(&self, sql: &str) -> Option<Vec<String>> {
         let client = self.backend.pool().get().await.ok()?;
-        // As text, which needs no statement to be prepared.
+        // A simple query needs no prepared statement.
         let messages = client.simple_query(sql).await.ok()?;
         let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),

@@ -1,7 +1,7 @@
-//! The library's messages, which speak to programmers, in words of a shell.
+//! Rewrites the library's messages, which are written for programmers, for users of a shell.
 
-/// A part of a message, and the same for somebody who types options and URLs.
-const WORDS: &[(&str, &str)] = &[
+/// Parts of messages, and what replaces them for a user who types options and URLs.
+const REPLACEMENTS: &[(&str, &str)] = &[
     (
         "run setup_schema, or connect with setup_schema=true in the URL",
         "add setup_schema=true to the URL, once, as a user who may create tables",
@@ -28,16 +28,16 @@ const WORDS: &[(&str, &str)] = &[
     ("and more of that is logged at debug", "and -vv shows each time"),
 ];
 
-/// A message for the one who has typed the command.
+/// Rewrites a message for the user who typed the command.
 pub(crate) fn for_shell(message: &str) -> String {
     let mut message = message.to_owned();
-    for (theirs, ours) in WORDS {
-        message = message.replace(theirs, ours);
+    for (of_library, for_users) in REPLACEMENTS {
+        message = message.replace(of_library, for_users);
     }
     rounded(&message)
 }
 
-/// With about three digits of a duration such as `1.234567891s`, which is `1.23 s` then.
+/// Rounds durations in a text to about three digits: `1.234567891s` becomes `1.23 s`.
 fn rounded(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -45,7 +45,7 @@ fn rounded(text: &str) -> String {
         let (before, number) = rest.split_at(start);
         let length = number.find(|char: char| !char.is_ascii_digit() && char != '.');
         let (number, behind) = number.split_at(length.unwrap_or(number.len()));
-        // Within a name or an address digits mean something else.
+        // Digits in a name or an address are no duration.
         let is_alone =
             !before.ends_with(|char: char| char.is_alphanumeric() || "_-.:".contains(char));
         shown.push_str(before);
@@ -64,7 +64,7 @@ fn rounded(text: &str) -> String {
     shown
 }
 
-/// A number with too many digits, rounded, and the unit behind it.
+/// The rounded number and its unit, if the number has too many digits.
 fn duration(number: &str, behind: &str) -> Option<(String, &'static str)> {
     let (whole, fraction) = number.split_once('.')?;
     let digits = 3_usize.saturating_sub(whole.trim_start_matches('0').len());
@@ -111,8 +111,8 @@ mod tests {
             for_shell(message),
             "a table is missing; add setup_schema=true to the URL, once, as a user who may create tables"
         );
-        for (theirs, ours) in WORDS {
-            assert_eq!(for_shell(theirs), *ours);
+        for (of_library, for_users) in REPLACEMENTS {
+            assert_eq!(for_shell(of_library), *for_users);
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The report, printed.
+//! Formats the report.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Report;
 use super::cost::Times;
 use super::finding::{Finding, Level};
-use crate::output::painted;
+use super::report::Report;
+use crate::output::colored;
 
 pub(super) fn as_text(report: &Report) -> String {
     let mut text = String::new();
@@ -35,11 +35,11 @@ pub(super) fn as_text(report: &Report) -> String {
 fn mark(level: Level) -> String {
     use anstyle::AnsiColor;
 
-    // The word is there as well, for those who see no colours.
+    // The word is for readers who see no colors.
     match level {
-        Level::Green => painted("[green ]", AnsiColor::Green),
-        Level::Yellow => painted("[yellow]", AnsiColor::Yellow),
-        Level::Red => painted("[red   ]", AnsiColor::Red),
+        Level::Green => colored("[green ]", AnsiColor::Green),
+        Level::Yellow => colored("[yellow]", AnsiColor::Yellow),
+        Level::Red => colored("[red   ]", AnsiColor::Red),
     }
 }
 

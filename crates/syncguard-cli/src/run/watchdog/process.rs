@@ -1,4 +1,4 @@
-//! The keeper's own life.
+//! The watchdog process.
 
 use std::env::ArgsOs;
 use std::io::{BufRead as _, stdin};
@@ -10,12 +10,16 @@ use std::time::Duration;
 use nix::sys::signal::SigSet;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The time that is told counts while the machine sleeps, and the wait for an order does not.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+use super::protocol;
 
-/// `__keeper [ORDER…]`, and more orders in its standard input.
+/// The longest wait between two checks of the clock: the deadline counts the sleep of the machine,
+/// and the wait for an order does not.
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs `__watchdog [ORDER…]`, which reads more orders from standard input.
 pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
-    // SIGTERM, SIGHUP and SIGINT are for the command. Ignored ones would be handed on; nothing is started here.
+    // SIGTERM, SIGHUP and SIGINT are for the command, so the watchdog blocks them. Children would
+    // inherit the mask, but the watchdog starts none.
     let _ = SigSet::all().thread_block();
     let (order, orders) = channel();
     for argument in arguments.filter_map(|argument| argument.into_string().ok()) {
@@ -29,23 +33,23 @@ pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
             }
         }
     });
-    if let Some(group) = keep(&orders, super::now) {
-        // Nobody is left to tell if there is none any more.
+    if let Some(group) = group_to_kill(&orders, protocol::now) {
+        // The group may have ended already.
         let _ = kill_process_group(group, Signal::KILL);
     }
     ExitCode::SUCCESS
 }
 
-/// Answers the group that is to be ended.
-pub(super) fn keep(orders: &Receiver<String>, now: impl Fn() -> Duration) -> Option<Pid> {
+/// Returns the group to kill, or `None` if the watchdog was dismissed.
+pub(super) fn group_to_kill(orders: &Receiver<String>, now: impl Fn() -> Duration) -> Option<Pid> {
     let mut group = None;
-    let mut allowed: Option<Duration> = None;
+    let mut deadline: Option<Duration> = None;
     loop {
-        let order = match allowed.filter(|_| group.is_some()) {
+        let order = match deadline.filter(|_| group.is_some()) {
             None => orders.recv().map_err(RecvTimeoutError::from),
             Some(until) => {
                 let left = until.saturating_sub(now());
-                match orders.recv_timeout(left.min(LOOK_AGAIN)) {
+                match orders.recv_timeout(left.min(CLOCK_CHECK_INTERVAL)) {
                     Err(RecvTimeoutError::Timeout) if now() < until => continue,
                     order => order,
                 }
@@ -55,8 +59,8 @@ pub(super) fn keep(orders: &Receiver<String>, now: impl Fn() -> Duration) -> Opt
         let (verb, number) = order.split_once(' ').unwrap_or((&order, ""));
         match (verb, number.parse::<u64>()) {
             ("group", Ok(number)) => group = i32::try_from(number).ok().and_then(Pid::from_raw),
-            ("until", Ok(millis)) => allowed = Some(Duration::from_millis(millis)),
-            // "end"
+            ("until", Ok(millis)) => deadline = Some(Duration::from_millis(millis)),
+            // "end", or an unknown order
             _ => return None,
         }
     }

@@ -1,26 +1,26 @@
-//! PostgreSQL.
+//! Examines PostgreSQL.
 
-mod ask;
+mod catalog;
 mod names;
+mod pooler;
 
 use syncguard::authoring::backend_url::BackendUrl;
 use syncguard::contract::{SignalStatus, WatchRequest};
 use syncguard::postgres::{DurabilityRisk, PostgresBackend};
 use syncguard::{DynBackend, Key, LockBackend as _};
 
-use self::ask::Asked;
+use self::catalog::Catalog;
 use self::names::{Table, Tables, quoted};
-use super::Examined;
 use super::finding::Finding;
-use super::pooler;
 use super::probe::{KEY, SETUP};
+use super::report::Examination;
 use crate::exit::Failure;
 
-pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
+pub(super) async fn examine(url: &str) -> Result<Examination, Failure> {
     let parsed = BackendUrl::parse(url)?;
     let tables = Tables::of(&parsed)?;
     let backend = PostgresBackend::connect(url).await?;
-    // Signals are tried when somebody waits.
+    // The report knows the state of signals only after a watch.
     let _watch = backend.watch(WatchRequest::new(Key::new(KEY)?)).await;
     let report = backend.durability_report().await?;
     let risks = report.risks.iter();
@@ -29,27 +29,28 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
         findings
             .push(Finding::green("durability", "locks and fences survive a crash of the server"));
     }
-    let asked = Asked { backend: &backend, tables: &tables };
-    match asked.missing().await {
-        // Neither signals nor anything else can work.
-        Some(missing) => findings.push(absent(&missing)),
+    let catalog = Catalog { backend: &backend, tables: &tables };
+    match catalog.missing_tables().await {
+        // Without its tables nothing works, signals included.
+        Some(missing) => findings.push(of_missing_tables(&missing)),
         None if report.signals == SignalStatus::Failing => {
-            let says = "those who wait do not hear of releases, and look from time to time";
+            let says = "waiters get no signals of releases, and poll instead";
             let mend = "connect past the pooler, or add signals=false to the URL";
             findings.push(Finding::yellow("signals", says, mend));
         }
         None => {}
     }
     if let Some(schema) = report.open_schema {
-        let others = asked.creators(&schema).await;
+        let others = catalog.roles_that_create_in(&schema).await;
         let schema = quoted(&schema);
-        let says =
-            format!("others may create in the schema {schema}, where the tables are looked for");
+        let says = format!(
+            "other roles may create tables in the schema {schema}, where ours are looked up"
+        );
         let mend = format!("REVOKE CREATE ON SCHEMA {schema} FROM {others}");
         findings.push(Finding::yellow("schema", says, mend));
     }
-    findings.extend(asked.encoding().await.and_then(|encoding| of_encoding(&encoding)));
-    if asked.lacks_index().await {
+    findings.extend(catalog.encoding().await.and_then(|encoding| of_encoding(&encoding)));
+    if catalog.lacks_index().await {
         let says = "the lock table has no index on lock_id: each release reads all of it";
         let mend = format!("CREATE UNIQUE INDEX ON {} (lock_id)", tables.locks);
         findings.push(Finding::red("index", says, mend));
@@ -57,10 +58,10 @@ pub(super) async fn examine(url: &str) -> Result<Examined, Failure> {
     if parsed.flag("unprepared_statements")? != Some(true) {
         findings.extend(pooler::examine(&backend).await);
     }
-    Ok(Examined { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
+    Ok(Examination { backend: DynBackend::new(backend), findings, round_trips: (1, 1) })
 }
 
-fn absent(missing: &[&Table]) -> Finding {
+fn of_missing_tables(missing: &[&Table]) -> Finding {
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
     let says = match missing.len() {
         1 => format!("the table {} is missing", names.join("")),
@@ -73,7 +74,7 @@ fn of_encoding(encoding: &str) -> Option<Finding> {
     let what = match encoding {
         "UTF8" => return None,
         "SQL_ASCII" => "text is stored without being checked",
-        _ => "a key with a character that it does not know is refused",
+        _ => "keys with characters that it lacks are refused",
     };
     let says = format!("the database has the encoding {encoding} and not UTF8: {what}");
     let mend = "CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0, and its name in the URL";

@@ -1,10 +1,10 @@
-//! Characters that a reader does not see, and that change how the others are shown.
+//! Escapes invisible characters, which can change how the text around them is shown.
 
 use std::fmt::Write as _;
 
-/// Control characters (a terminal obeys them), those that turn the direction of a line around, those without any
-/// width, and line ends that are none to a program.
-fn is_unseen(char: char) -> bool {
+/// Returns whether this is a control character (a terminal obeys it), changes the direction of a
+/// line, has no width, or ends a line for a reader but not for a program.
+fn is_invisible(char: char) -> bool {
     char.is_control()
         || matches!(char,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
@@ -13,10 +13,10 @@ fn is_unseen(char: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// For a line of a terminal: such a character becomes `\u{202e}`.
-pub(crate) fn for_people(text: &str) -> String {
+/// Escapes text for a terminal: an invisible character becomes, for example, `\u{202e}`.
+pub(crate) fn escape_for_terminal(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, char| {
-        if is_unseen(char) {
+        if is_invisible(char) {
             shown.extend(char.escape_unicode());
         } else {
             shown.push(char);
@@ -25,13 +25,13 @@ pub(crate) fn for_people(text: &str) -> String {
     })
 }
 
-/// For JSON that is written already: such a character, which is in a string there, becomes `\u202e`. Programs read
-/// the same as before.
-pub(crate) fn for_programs(json: &str) -> String {
+/// Escapes serialized JSON, where invisible characters occur in strings only: such a character
+/// becomes, for example, `\u202e`. The value that a program parses stays the same.
+pub(crate) fn escape_json(json: &str) -> String {
     json.chars().fold(String::with_capacity(json.len()), |mut shown, char| {
-        if is_unseen(char) {
+        if is_invisible(char) {
             for unit in char.encode_utf16(&mut [0; 2]) {
-                // Writing to a text never fails.
+                // Writing to a `String` never fails.
                 let _ = write!(shown, "\\u{unit:04x}");
             }
         } else {
@@ -46,16 +46,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unseen_characters_are_escaped_and_all_others_stay() {
-        for (text, people, programs) in [
+    fn invisible_characters_are_escaped_and_all_others_stay() {
+        for (text, terminal, json) in [
             ("nightly:日本 é\\", "nightly:日本 é\\", "nightly:日本 é\\"),
             ("\u{1b}[2J\u{9b}", r"\u{1b}[2J\u{9b}", r"\u001b[2J\u009b"),
             ("a\u{202e}b\u{2066}", r"a\u{202e}b\u{2066}", r"a\u202eb\u2066"),
             ("\u{200b}\u{feff}\u{2028}", r"\u{200b}\u{feff}\u{2028}", r"\u200b\ufeff\u2028"),
             ("\u{e0041}", r"\u{e0041}", r"\udb40\udc41"),
         ] {
-            assert_eq!(for_people(text), people);
-            assert_eq!(for_programs(text), programs);
+            assert_eq!(escape_for_terminal(text), terminal);
+            assert_eq!(escape_json(text), json);
         }
     }
 }

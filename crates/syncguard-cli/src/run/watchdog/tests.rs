@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::life::keep;
+use super::process::group_to_kill;
 use super::*;
 
 fn kept(said: &[&str]) -> Option<i32> {
@@ -12,10 +12,10 @@ fn kept(said: &[&str]) -> Option<i32> {
     }
     if !said.contains(&"until 1") {
         drop(order);
-        return keep(&orders, now).map(|group| group.as_raw_nonzero().get());
+        return group_to_kill(&orders, now).map(|group| group.as_raw_nonzero().get());
     }
-    // The one who gives orders is there, and silent.
-    let group = keep(&orders, now).map(|group| group.as_raw_nonzero().get());
+    // `syncguard` still runs and is silent.
+    let group = group_to_kill(&orders, now).map(|group| group.as_raw_nonzero().get());
     drop(order);
     group
 }
@@ -31,7 +31,7 @@ fn a_group_is_ended_when_its_holder_is_gone_or_silent_for_too_long() {
     assert_eq!(kept(&[]), None, "there is no group yet");
 }
 
-/// A machine that sleeps: its clock goes on, and the one of waiting does not.
+/// While a machine sleeps, the boot clock continues, and the clock of the wait does not.
 #[test]
 fn a_deadline_that_comes_while_the_machine_sleeps_is_seen() {
     let (order, orders) = channel();
@@ -40,7 +40,7 @@ fn a_deadline_that_comes_while_the_machine_sleeps_is_seen() {
     let (end, ended) = channel();
     thread::spawn(move || {
         let looks = Cell::new(0);
-        let group = keep(&orders, || {
+        let group = group_to_kill(&orders, || {
             looks.set(looks.get() + 1);
             Duration::from_secs(if looks.get() == 1 { 0 } else { 7200 })
         });
@@ -50,25 +50,25 @@ fn a_deadline_that_comes_while_the_machine_sleeps_is_seen() {
     drop(order);
 }
 
-/// Its pipe is full after some thousand orders, and all else goes on nevertheless.
+/// The pipe of a watchdog that reads nothing is full after some thousand orders.
 #[tokio::test]
-async fn a_keeper_that_reads_nothing_is_replaced_in_bounded_time() {
+async fn a_watchdog_that_reads_nothing_is_replaced_in_bounded_time() {
     let mut command = Command::new("sleep");
     command.arg("1000").stdin(Stdio::piped()).kill_on_drop(true);
     let mut process = command.spawn().unwrap();
     let orders = process.stdin.take().unwrap();
     let old = process.id().unwrap();
     let (program, started) = (PathBuf::from("/bin/cat"), Instant::now());
-    let mut keeper =
-        Keeper { program, process, orders, started, is_gone: false, group: None, until: None };
+    let mut watchdog =
+        Watchdog { program, process, orders, started, is_gone: false, group: None, deadline: None };
     let full = async {
-        while keeper.id() == Some(old) {
+        while watchdog.id() == Some(old) {
             let began = Instant::now();
-            keeper.allow(Duration::from_secs(9)).await;
+            watchdog.allow_for(Duration::from_secs(9)).await;
             assert!(began.elapsed() < Duration::from_secs(10), "an order takes long");
         }
     };
     timeout(Duration::from_secs(60), full).await.expect("it waits for one that does not read");
-    assert!(keeper.id().is_some(), "there is another one");
-    keeper.dismiss().await;
+    assert!(watchdog.id().is_some(), "there is another one");
+    watchdog.dismiss().await;
 }

@@ -1,4 +1,4 @@
-//! `syncguard watch`: the locks that are held, as they come and go.
+//! `syncguard watch`: shows the held locks as they come and go.
 
 mod screen;
 
@@ -15,23 +15,23 @@ use self::screen::Screen;
 use super::listing::{self, HEADER, Listing};
 use crate::exit::{Failure, Status};
 use crate::output::print_json;
-use crate::signals::{Event, Signals, ends};
+use crate::signals::{Event, Signals, asks_to_end};
 use crate::store::Store;
 use crate::table::table;
 use crate::time::{human, parse_duration};
 
 /// Shows the locks that are held, again and again, until Ctrl-C
 ///
-/// On Redis each look goes through all keys of the database, a bit at a time.
+/// On Redis each refresh scans all keys of the database, in small steps.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What the keys begin with [default: all keys]
+    /// Shows only keys with this prefix [default: all keys]
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
-    /// The time between two looks
+    /// The time between two refreshes
     #[arg(long, short = 'i', value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     interval: Duration,
-    /// Prints a line of JSON for each look; needs no terminal
+    /// Prints a line of JSON for each refresh; needs no terminal
     #[arg(long)]
     json: bool,
 }
@@ -44,37 +44,38 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
         return Err(Failure::usage("the interval is below 100ms; 100ms or more is allowed"));
     }
     let backend = store.connect().await?;
-    // A bad prefix and a store that cannot list are said before the screen is taken.
+    // A bad prefix and a store that cannot list are reported before the screen is taken.
     let mut seen = Ok(listing::read(&backend, &options.prefix).await?);
     let mut signals = Signals::listen()?;
-    let mut screen = if options.json { None } else { Some(Screen::enter().map_err(unwritable)?) };
-    let mut look = interval(options.interval);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    look.tick().await;
+    let mut screen =
+        if options.json { None } else { Some(Screen::enter().map_err(Failure::output)?) };
+    let mut timer = interval(options.interval);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    timer.tick().await;
     loop {
-        show(options, &seen, screen.as_mut()).map_err(unwritable)?;
+        show(options, &seen, screen.as_mut()).map_err(Failure::output)?;
         tokio::select! {
             biased;
-            event = signals.event() => match event {
-                // Whoever watches has seen enough.
+            event = signals.next() => match event {
+                // Ctrl-C is the usual end of a watch, so it is a success.
                 Event::Signal(Signal::INT) => return Ok(Status::SUCCESS),
-                Event::Signal(signal) if ends(signal) => return Ok(Status::of_signal(signal.as_raw())),
-                Event::Signal(Signal::TSTP) => rest(&mut screen).map_err(unwritable)?,
-                // Another size, perhaps: it is drawn anew.
+                Event::Signal(signal) if asks_to_end(signal) => return Ok(Status::of_signal(signal.as_raw())),
+                Event::Signal(Signal::TSTP) => suspend(&mut screen).map_err(Failure::output)?,
+                // The terminal may have another size, so the screen is redrawn.
                 Event::Signal(_) | Event::Child => {}
             },
-            next = next(&backend, options, &mut look) => seen = next,
+            next = next_listing(&backend, options, &mut timer) => seen = next,
         }
     }
 }
 
-/// The next look, when it is time.
-async fn next(
+/// The next listing, after the interval.
+async fn next_listing(
     backend: &DynBackend,
     options: &Options,
-    look: &mut tokio::time::Interval,
+    timer: &mut tokio::time::Interval,
 ) -> Result<Listing, Failure> {
-    look.tick().await;
+    timer.tick().await;
     listing::read(backend, &options.prefix).await
 }
 
@@ -91,15 +92,18 @@ fn show(
                 count => format!("{count} locks"),
             };
             let every = human(options.interval);
-            let mut lines = vec![format!("{count}, looked at every {every}; Ctrl-C ends")];
-            lines.extend(listing::complaint(&listing.corrupt));
+            let mut lines = vec![format!("{count}, refreshed every {every}; Ctrl-C ends")];
+            lines.extend(listing::corrupt_message(&listing.corrupt));
             let rows = listing.locks.iter().map(listing::row);
             lines.extend(table(&HEADER, rows).lines().map(str::to_owned));
             lines
         }
-        // It may be back in a moment.
+        // The store may be back in a moment.
         Err(failure) => {
-            vec![format!("no look: {failure}"), "it is tried again; Ctrl-C ends".to_owned()]
+            vec![
+                format!("the locks cannot be read: {failure}"),
+                "the next refresh tries again; Ctrl-C ends".to_owned(),
+            ]
         }
     };
     screen.draw(&lines)
@@ -115,16 +119,12 @@ fn as_json(seen: &Result<Listing, Failure>) -> serde_json::Value {
     }
 }
 
-/// Ctrl-Z: the screen is given back, and taken again when the shell lets this program go on.
-fn rest(screen: &mut Option<Screen>) -> io::Result<()> {
+/// Handles Ctrl-Z: gives the screen back, stops, and takes the screen again when the program
+/// continues.
+fn suspend(screen: &mut Option<Screen>) -> io::Result<()> {
     if screen.take().is_some() {
         let _ = kill_process(getpid(), Signal::STOP);
         *screen = Some(Screen::enter()?);
     }
     Ok(())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it on")]
-fn unwritable(error: io::Error) -> Failure {
-    Failure::system("the output cannot be written", &error)
 }

@@ -1,0 +1,133 @@
+//! Acquires the lock, or one of the permits.
+
+use rustix::process::Signal;
+use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult};
+
+use super::nested;
+use super::options::LockRequest;
+use super::wait_display::WaitDisplay;
+use crate::exit::{Failure, Status};
+use crate::output::Output;
+use crate::signals::Signals;
+use crate::time::human;
+
+/// The guard of the lock or permit, held while the command runs.
+pub(super) enum Guard {
+    Lock(LockGuard<DynBackend>),
+    #[cfg(feature = "permits")]
+    Permit(syncguard::recipes::Permit<DynBackend>),
+}
+
+impl Guard {
+    pub(super) fn held(&self) -> Held {
+        match self {
+            Self::Lock(guard) => guard.held(),
+            #[cfg(feature = "permits")]
+            Self::Permit(permit) => permit.held(),
+        }
+    }
+
+    /// The number of the permit.
+    pub(super) fn slot(&self) -> Option<u32> {
+        match self {
+            Self::Lock(_) => None,
+            #[cfg(feature = "permits")]
+            Self::Permit(permit) => Some(permit.slot()),
+        }
+    }
+
+    pub(super) async fn release(self) -> Result<ReleaseResult, LockError> {
+        match self {
+            Self::Lock(guard) => guard.release().await,
+            #[cfg(feature = "permits")]
+            Self::Permit(permit) => permit.release().await,
+        }
+    }
+}
+
+/// The result of an acquire.
+pub(super) enum Acquired {
+    Held(Box<Guard>),
+    /// A signal asked this program to end. Nothing is held.
+    Interrupted(Signal),
+}
+
+/// Acquires the lock or permit, and waits for it if requested.
+pub(super) async fn acquire(
+    backend: &DynBackend,
+    request: &LockRequest,
+    signals: &mut Signals,
+    output: Output,
+) -> Result<Acquired, Failure> {
+    let display = WaitDisplay::new(backend, request, output);
+    let guard = tokio::select! {
+        biased;
+        signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal)),
+        guard = acquire_any(backend, request) => guard,
+        // Never completes: it only shows the holder.
+        () = display.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
+    };
+    Ok(Acquired::Held(Box::new(guard?)))
+}
+
+#[cfg(feature = "permits")]
+async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
+    use syncguard::recipes::Semaphore;
+
+    let Some(permits) = request.permits else { return acquire_lock(backend, request).await };
+    let mut semaphore = Semaphore::new(backend.clone(), request.config.key()?.clone(), permits)?
+        .with_ttl(request.config.ttl())
+        .with_acquisition(request.acquisition)
+        .with_auto_extend(request.auto_extend);
+    if let Some(min_hold) = request.min_hold {
+        semaphore = semaphore.with_min_hold(min_hold);
+    }
+    super::permit_mismatch::check(backend, request.config.key()?, permits).await?;
+    let permit = if request.waits() {
+        semaphore.acquire().await.map_err(|error| timed_out(error, request))?
+    } else {
+        semaphore.try_acquire().await?.ok_or_else(|| {
+            conflict(format!(
+                "all {permits} permits are held by other processes; --wait DURATION waits for one"
+            ))
+        })?
+    };
+    Ok(Guard::Permit(permit))
+}
+
+#[cfg(not(feature = "permits"))]
+async fn acquire_any(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
+    let _ = (request.permits, request.auto_extend, request.min_hold);
+    acquire_lock(backend, request).await
+}
+
+async fn acquire_lock(backend: &DynBackend, request: &LockRequest) -> Result<Guard, Failure> {
+    if request.waits() {
+        let acquired = syncguard::acquire(backend, request.config.clone()).await;
+        return Ok(Guard::Lock(acquired.map_err(|error| timed_out(error, request))?));
+    }
+    match syncguard::try_acquire(backend, request.config.clone()).await?.acquired() {
+        Some(guard) => Ok(Guard::Lock(guard)),
+        None if request.is_nested => Err(conflict(nested::MESSAGE)),
+        None => Err(conflict("another process holds the lock; --wait DURATION waits for it")),
+    }
+}
+
+/// The failure of a waiter that timed out. The message names the time only: the user gave no limit
+/// of retries.
+fn timed_out(error: LockError, request: &LockRequest) -> Failure {
+    if error.code() != ErrorCode::AcquisitionTimeout {
+        return error.into();
+    }
+    let longest = human(request.acquisition.timeout);
+    conflict(match request.permits {
+        None => format!("another process still held the lock after {longest}"),
+        Some(permits) => {
+            format!("other processes still held all {permits} permits after {longest}")
+        }
+    })
+}
+
+fn conflict(message: impl Into<String>) -> Failure {
+    Failure::new(Status::CONFLICT, message)
+}
