@@ -7,7 +7,7 @@ mod hub;
 use std::sync::{Arc, Mutex};
 
 use hub::{RESTED, Store, failure};
-use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::SignalEnd;
 use tokio::time::advance;
 use tracing::span::{Attributes, Id, Record};
@@ -46,7 +46,7 @@ impl Subscriber for Log {
 async fn an_outage_and_its_end_are_logged_once() {
     let log = Log::default();
     let _here = tracing::subscriber::set_default(log.clone());
-    let outage = Episode::default();
+    let outage = OutageLog::default();
     let (mut here, mut there) =
         (Store::with_outage(outage.clone()), Store::with_outage(outage.clone()));
     for _ in 0..2 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use syncguard_core::Key;
-use syncguard_core::authoring::contain;
+use syncguard_core::authoring::catch_callback_panic;
 use syncguard_core::observe::Observation;
 use tokio::runtime::Handle;
 
@@ -88,7 +88,7 @@ impl Callbacks {
 
     /// Runs foreign code and counts its panics; `None` if it panicked.
     fn contain<T>(&self, foreign: impl FnOnce() -> T) -> Option<T> {
-        let result = contain(foreign);
+        let result = catch_callback_panic(foreign);
         if result.is_none() {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }

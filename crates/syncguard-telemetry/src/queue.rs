@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use syncguard_core::authoring::contain;
+use syncguard_core::authoring::catch_callback_panic;
 use syncguard_core::observe::Observation;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -164,5 +164,5 @@ fn deliver_all(callbacks: Arc<Callbacks>, records: &Mutex<Receiver<Record>>, pro
         progress.delivered.send_modify(|delivered| *delivered += 1);
     }
     // This may be the last owner of the callbacks. Their drop is foreign code and can panic.
-    contain(move || drop(callbacks));
+    catch_callback_panic(move || drop(callbacks));
 }

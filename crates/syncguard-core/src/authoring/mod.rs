@@ -12,9 +12,9 @@
 //! | [`checked_timeout`], [`pause`] | timeouts of options; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
-//! | [`Episode`] | one log line for a failure that lasts |
+//! | [`OutageLog`] | one log line for a failure that lasts |
 //! | `tls`, with the feature of that name | the authorities that TLS trusts |
-//! | [`contain`] | callbacks of users that may panic |
+//! | [`catch_callback_panic`] | callbacks of users that may panic |
 //!
 //! The guide's page for authors, in the documentation of the `syncguard` crate, goes through them step by step.
 
@@ -39,8 +39,8 @@ pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
 pub use self::store_clock::StoreClock;
-pub use crate::client::outage_log::OutageLog as Episode;
-pub use crate::util::{catch_callback_panic as contain, checked_timeout, pause};
+pub use crate::client::outage_log::OutageLog;
+pub use crate::util::{catch_callback_panic, checked_timeout, pause};
 #[cfg(feature = "test-util")]
 #[doc(hidden)]
 pub use crate::value::random::seed_randomness;

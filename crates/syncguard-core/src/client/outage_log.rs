@@ -10,9 +10,9 @@ use crate::rt::{Instant, Mutex};
 /// state.
 ///
 /// ```
-/// use syncguard_core::authoring::Episode;
+/// use syncguard_core::authoring::OutageLog;
 ///
-/// let outage = Episode::default();
+/// let outage = OutageLog::default();
 /// assert!(outage.begins()); // to be logged
 /// assert!(!outage.begins()); // logged already
 /// assert!(outage.ends()); // to be logged
@@ -43,6 +43,6 @@ impl OutageLog {
 
 impl fmt::Debug for OutageLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Episode")
+        f.write_str("OutageLog")
     }
 }

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Runs a callback of the user; `None` if it panicked. The panic ends here, whatever its payload is.
 ///
 /// ```
-/// use syncguard_core::authoring::contain;
+/// use syncguard_core::authoring::catch_callback_panic;
 ///
-/// assert_eq!(contain(|| 7), Some(7));
+/// assert_eq!(catch_callback_panic(|| 7), Some(7));
 /// ```
 pub fn catch_callback_panic<T>(foreign: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(foreign)).map_err(discard).ok()

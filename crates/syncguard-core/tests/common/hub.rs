@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{
     LockSeen, SignalEnd, SignalHub, SignalLimits, Subscriptions,
 };
@@ -40,10 +40,10 @@ pub(crate) fn failure() -> LockError {
 
 impl Store {
     pub(crate) fn new() -> Self {
-        Self::with_outage(Episode::default())
+        Self::with_outage(OutageLog::default())
     }
 
-    pub(crate) fn with_outage(outage: Episode) -> Self {
+    pub(crate) fn with_outage(outage: OutageLog) -> Self {
         let (sender, sessions) = mpsc::unbounded_channel();
         let listen = move |subscriptions| {
             let (end, ended) = oneshot::channel();

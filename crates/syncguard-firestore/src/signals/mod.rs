@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gcloud_sdk::GoogleAuthMiddleware;
 use gcloud_sdk::google::firestore::v1::firestore_client::FirestoreClient;
-use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 
 use self::session::Session;
@@ -26,5 +26,5 @@ pub(crate) fn hub(
         let session = Session::new(subscriptions, database.clone(), Arc::clone(&clock), timeout);
         session.listen(firestore.clone())
     };
-    SignalHub::new("firestore", limits, Episode::default(), listen)
+    SignalHub::new("firestore", limits, OutageLog::default(), listen)
 }

@@ -12,7 +12,7 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 use syncguard_core::contract::{KeyWatch, SignalStatus};
 
@@ -36,7 +36,7 @@ impl Signals {
             };
             let plan = Arc::new(plan);
             let listen = move |subscriptions| session::listen(Arc::clone(&plan), subscriptions);
-            SignalHub::new("postgres", limits, Episode::default(), listen)
+            SignalHub::new("postgres", limits, OutageLog::default(), listen)
         }))
     }
 

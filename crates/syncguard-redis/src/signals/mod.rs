@@ -17,7 +17,7 @@ use std::time::Duration;
 use fred::clients::Client;
 use fred::interfaces::ClusterInterface as _;
 use fred::types::config::Server;
-use syncguard_core::authoring::Episode;
+use syncguard_core::authoring::OutageLog;
 use syncguard_core::authoring::signals::{SignalHub, SignalLimits};
 use syncguard_core::contract::{KeyWatch, SignalStatus};
 
@@ -28,7 +28,7 @@ use crate::client::Connections;
 pub(crate) struct Signals {
     clients: Box<[Client]>,
     limits: SignalLimits,
-    outage: Episode,
+    outage: OutageLog,
     /// One hub for each node of a cluster; without a cluster, one at most.
     hubs: Mutex<Vec<(Option<Server>, Arc<SignalHub>)>>,
 }
@@ -40,7 +40,7 @@ impl Signals {
         Self {
             clients: connections.clients().cloned().collect(),
             limits: SignalLimits { open: opening, step: command, confirm: command },
-            outage: Episode::default(),
+            outage: OutageLog::default(),
             hubs: Mutex::default(),
         }
     }
