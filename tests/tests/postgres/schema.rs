@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
-use syncguard_postgres::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use anyhow::{Context as _, Result, bail, ensure};
+use syncguard_postgres::contract::{
+    AcquireRequest, AcquireResult, Holder, LookupRequest, ReleaseRequest,
+};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
     Contention, ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql,
@@ -153,7 +155,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     let of_pool = PostgresBackend::from_pool(pool(&url, 1), tables.options())?;
     for backend in [&of_url, &of_pool] {
         let lock = take(backend, "key").await;
-        ensure!(holder_of(backend, "key").await? == None);
+        ensure!(holder_of(backend, "key").await?.is_none());
         for rival in [&of_url, &of_pool] {
             ensure!(!refusal(rival, "key").await?.holder_polls);
         }
@@ -171,7 +173,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     // It goes while that process runs.
     client.batch_execute(&format!("ALTER TABLE {} DROP COLUMN holder", tables.locks)).await?;
     ensure!(!refusal(&newer, "key").await?.holder_polls);
-    ensure!(holder_of(&newer, "key").await? == None);
+    ensure!(holder_of(&newer, "key").await?.is_none());
     ensure!(take(&newer, "other").await.fence.get() == 1);
     Ok(())
 }
