@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rusqlite::Row;
-use syncguard_core::authoring::{corrupt_record, has_holder, is_clearable};
-use syncguard_core::contract::{Acquired, is_live};
+use syncguard_core::authoring::{corrupt_record, has_holder, holder_in, is_clearable};
+use syncguard_core::contract::{Acquired, Holder, is_live};
 use syncguard_core::{
     Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl,
 };
@@ -25,6 +25,7 @@ pub(crate) struct Record {
     pub(crate) offset: i64,
     /// Whether it was written with a holder, which older versions of this library do not know.
     pub(crate) has_holder: bool,
+    pub(crate) holder: Option<Holder>,
 }
 
 /// Columns that make no sense, or could not be read.
@@ -57,6 +58,7 @@ impl Record {
             expires: now.at.plus(ttl)?,
             offset: now.offset,
             has_holder: true,
+            holder: None,
         };
         // What callers are told can be counted.
         record.expires_at()?;
@@ -90,6 +92,7 @@ impl Record {
         };
         let fence = Fence::new(number(2, "fence is not a fence")?)
             .map_err(|_| corrupt("fence is not a fence"))?;
+        let holder = row.get_ref(7)?.as_str_or_null().unwrap_or_default();
         let record = Self {
             key: Key::new(storage_key).map_err(|_| corrupt("key is not a key"))?,
             lock_id: LockId::new(text(row, 1)?).map_err(|_| corrupt("lock_id is not a lock id"))?,
@@ -98,7 +101,8 @@ impl Record {
             acquired: time(4, "acquired_ms is not a time")?,
             expires: time(5, "expires_ms is not a time")?,
             offset: row.get(6)?,
-            has_holder: has_holder(row.get_ref(7)?.as_str_or_null().unwrap_or_default(), fence),
+            has_holder: has_holder(holder, fence),
+            holder: holder_in(holder, fence),
         };
         record.acquired_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
         record.expires_at().map_err(|_| corrupt("offset_ms leads to no time"))?;
@@ -153,7 +157,8 @@ impl Record {
 
     pub(crate) fn into_info(self) -> Result<LockInfo, LockError> {
         let (acquired_at, expires_at) = (self.acquired_at()?, self.expires_at()?);
-        Ok(LockInfo::new(self.key, self.lock_id, acquired_at, expires_at, self.fence))
+        let info = LockInfo::new(self.key, self.lock_id, acquired_at, expires_at, self.fence);
+        Ok(info.with_holder(self.holder))
     }
 }
 

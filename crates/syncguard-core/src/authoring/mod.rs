@@ -9,7 +9,7 @@
 //! | [`backend_url`] | URLs with options |
 //! | [`hash_key`] | the hash that stands for a key or a name in logs and errors |
 //! | [`is_clearable`] | when the record of an expired lock may go |
-//! | [`bound_holder`], [`has_holder`], [`holder_text`] | holders in a column that other clients do not know |
+//! | [`bound_holder`], [`has_holder`], [`holder_in`], [`holder_text`] | holders in a column that other clients do not know |
 //! | [`checked_timeout`], [`pause`] | timeouts out of options; pauses with chance in them |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | telling waiters of releases by other processes |
@@ -36,7 +36,7 @@ pub mod tls;
 pub use self::clearing::{CLEAN_UP_GUARD, is_clearable};
 pub use self::contain::contain;
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
-pub use self::holder_column::{bound_holder, has_holder, holder_text};
+pub use self::holder_column::{bound_holder, has_holder, holder_in, holder_text};
 pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };
