@@ -17,6 +17,7 @@ mod commands;
 mod escape;
 mod exit;
 mod global_options;
+mod holder;
 #[cfg(feature = "log")]
 mod log;
 mod output;

@@ -169,6 +169,8 @@ macro_rules! __for_each_case {
                     "A lookup shows the hashes of the user's key and of the lock id.",
                 a_lookup_exposes_the_users_key_and_lock_id:
                     "Exposed, a lookup gives the key as the user wrote it, not as the store names it, and the lock id.",
+                a_lookup_shows_the_holder_of_the_lock_or_none:
+                    "A lookup and a listing show the holder that the lock was taken with, also after an extend. A store may keep no holders, but it never shows that of an earlier lock.",
                 an_extend_keeps_the_time_of_acquisition:
                     "The time of acquisition stays what it was when the lock is extended.",
                 looking_changes_nothing:

@@ -114,6 +114,7 @@ mod tests {
             expires_at: time(expires_at),
             fence: Fence::new(1).unwrap(),
             has_holder: true,
+            holder: None,
             version: Version {
                 name: format!("…/locks/secret-key-{expires_at}"),
                 updated: prost_types::Timestamp::default(),

@@ -49,6 +49,7 @@ pub(crate) struct Record {
     /// True if a process that hears signals wrote the lock. The TypeScript library and older versions of
     /// this library write no holder.
     pub(crate) has_holder: bool,
+    pub(crate) holder: Option<Holder>,
     pub(crate) version: Version,
 }
 
@@ -78,6 +79,10 @@ impl Record {
                 .and_then(|fence| fence.parse().ok())
                 .ok_or_else(|| corrupt("fence is not 15 digits"))?,
             has_holder: text(&fields, HOLDER).is_some_and(|label| !Holder::polls(label)),
+            holder: Holder::from_stored(
+                text(&fields, HOLDER).unwrap_or_default(),
+                text(&fields, NOTE),
+            ),
             version: Version {
                 updated: update_time.ok_or_else(|| corrupt("it has no update time"))?,
                 name,
@@ -91,6 +96,7 @@ impl Record {
 
     pub(crate) fn into_info(self) -> LockInfo {
         LockInfo::new(self.key, self.lock_id, self.acquired_at, self.expires_at, self.fence)
+            .with_holder(self.holder)
     }
 
     /// Makes the document of a lock that is about to be taken. `times` are acquisition and expiry.

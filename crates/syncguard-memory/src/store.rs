@@ -35,7 +35,6 @@ pub(crate) struct Record {
     acquired_at: Timestamp,
     expires_at: Timestamp,
     fence: Fence,
-    #[cfg_attr(not(test), expect(dead_code, reason = "no answer shows it yet"))]
     holder: Holder,
 }
 
@@ -53,6 +52,7 @@ impl Record {
     pub(crate) fn live_info(&self, key: &Key, now: Timestamp) -> Option<LockInfo> {
         let info = || {
             LockInfo::new(key.clone(), self.lock_id, self.acquired_at, self.expires_at, self.fence)
+                .with_holder(Some(self.holder.clone()))
         };
         self.is_live(now).then(info)
     }

@@ -48,10 +48,8 @@ async fn list_locks(
     let rows = rows(&inner, &inner.statements.list_locks, &request, "", &caller).await?;
     let mut page = Page::new(next(&rows, &request, "")?);
     for row in &rows {
-        let record = Record::from_row(row, 0).transpose();
-        if let Some(record) = record.filter(|record| record.as_ref().map_or(true, Record::is_live))
-        {
-            page.push(column(row, 0)?, record.map(Record::into_info));
+        if let Some(info) = Record::info_from_row(row).transpose() {
+            page.push(column(row, 0)?, info);
         }
     }
     Ok(page)

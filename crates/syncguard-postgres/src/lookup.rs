@@ -5,6 +5,7 @@ use std::sync::Arc;
 use syncguard_core::authoring::cancel::Caller;
 use syncguard_core::contract::{LookupBy, LookupRequest};
 use syncguard_core::{Key, LockError, LockId, LockInfo};
+use tokio_postgres::Row;
 
 use crate::inner::Inner;
 use crate::names;
@@ -17,11 +18,15 @@ pub(crate) async fn lookup(
     request: LookupRequest,
     caller: Caller,
 ) -> Result<Option<LockInfo>, LockError> {
-    let record = match &request.by {
-        LookupBy::Key(key) => by_key(&inner, key, &caller).await?,
-        LookupBy::LockId(lock_id) => by_lock_id(&inner, *lock_id, &caller).await?,
+    let row = match &request.by {
+        LookupBy::Key(key) => row_of_key(&inner, key, &caller).await?,
+        LookupBy::LockId(lock_id) => row_of_lock_id(&inner, *lock_id, &caller).await?,
     };
-    Ok(record.filter(Record::is_live).map(Record::into_info))
+    let info = row.map_or(Ok(None), |row| Record::info_from_row(&row))?;
+    Ok(match request.by {
+        LookupBy::LockId(lock_id) => info.filter(|info| info.lock_id_hash() == lock_id.hash_id()),
+        LookupBy::Key(_) => info,
+    })
 }
 
 /// Returns the record of a key, live or expired.
@@ -30,6 +35,11 @@ pub(crate) async fn by_key(
     key: &Key,
     caller: &Caller,
 ) -> Result<Option<Record>, LockError> {
+    let row = row_of_key(inner, key, caller).await?;
+    row.map_or(Ok(None), |row| Record::from_row(&row, 0))
+}
+
+async fn row_of_key(inner: &Inner, key: &Key, caller: &Caller) -> Result<Option<Row>, LockError> {
     let storage_key = names::lock_name(key)?;
     let answer = inner
         .pool
@@ -41,14 +51,14 @@ pub(crate) async fn by_key(
         )
         .await
         .map_err(|error| error.with_key(key))?;
-    answer.row.map_or(Ok(None), |row| Record::from_row(&row, 0))
+    Ok(answer.row)
 }
 
-async fn by_lock_id(
+async fn row_of_lock_id(
     inner: &Inner,
     lock_id: LockId,
     caller: &Caller,
-) -> Result<Option<Record>, LockError> {
+) -> Result<Option<Row>, LockError> {
     let answer = inner
         .pool
         .query(
@@ -59,6 +69,5 @@ async fn by_lock_id(
         )
         .await
         .map_err(|error| error.with_lock_id(lock_id))?;
-    let record = answer.row.map_or(Ok(None), |row| Record::from_row(&row, 0))?;
-    Ok(record.filter(|record| record.lock_id == lock_id))
+    Ok(answer.row)
 }

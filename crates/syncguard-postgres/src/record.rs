@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use syncguard_core::authoring::hash_key;
-use syncguard_core::authoring::{corrupt_record, is_clearable};
+use syncguard_core::authoring::{corrupt_record, holder_in, is_clearable};
 use syncguard_core::contract::is_live;
 use syncguard_core::{Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp};
 use tokio_postgres::Row;
@@ -14,6 +14,9 @@ use crate::error;
 /// The columns of a record `l`; every statement adds the server's time after them.
 pub(crate) const COLUMNS: &str =
     "l.key, l.lock_id, l.expires_at_ms, l.acquired_at_ms, l.fence, l.user_key";
+
+/// The holder of a record `l`. If the table has no column for holders, the value is null.
+pub(crate) const HOLDER: &str = "(pg_catalog.to_jsonb(l) {->>} 'holder'::pg_catalog.text)";
 
 /// The same columns without a record.
 pub(crate) const NO_COLUMNS: &str = "NULL::pg_catalog.text, NULL::pg_catalog.text, NULL::bigint, \
@@ -82,7 +85,14 @@ impl Record {
         }
     }
 
-    pub(crate) fn into_info(self) -> LockInfo {
+    /// The record in a row of a look-up, whose holder stands behind the server's time.
+    pub(crate) fn info_from_row(row: &Row) -> Result<Option<LockInfo>, LockError> {
+        let Some(record) = Self::from_row(row, 0)?.filter(Self::is_live) else { return Ok(None) };
+        let holder = holder_in(column(row, 7)?, record.fence);
+        Ok(Some(record.into_info().with_holder(holder)))
+    }
+
+    fn into_info(self) -> LockInfo {
         LockInfo::new(self.key, self.lock_id, self.acquired_at, self.expires_at, self.fence)
     }
 }

@@ -144,6 +144,7 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
         .replace("{table}", TABLE)
         .replace("{record}", record::COLUMNS)
         .replace("{no_record}", record::NO_COLUMNS)
+        .replace("{holder}", record::HOLDER)
         .replace("{intact}", record::INTACT)
         .replace("{now}", NOW)
         .replace("{tolerance}", &tolerance.to_string())
@@ -173,7 +174,8 @@ pub(crate) fn render(sql: &str, settings: &Settings) -> String {
 ///   not use them;
 /// - keywords of SQL, such as `bigint`, `coalesce` or `extract`, are always PostgreSQL's own;
 /// - the `=` of `SET a = b` is no operator.
-const OPERATORS: [&str; 12] = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "~", "~~"];
+const OPERATORS: [&str; 13] =
+    ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "~", "~~", "->>"];
 
 /// The server's time at the moment of evaluation, in whole milliseconds; `now()` would be the start of the
 /// transaction.

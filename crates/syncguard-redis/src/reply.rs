@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fred::types::Value;
 use syncguard_core::authoring::{corrupt_record, lock_id_in_use};
-use syncguard_core::contract::{AcquireResult, Acquired};
+use syncguard_core::contract::{AcquireResult, Acquired, Holder};
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
     Timestamp,
@@ -127,11 +127,12 @@ pub(crate) fn locked(answer: Value) -> Result<bool, LockError> {
 /// Returns whether this is the answer of `lookup_by_key.lua` about a lock that was written without a holder.
 pub(crate) fn lacks_holder(answer: &Value) -> bool {
     let Value::Array(fields) = answer else { return false };
-    fields.len() == LOCK_FIELDS && fields.last() == Some(&Value::Integer(0))
+    let [.., holder, _] = fields.as_slice() else { return false };
+    fields.len() == LOCK_FIELDS && holder.as_str().is_none_or(|label| Holder::polls(&label))
 }
 
 /// The number of fields of a lock.
-const LOCK_FIELDS: usize = 6;
+const LOCK_FIELDS: usize = 7;
 
 /// Reads the answer of `lookup_by_key.lua` or `lookup_by_id.lua`. `name` is the record that the script was given.
 pub(crate) fn found(answer: Value, name: &str) -> Result<Option<LockInfo>, LockError> {
@@ -146,14 +147,17 @@ pub(crate) fn found(answer: Value, name: &str) -> Result<Option<LockInfo>, LockE
 }
 
 fn parse_lock(fields: &[Value]) -> Option<LockInfo> {
-    let [key, lock_id, fence, acquired_at, expires_at, _] = fields else { return None };
-    Some(LockInfo::new(
+    let [key, lock_id, fence, acquired_at, expires_at, holder, note] = fields else { return None };
+    let info = LockInfo::new(
         Key::new(key.as_str()?).ok()?,
         LockId::new(lock_id.as_str()?).ok()?,
         timestamp(&acquired_at.as_str()?)?,
         timestamp(&expires_at.as_str()?)?,
         fence.as_str()?.parse().ok()?,
-    ))
+    );
+    let holder =
+        Holder::from_stored(&holder.as_str().unwrap_or_default(), note.as_str().as_deref());
+    Some(info.with_holder(holder))
 }
 
 fn timestamp(millis: &str) -> Option<Timestamp> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rusqlite::Row;
-use syncguard_core::authoring::{corrupt_record, has_holder, is_clearable};
-use syncguard_core::contract::{Acquired, is_live};
+use syncguard_core::authoring::{corrupt_record, has_holder, holder_in, is_clearable};
+use syncguard_core::contract::{Acquired, Holder, is_live};
 use syncguard_core::{
     Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl,
 };
@@ -26,6 +26,7 @@ pub(crate) struct Record {
     pub(crate) offset: i64,
     /// True if the lock was written with a holder; older versions of this library write none.
     pub(crate) has_holder: bool,
+    pub(crate) holder: Option<Holder>,
 }
 
 /// A row that is corrupt or could not be read.
@@ -58,6 +59,7 @@ impl Record {
             expires: now.at.plus(ttl)?,
             offset: now.offset,
             has_holder: true,
+            holder: None,
         };
         // Callers get the expiry as Unix time, which must fit as well.
         record.expires_at()?;
@@ -91,6 +93,7 @@ impl Record {
         };
         let fence = Fence::new(number(2, "fence is not a fence")?)
             .map_err(|_| corrupt("fence is not a fence"))?;
+        let holder = row.get_ref(7)?.as_str_or_null().unwrap_or_default();
         let record = Self {
             key: Key::new(storage_key).map_err(|_| corrupt("key is not a key"))?,
             lock_id: LockId::new(text(row, 1)?).map_err(|_| corrupt("lock_id is not a lock id"))?,
@@ -99,7 +102,8 @@ impl Record {
             acquired: time(4, "acquired_ms is not a time")?,
             expires: time(5, "expires_ms is not a time")?,
             offset: row.get(6)?,
-            has_holder: has_holder(row.get_ref(7)?.as_str_or_null().unwrap_or_default(), fence),
+            has_holder: has_holder(holder, fence),
+            holder: holder_in(holder, fence),
         };
         record.acquired_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
         record.expires_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
@@ -154,7 +158,8 @@ impl Record {
 
     pub(crate) fn into_info(self) -> Result<LockInfo, LockError> {
         let (acquired_at, expires_at) = (self.acquired_at()?, self.expires_at()?);
-        Ok(LockInfo::new(self.key, self.lock_id, acquired_at, expires_at, self.fence))
+        let info = LockInfo::new(self.key, self.lock_id, acquired_at, expires_at, self.fence);
+        Ok(info.with_holder(self.holder))
     }
 }
 

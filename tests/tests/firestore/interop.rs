@@ -83,6 +83,7 @@ async fn theirs_are_read_extended_and_released() -> Result<()> {
             let user_key = vector["key"].as_str().context("a key")?;
             for lookup in [LookupRequest::by_key(user_key)?, LookupRequest::by_lock_id(id)] {
                 let found = ours.lookup(lookup).await?.context("a live lock")?;
+                assert_eq!(found.holder, None);
                 assert_eq!(found.acquired_at.as_millis(), number("acquiredAtMs")?);
                 assert_eq!(found.expires_at.as_millis(), number("expiresAtMs")?);
                 assert_eq!(found.fence.to_string(), data["fence"].as_str().context("fence")?);

@@ -32,6 +32,7 @@ async fn their_records_are_ours() -> Result<()> {
             let found = backend.lookup(request).await?.context("a live lock")?.expose();
             assert_eq!(found.key.expose(), text(row, "user_key"));
             assert_eq!(found.lock_id, lock_id);
+            assert_eq!(found.info.holder, None);
             assert_eq!(found.info.fence.to_string(), text(row, "fence"));
             assert_eq!(found.info.expires_at.as_millis(), number(row, "expires_at_ms"));
             assert_eq!(found.info.acquired_at.as_millis(), number(row, "acquired_at_ms"));

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
-use syncguard_postgres::contract::{AcquireRequest, AcquireResult, ReleaseRequest};
+use anyhow::{Context as _, Result, bail, ensure};
+use syncguard_postgres::contract::{
+    AcquireRequest, AcquireResult, Holder, LookupRequest, ReleaseRequest,
+};
 use syncguard_postgres::tokio_postgres::Client;
 use syncguard_postgres::{
     Contention, ErrorCode, LockBackend as _, PostgresBackend, PostgresOptions, schema_sql,
@@ -153,6 +155,7 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     let of_pool = PostgresBackend::from_pool(pool(&url, 1), tables.options())?;
     for backend in [&of_url, &of_pool] {
         let lock = take(backend, "key").await;
+        ensure!(holder_of(backend, "key").await?.is_none());
         for rival in [&of_url, &of_pool] {
             ensure!(!refusal(rival, "key").await?.holder_polls);
         }
@@ -165,12 +168,19 @@ async fn tables_without_the_column_for_holders_work() -> Result<()> {
     ensure!(refusal(&newer, "key").await?.holder_polls);
     ensure!(newer.release(ReleaseRequest::new(lock.lock_id)).await?.is_released());
     let _ = take(&newer, "key").await;
+    ensure!(holder_of(&of_pool, "key").await? == Some(Holder::this_process()));
     ensure!(!refusal(&newer, "key").await?.holder_polls);
     // The column is removed while that process runs.
     client.batch_execute(&format!("ALTER TABLE {} DROP COLUMN holder", tables.locks)).await?;
     ensure!(!refusal(&newer, "key").await?.holder_polls);
+    ensure!(holder_of(&newer, "key").await?.is_none());
     ensure!(take(&newer, "other").await.fence.get() == 1);
     Ok(())
+}
+
+async fn holder_of(backend: &PostgresBackend, key: &str) -> Result<Option<Holder>> {
+    let found = backend.lookup(LookupRequest::by_key(key)?).await?;
+    Ok(found.context("a live lock")?.holder)
 }
 
 async fn refusal(backend: &PostgresBackend, key: &str) -> Result<Contention> {

@@ -97,6 +97,7 @@ async fn their_records_are_read_extended_and_released() -> Result<()> {
             let found = backend.lookup(lookup).await?.expect("their lock").expose();
             assert_eq!(found.key, Key::new(&sample.key)?);
             assert_eq!(found.lock_id, sample.lock_id);
+            assert_eq!(found.info.holder, None);
             assert_eq!(found.info.fence.to_string(), sample.fence);
             assert_eq!(found.info.expires_at.as_millis(), sample.expires_at);
             assert_eq!(found.info.acquired_at.as_millis(), record["acquiredAtMs"]);

@@ -9,6 +9,7 @@ use syncguard::{DynBackend, LockBackend as _, LockInfo};
 
 use crate::escape::escape_for_terminal;
 use crate::exit::Failure;
+use crate::holder;
 use crate::time::{human, since, until};
 
 /// The held locks of a store.
@@ -53,21 +54,22 @@ pub(super) fn key_for_terminal(info: &LockInfo) -> String {
 
 /// The JSON of a lock, without its lock id.
 pub(super) fn as_json(info: &LockInfo) -> Value {
-    json!({
+    let mut json = json!({
         "key": key_of(info),
         "keyHash": info.key_hash().to_string(),
         "lockIdHash": info.lock_id_hash().to_string(),
         "fence": info.fence.to_string(),
         "acquiredAtMs": info.acquired_at.as_millis(),
         "expiresAtMs": info.expires_at.as_millis(),
-    })
+    });
+    holder::add_to_json(&mut json, info);
+    json
 }
 
 /// The row of a lock in a table.
 pub(super) fn row(info: &LockInfo) -> [String; 5] {
     [
-        // 12 digits tell holders apart, and leave room for the key in a line of 80 columns.
-        info.lock_id_hash().to_string().chars().take(12).collect(),
+        holder::name(info),
         info.fence.to_string(),
         human(since(info.acquired_at)),
         human(until(info.expires_at)),

@@ -10,6 +10,7 @@ use syncguard::diagnostics::get_by_key;
 use syncguard::{DynBackend, Fence, Key, LockBackend as _, LockInfo, ReleaseResult};
 
 use crate::exit::{Failure, Status};
+use crate::holder;
 use crate::output::{Output, print, print_json};
 use crate::store::Store;
 use crate::time::{human, until};
@@ -129,7 +130,7 @@ fn report(
 async fn is_confirmed(info: &LockInfo) -> Result<bool, Failure> {
     let question = format!(
         "{} has held the lock for {}. Take it away? [y/N] ",
-        info.lock_id_hash(),
+        holder::name(info),
         human(crate::time::since(info.acquired_at))
     );
     let asked = tokio::task::spawn_blocking(move || {

@@ -6,13 +6,15 @@ use syncguard::diagnostics::get_by_key;
 use syncguard::{Key, LockInfo};
 
 use crate::exit::{Failure, Status};
+use crate::holder;
 use crate::output::{print, print_json};
 use crate::store::Store;
 use crate::time::{human, since, until, utc};
 
 /// Shows who holds a lock, since when and for how long
 ///
-/// The holder is shown as the hash of its lock id.
+/// The holder is shown by its label, such as a host name and a process id. A lock without a label, such as
+/// that of the TypeScript library, shows the hash of its lock id.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The key of the lock
@@ -53,6 +55,7 @@ fn as_json(options: &Options, found: Option<&LockInfo>) -> Value {
         "acquiredAtMs": info.acquired_at.as_millis(),
         "expiresAtMs": info.expires_at.as_millis(),
     });
+    holder::add_to_json(&mut shown, info);
     if options.reveal {
         shown["lockId"] = json!(lock_id(info));
     }
@@ -61,10 +64,11 @@ fn as_json(options: &Options, found: Option<&LockInfo>) -> Value {
 
 fn as_text(options: &Options, found: Option<&LockInfo>) -> String {
     let Some(info) = found else { return "free".to_owned() };
+    let holder = holder::label(info).unwrap_or_else(|| info.lock_id_hash().to_string());
+    let note = holder::note(info).map_or_else(String::new, |note| format!("\nnote      {note}"));
     let mut text = format!(
-        "held for {}, by {}\nfence     {}\nacquired  {}\nexpires   {} (in {}, unless it is renewed)",
+        "held for {}, by {holder}{note}\nfence     {}\nacquired  {}\nexpires   {} (in {}, unless it is renewed)",
         human(since(info.acquired_at)),
-        info.lock_id_hash(),
         info.fence,
         utc(info.acquired_at),
         utc(info.expires_at),

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::nested;
 use super::options::LockRequest;
+use crate::holder;
 use crate::output::{Output, StatusLine};
 use crate::time::{human, since};
 
@@ -60,8 +61,8 @@ impl<'a> WaitDisplay<'a> {
         let waited = human(Duration::from_secs(began.elapsed().as_secs()));
         line.show(&match holder {
             Some(info) => format!(
-                "waiting for {:.12}, who has had the lock for {} ({waited})",
-                info.lock_id_hash().to_string(),
+                "waiting for {}, who has had the lock for {} ({waited})",
+                holder::name(info),
                 human(since(info.acquired_at))
             ),
             None if self.request.permits.is_some() => format!("waiting for a permit ({waited})"),

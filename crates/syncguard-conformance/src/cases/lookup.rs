@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use syncguard_core::authoring::hash_key;
-use syncguard_core::contract::{FenceToken, LookupRequest};
+use syncguard_core::contract::{AcquireRequest, FenceToken, Holder, LookupRequest};
 use syncguard_core::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_key_raw, owns};
-use syncguard_core::{Key, LockId};
+use syncguard_core::inventory::ListRequest;
+use syncguard_core::{Key, LockBackend, LockId};
 
 use crate::Harness;
-use crate::client::Seen;
+use crate::client::{Client, Seen};
 use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
-use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
+use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
 pub(crate) async fn a_lookup_by_key_shows_the_lock<H: Harness>(
     context: &Context<'_, H>,
@@ -78,6 +79,68 @@ pub(crate) async fn a_lookup_of_an_expired_lock_is_none<H: Harness>(
     ensure_eq!(client.by_key(&key).await?, None, "the lookup by key");
     ensure_eq!(client.by_id(lock.lock_id).await?, None, "the lookup by lock id");
     Ok(())
+}
+
+pub(crate) async fn a_lookup_shows_the_holder_of_the_lock_or_none<H: Harness>(
+    context: &Context<'_, H>,
+) -> Outcome {
+    let (client, other) = context.pair().await;
+    let key = fresh_key()?;
+    let first = Holder::new("first \"1\" \\ \u{e9}")?.with_note("run 1, its \u{1f980}")?;
+    let taken = client.send_granted(request(&key, LONG)?.with_holder(first.clone())).await?;
+    let seen = holders(&other, &key, taken.lock_id).await?;
+    let keeps = seen[0].is_some();
+    let shown = |holder: &Holder| keeps.then(|| holder.clone());
+    ensure!(
+        seen.iter().all(|seen| *seen == shown(&first)),
+        "the holder of the first lock: {seen:?}"
+    );
+    client.extended(taken.lock_id, LONG).await?;
+    let seen = holders(&other, &key, taken.lock_id).await?;
+    ensure!(seen.iter().all(|seen| *seen == shown(&first)), "after an extend: {seen:?}");
+    client.released(taken.lock_id).await?;
+
+    // The second lock has no note, the third one no holder at all, and the fourth follows an expiry.
+    let second = Holder::new("second")?;
+    let taken = client.send_granted(request(&key, LONG)?.with_holder(second.clone())).await?;
+    let seen = holders(&other, &key, taken.lock_id).await?;
+    ensure!(seen.iter().all(|seen| *seen == shown(&second)), "of the second lock: {seen:?}");
+    client.released(taken.lock_id).await?;
+    let unnamed = request(&key, SHORT)?.with_holder(Holder::unnamed());
+    let taken = client.send_granted(unnamed).await?;
+    let seen = holders(&other, &key, taken.lock_id).await?;
+    ensure!(seen.iter().all(Option::is_none), "of a lock without a holder: {seen:?}");
+    context.outlive(SHORT).await;
+    let taken = client.send_granted(request(&key, LONG)?.with_holder(first.clone())).await?;
+    let seen = holders(&other, &key, taken.lock_id).await?;
+    ensure!(seen.iter().all(|seen| *seen == shown(&first)), "of the fourth lock: {seen:?}");
+    Ok(())
+}
+
+fn request(key: &Key, ttl: Duration) -> Result<AcquireRequest, Stop> {
+    Ok(AcquireRequest::new(key, ttl)?)
+}
+
+/// The holder by key, by lock id, and in a listing if the backend has one.
+async fn holders<B: LockBackend>(
+    client: &Client<B>,
+    key: &Key,
+    lock_id: LockId,
+) -> Result<Vec<Option<Holder>>, Stop> {
+    let mut found = Vec::new();
+    for by in [LookupRequest::by_key(key)?, LookupRequest::by_lock_id(lock_id)] {
+        let Some(info) = client.find(by).await? else {
+            return Err(Stop::failed("lookup found nothing of a live lock"));
+        };
+        found.push(info.holder);
+    }
+    if let Some(inventory) = client.backend().inventory() {
+        let request = ListRequest::new().with_prefix(key.expose());
+        let page = inventory.list_locks(request).await;
+        let page = page.map_err(|error| Unexpected::error("list_locks", &error))?;
+        found.extend(page.entries.into_iter().map(|info| info.holder));
+    }
+    Ok(found)
 }
 
 pub(crate) async fn a_lookup_shows_hashes<H: Harness>(context: &Context<'_, H>) -> Outcome {

@@ -204,6 +204,9 @@ flaws! {
     lookup_returns_the_storage_key => [a_lookup_exposes_the_users_key_and_lock_id, a_lookup_shows_hashes];
     lookup_extends => [looking_changes_nothing, looking_does_not_prolong_the_lock];
     lookup_hides_the_holder => [a_lookup_shows_hashes, the_helpers_agree_with_the_lookup];
+    keeps_the_first_holder => [a_lookup_shows_the_holder_of_the_lock_or_none];
+    extend_forgets_the_holder => [a_lookup_shows_the_holder_of_the_lock_or_none];
+    lists_no_holders => [a_lookup_shows_the_holder_of_the_lock_or_none];
     lookup_shows_another_fence => [the_lookup_shows_the_fence, a_lookup_by_key_shows_the_lock];
     lookup_logs_the_key => [logs_hide_key_and_lock_id];
     is_locked_deletes_live_locks => [asking_changes_nothing];

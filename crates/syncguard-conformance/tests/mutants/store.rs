@@ -13,7 +13,7 @@ mod watch;
 use std::collections::HashMap;
 
 use syncguard_core::authoring::corrupt_record;
-use syncguard_core::contract::{Acquired, KeySignal};
+use syncguard_core::contract::{Acquired, Holder, KeySignal};
 use syncguard_core::{Fence, Key, LockError, LockId, Timestamp, Ttl};
 
 use crate::flaws::Flaw;
@@ -51,6 +51,7 @@ pub(crate) struct Record {
     pub(crate) acquired_at: u64,
     pub(crate) expires_at: u64,
     pub(crate) fence: u64,
+    pub(crate) holder: Option<Holder>,
 }
 
 #[derive(Clone, Debug)]

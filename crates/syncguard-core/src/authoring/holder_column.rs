@@ -20,14 +20,26 @@ pub fn bound_holder(holder: &Holder, fence: Fence) -> String {
     format!("{fence} {}", holder_text(holder))
 }
 
+/// The holder in the column, if the lock with this fence has one.
+#[must_use]
+pub fn holder_in(column: Option<&str>, fence: Fence) -> Option<Holder> {
+    let text = text_of(column, fence)?;
+    let (label, note) =
+        text.split_once('\n').map_or((text, None), |(label, note)| (label, Some(note)));
+    Holder::from_stored(label, note)
+}
+
 /// True if the column has the holder of the lock with this fence, not of an earlier lock, and that holder hears
 /// signals.
 #[must_use]
 pub fn has_holder(column: Option<&str>, fence: Fence) -> bool {
-    let written = column.and_then(|text| text.split_once(' '));
-    written.is_some_and(|(digits, label)| {
-        digits.parse::<Fence>().is_ok_and(|written| written == fence) && !Holder::polls(label)
-    })
+    text_of(column, fence).is_some_and(|label| !Holder::polls(label))
+}
+
+/// The text in the column, if it was written for the lock with this fence.
+fn text_of(column: Option<&str>, fence: Fence) -> Option<&str> {
+    let (digits, text) = column?.split_once(' ')?;
+    digits.parse::<Fence>().is_ok_and(|written| written == fence).then_some(text)
 }
 
 #[cfg(test)]
@@ -44,6 +56,11 @@ mod tests {
         for holder in [holder, noted, Holder::unnamed()] {
             let column = bound_holder(&holder, fence);
             assert!(has_holder(Some(&column), fence) && !has_holder(Some(&column), next));
+            let found = holder_in(Some(&column), fence);
+            let told = found.as_ref().map(|found| (found.label(), found.note()));
+            let is_there = !holder.label().is_empty();
+            assert_eq!(told, is_there.then(|| (holder.label(), holder.note())));
+            assert_eq!(holder_in(Some(&column), next), None);
         }
         let polls = bound_holder(&Holder::new("web").unwrap().that_polls(), fence);
         assert_eq!(polls, "000000000000007 \tweb");

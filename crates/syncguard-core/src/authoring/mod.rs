@@ -8,7 +8,7 @@
 //! | [`backend_url`] | URLs with options |
 //! | [`hash_key`] | the hash of a key or a name for logs and errors |
 //! | [`is_clearable`] | when the record of an expired lock may be deleted |
-//! | [`bound_holder`], [`has_holder`], [`holder_text`] | holders in a column that other clients do not know |
+//! | [`bound_holder`], [`has_holder`], [`holder_in`], [`holder_text`] | holders in a column that other clients do not know |
 //! | [`checked_timeout`], [`pause`] | timeouts of options; random pauses |
 //! | [`corrupt_record`], [`lock_id_in_use`] | errors that read the same on every store |
 //! | [`signals`] | signals of releases by other processes |
@@ -34,7 +34,7 @@ pub use self::clean_up_guard::{CLEAN_UP_GUARD, is_clearable};
 #[doc(hidden)]
 pub use self::client_options::ClientOptions;
 pub use self::errors::{LOCK_ID_IN_USE, corrupt_record, lock_id_in_use};
-pub use self::holder_column::{bound_holder, has_holder, holder_text};
+pub use self::holder_column::{bound_holder, has_holder, holder_in, holder_text};
 pub use self::storage_key::{
     StorageKey, StorageLimits, make_fence_key, make_hashed_storage_key, make_storage_key,
 };

@@ -1,6 +1,6 @@
 //! A live lock, as a lookup sees it.
 
-use crate::value::{Fence, FenceToken, HashId, Key, LockId, Timestamp};
+use crate::value::{Fence, FenceToken, HashId, Holder, Key, LockId, Timestamp};
 
 /// A live lock, as a lookup sees it.
 ///
@@ -15,6 +15,8 @@ pub struct LockInfo<F = Fence> {
     pub acquired_at: Timestamp,
     /// The fence of the acquisition.
     pub fence: F,
+    /// The holder, if one is stored: a lock of another library's client has none.
+    pub holder: Option<Holder>,
     key: Key,
     lock_id: LockId,
 }
@@ -29,7 +31,15 @@ impl<F: FenceToken> LockInfo<F> {
         expires_at: Timestamp,
         fence: F,
     ) -> Self {
-        Self { expires_at, acquired_at, fence, key, lock_id }
+        Self { expires_at, acquired_at, fence, holder: None, key, lock_id }
+    }
+
+    /// For authors of backends: the holder that is stored with the lock. A holder without a label and a note
+    /// counts as none.
+    #[must_use]
+    pub fn with_holder(mut self, holder: Option<Holder>) -> Self {
+        self.holder = holder.filter(|holder| !holder.label().is_empty() || holder.note().is_some());
+        self
     }
 
     /// The hash of the key.
@@ -59,6 +69,7 @@ impl<F: FenceToken> std::fmt::Debug for LockInfo<F> {
             .field("expires_at", &self.expires_at)
             .field("acquired_at", &self.acquired_at)
             .field("fence", &self.fence)
+            .field("holder", &self.holder)
             .finish()
     }
 }
@@ -69,14 +80,23 @@ impl<F: FenceToken> serde::Serialize for LockInfo<F> {
         use serde::ser::SerializeStruct;
 
         let fence = self.fence.fence();
-        let mut fields =
-            serializer.serialize_struct("LockInfo", 4 + usize::from(fence.is_some()))?;
+        let label = self.holder.as_ref().map(Holder::label).filter(|label| !label.is_empty());
+        let note = self.holder.as_ref().and_then(Holder::note);
+        let optional = [fence.is_some(), label.is_some(), note.is_some()];
+        let fields = 4 + optional.into_iter().filter(|is_there| *is_there).count();
+        let mut fields = serializer.serialize_struct("LockInfo", fields)?;
         fields.serialize_field("keyHash", &self.key_hash())?;
         fields.serialize_field("lockIdHash", &self.lock_id_hash())?;
         fields.serialize_field("expiresAtMs", &self.expires_at)?;
         fields.serialize_field("acquiredAtMs", &self.acquired_at)?;
         if let Some(fence) = fence {
             fields.serialize_field("fence", &fence)?;
+        }
+        if let Some(label) = label {
+            fields.serialize_field("holder", label)?;
+        }
+        if let Some(note) = note {
+            fields.serialize_field("note", note)?;
         }
         fields.end()
     }

@@ -113,6 +113,19 @@ impl Holder {
         stored_label.starts_with('\t')
     }
 
+    /// For authors of backends: the holder that is stored under this label and note. `None` if neither is
+    /// stored, and for a text that [`new`](Self::new) refuses: another client has written it.
+    #[must_use]
+    pub fn from_stored(label: &str, note: Option<&str>) -> Option<Self> {
+        let (polls, label) = label.strip_prefix('\t').map_or((false, label), |label| (true, label));
+        let label = checked("holder", label).ok()?;
+        let note = checked("note", note.unwrap_or_default()).ok().filter(|note| !note.is_empty());
+        if label.is_empty() && note.is_none() {
+            return None;
+        }
+        Some(Self(Arc::new(Texts { label: Some(label), note, polls })))
+    }
+
     /// The same holder in a process that hears no signals.
     pub(crate) fn that_polls(&self) -> Self {
         let Texts { label, note, .. } = &*self.0;
@@ -214,6 +227,26 @@ fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stored_holder_is_read_back_and_nothing_else_is() {
+        for holder in [
+            Holder::new("web 1").unwrap(),
+            Holder::new("web 1").unwrap().with_note("run 4").unwrap(),
+            Holder::unnamed().with_note("run 4").unwrap(),
+        ] {
+            let read = |stored: &Holder| Holder::from_stored(&stored.stored_label(), stored.note());
+            let found = read(&holder).unwrap();
+            assert_eq!((found.label(), found.note()), (holder.label(), holder.note()));
+            let found = read(&holder.that_polls()).unwrap();
+            assert_eq!((found.label(), found.note()), (holder.label(), holder.note()));
+        }
+        for nobody in ["", "\t", "a\u{1b}[2J", "a\tb", "\t\ta", &"x".repeat(129)] {
+            assert_eq!(Holder::from_stored(nobody, None), None, "{nobody:?}");
+        }
+        let found = Holder::from_stored("web", Some("a\nb")).unwrap();
+        assert_eq!((found.label(), found.note()), ("web", None));
+    }
 
     #[test]
     fn only_what_every_store_keeps_and_every_terminal_shows_is_a_label() {

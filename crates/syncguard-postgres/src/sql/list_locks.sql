@@ -8,13 +8,13 @@ bytes AS MATERIALIZED (
   FROM (SELECT key FROM {locks} WHERE false UNION ALL SELECT 'B') AS sample
 )
 (
-  SELECT {record}, {now} AS now_ms FROM {locks} AS l
+  SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l
   WHERE (SELECT ordered FROM bytes) AND l.key {>=} $1 AND l.key {<>} $2 AND l.key {<} $3
   ORDER BY l.key LIMIT $5
 )
 UNION ALL
 (
-  SELECT {record}, {now} AS now_ms FROM {locks} AS l
+  SELECT {record}, {now} AS now_ms, {holder} AS holder FROM {locks} AS l
   WHERE NOT (SELECT ordered FROM bytes) AND l.key {>} $2
     AND pg_catalog.left(l.key, pg_catalog.length($4)) {=} $4
   ORDER BY l.key LIMIT $5

@@ -22,7 +22,7 @@ if time - ARGV[5] > 0 then
   return { LATE, time }
 end
 if text then
-  local id, expires, fence, _, _, has_holder = read(text, KEYS[1])
+  local id, expires, fence, _, _, holder = read(text, KEYS[1])
   if not id then
     return expires
   end
@@ -31,7 +31,7 @@ if text then
       return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
     local left = expires + TOLERANCE - time
-    return has_holder and left or { NO_HOLDER, left }
+    return hears(holder) and left or { NO_HOLDER, left }
   end
 end
 

@@ -13,14 +13,14 @@ for number, name in ipairs(KEYS) do
   if not text then
     answer[number] = refusal or 0
   else
-    local id, expires, fence, acquired, key, has_holder = read(text, name)
+    local id, expires, fence, acquired, key, holder, note = read(text, name)
     if not id then
       answer[number] = expires
     elseif expires + TOLERANCE <= time then
       answer[number] = 0
     else
       answer[number] = { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires),
-        has_holder and 1 or 0 }
+        holder or false, note or false }
     end
   end
 end

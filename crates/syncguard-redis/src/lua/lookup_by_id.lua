@@ -12,7 +12,7 @@ local text, refusal = get(name)
 if not text then
   return refusal or 0
 end
-local id, expires, fence, acquired, key, has_holder = read(text, name)
+local id, expires, fence, acquired, key, holder, note = read(text, name)
 if not id then
   return expires
 end
@@ -20,4 +20,4 @@ if id ~= ARGV[1] or expires + TOLERANCE <= now() then
   return 0
 end
 return { key, id, fence, string.format('%.0f', acquired), string.format('%.0f', expires),
-  has_holder and 1 or 0 }
+  holder or false, note or false }

@@ -17,8 +17,8 @@ local LATE = -8
 local USUAL = '^{"key":"([^"\\%c]+)","lockId":"([%w_-]+)","fence":"(%d+)",'
   .. '"acquiredAtMs":(%d+),"expiresAtMs":(%d+)()'
 -- The fields that this library writes after them.
-local HOLDER = '^,"holder":"[^"\\%c]*"}$'
-local HOLDER_AND_NOTE = '^,"holder":"[^"\\%c]*","note":"[^"\\%c]*"}$'
+local HOLDER = '^,"holder":"([^"\\%c]*)"}$'
+local HOLDER_AND_NOTE = '^,"holder":"([^"\\%c]*)","note":"([^"\\%c]*)"}$'
 
 -- The text under a name, or false if there is none; or nil and the answer that refuses.
 local function get(name)
@@ -32,13 +32,18 @@ local function get(name)
   return nil, value
 end
 
--- The lock in a text: id, expiry, fence, acquisition, key, and whether it has a holder; or nil and the
--- answer that refuses.
+-- The lock in a text: id, expiry, fence, acquisition, key, and the holder and the note if they are there;
+-- or nil and the answer that refuses.
 local function read(text, name)
   local key, id, fence, acquired, expires, rest = string.match(text, USUAL)
-  local has_holder = key
-    and (string.find(text, HOLDER, rest) or string.find(text, HOLDER_AND_NOTE, rest)) ~= nil
-  if has_holder or key and string.sub(text, rest) == '}' then
+  local holder, note
+  if key then
+    holder = string.match(text, HOLDER, rest)
+    if not holder then
+      holder, note = string.match(text, HOLDER_AND_NOTE, rest)
+    end
+  end
+  if holder or key and string.sub(text, rest) == '}' then
     acquired, expires = tonumber(acquired), tonumber(expires)
   else
     local ok, record = pcall(cjson.decode, text)
@@ -47,7 +52,8 @@ local function read(text, name)
     end
     key, id, fence = record.key, record.lockId, record.fence
     acquired, expires = record.acquiredAtMs, record.expiresAtMs
-    has_holder = type(record.holder) == 'string' and string.sub(record.holder, 1, 1) ~= '\t'
+    holder = type(record.holder) == 'string' and record.holder
+    note = type(record.note) == 'string' and record.note
     if type(key) ~= 'string' or key == '' or type(id) ~= 'string' or type(fence) ~= 'string'
       or type(acquired) ~= 'number' or type(expires) ~= 'number'
       or string.find(id, '[^%w_-]') or string.find(fence, '%D') then
@@ -64,7 +70,12 @@ local function read(text, name)
   if acquired > MAX_MILLIS or expires > MAX_MILLIS then
     return nil, { ABSURD_NUMBER, name }
   end
-  return id, expires, fence, acquired, key, has_holder
+  return id, expires, fence, acquired, key, holder, note
+end
+
+-- True if the process of this holder hears signals. A tab before the label says that it does not.
+local function hears(holder)
+  return holder and string.byte(holder) ~= 9
 end
 
 -- The server's time in whole milliseconds. Up to the year 5138, Lua prints such a number with all its digits,

@@ -127,6 +127,7 @@ impl Store {
             acquired_at: now,
             expires_at: now + self.ttl(request.ttl),
             fence: 0,
+            holder: request.holder.clone(),
         };
         let overflow = self.next_fence(&request.key);
         if overflow.is_err() && self.has(Flaw::overflow_leaves_a_lock) {
@@ -137,6 +138,11 @@ impl Store {
             && let Some(before) = self.ended.get(&name).or(before.as_ref())
         {
             lock.acquired_at = before.acquired_at;
+        }
+        if self.has(Flaw::keeps_the_first_holder)
+            && let Some(before) = self.ended.get(&name).or(before.as_ref())
+        {
+            lock.holder.clone_from(&before.holder);
         }
         if let Some(before) = before {
             self.ended.insert(name.clone(), before);

@@ -60,13 +60,15 @@ impl Store {
                     } else {
                         lock.key
                     };
-                    page.entries.push(LockInfo::new(
+                    let info = LockInfo::new(
                         key,
                         lock.lock_id,
                         timestamp(lock.acquired_at)?,
                         timestamp(lock.expires_at)?,
                         Fence::new(fence)?,
-                    ));
+                    );
+                    let holder = lock.holder.filter(|_| !self.has(Flaw::lists_no_holders));
+                    page.entries.push(info.with_holder(holder));
                 }
             }
         }

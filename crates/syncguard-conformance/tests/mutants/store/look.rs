@@ -96,6 +96,8 @@ impl Store {
             _ => lock.fence,
         };
         let (acquired_at, expires_at) = (timestamp(lock.acquired_at)?, timestamp(lock.expires_at)?);
-        Ok(Some(LockInfo::new(key, lock.lock_id, acquired_at, expires_at, Fence::new(fence)?)))
+        let fence = Fence::new(fence)?;
+        let info = LockInfo::new(key, lock.lock_id, acquired_at, expires_at, fence);
+        Ok(Some(info.with_holder(lock.holder)))
     }
 }

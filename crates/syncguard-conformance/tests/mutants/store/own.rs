@@ -129,6 +129,9 @@ impl Store {
         if self.has(Flaw::extend_renews_the_time_of_acquisition) {
             lock.acquired_at = now;
         }
+        if self.has(Flaw::extend_forgets_the_holder) {
+            lock.holder = None;
+        }
         if self.has(Flaw::extend_takes_a_fence) {
             lock.fence = self.next_fence(&lock.key)?;
             self.fences.insert(name.clone(), lock.fence);

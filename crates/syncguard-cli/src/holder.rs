@@ -1,0 +1,34 @@
+//! The holder of a lock, for people and for programs.
+
+use serde_json::{Value, json};
+use syncguard::LockInfo;
+
+use crate::escape::escape_for_terminal;
+
+/// The label of the holder. A lock without one, such as that of another library's client, shows the
+/// first 12 digits of the hash of its lock id, which tell holders apart.
+pub(crate) fn name(info: &LockInfo) -> String {
+    label(info).unwrap_or_else(|| format!("{:.12}", info.lock_id_hash().to_string()))
+}
+
+/// The label of the holder, if the lock has one.
+pub(crate) fn label(info: &LockInfo) -> Option<String> {
+    let label = info.holder.as_ref()?.label();
+    (!label.is_empty()).then(|| escape_for_terminal(label))
+}
+
+/// The note of the holder, if the lock has one.
+pub(crate) fn note(info: &LockInfo) -> Option<String> {
+    info.holder.as_ref()?.note().map(escape_for_terminal)
+}
+
+/// Adds the fields `holder` and `note` to the JSON of a lock, if the lock has them.
+pub(crate) fn add_to_json(json: &mut Value, info: &LockInfo) {
+    let Some(holder) = &info.holder else { return };
+    if !holder.label().is_empty() {
+        json["holder"] = json!(holder.label());
+    }
+    if let Some(note) = holder.note() {
+        json["note"] = json!(note);
+    }
+}
