@@ -19,12 +19,15 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Run(run::Options),
+    Acquire(commands::acquire::Options),
+    Extend(commands::extend::Options),
+    Release(commands::release::Options),
     Status(commands::status::Options),
     Ls(commands::ls::Options),
     Watch(commands::watch::Options),
-    Release(commands::release::Options),
     Fence(commands::fence::Options),
     CopyFences(commands::copy_fences::Options),
+    Setup(commands::setup::Options),
     Doctor(commands::doctor::Options),
     #[cfg(feature = "generate")]
     Completions(commands::generate::CompletionsOptions),
@@ -39,8 +42,8 @@ Exit statuses:
   69   the store is away
   70   the store holds what cannot be read, or a defect
   71   the system refused something, such as a process
-  75   another process holds the lock (see `run --conflict-exit-code`)
-  76   the lock was lost while the command ran
+  75   another process holds the lock (see --conflict-exit-code)
+  76   the lock was lost while the command ran, or is no longer held
   77   the store refuses this user
   78   `doctor` says that the store is not safe for locks
   126  the command cannot be executed

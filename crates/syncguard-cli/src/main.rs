@@ -18,6 +18,7 @@ mod escape;
 mod exit;
 mod global_options;
 mod holder;
+mod lock_options;
 #[cfg(feature = "log")]
 mod log;
 mod output;
@@ -52,6 +53,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let wanted = !error.use_stderr();
+            if is_shell_line(&error) {
+                let says = "-c is no option: a shell runs a line, as in `syncguard run KEY -- sh -c 'LINE'`";
+                Output::new(false).error(says);
+                return Status::USAGE.into();
+            }
             // If printing fails, the failure cannot be reported either.
             let _ = error.print();
             return if wanted { ExitCode::SUCCESS } else { Status::USAGE.into() };
@@ -67,6 +73,15 @@ fn main() -> ExitCode {
             failure.status().into()
         }
     }
+}
+
+/// Returns whether the user wrote `syncguard run -c LINE`, as for `flock`.
+fn is_shell_line(error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue};
+
+    let is_run = env::args_os().any(|argument| argument == "run");
+    let unknown = error.get(ContextKind::InvalidArg);
+    is_run && matches!(unknown, Some(ContextValue::String(option)) if option == "-c")
 }
 
 fn start(cli: Cli, output: Output) -> Result<Status, Failure> {
@@ -92,7 +107,9 @@ fn expect_files() -> std::io::Result<()> {
 async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
     let store = || Store::find(&cli.global, output);
     match cli.command {
-        Command::Run(options) => run::run(&options, &store()?, output).await,
+        Command::Run(options) => run::run(&options, store()?, output).await,
+        Command::Acquire(options) => commands::acquire::run(&options, store()?, output).await,
+        Command::Extend(options) => commands::extend::run(&options, &store()?).await,
         Command::Status(options) => commands::status::run(&options, &store()?).await,
         Command::Release(options) => commands::release::run(&options, &store()?, output).await,
         Command::Ls(options) => commands::ls::run(&options, &store()?, output).await,
@@ -102,6 +119,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<Status, Failure> {
             cli.global.expect_no_store("copy-fences takes --from and --to")?;
             commands::copy_fences::run(&options, output).await
         }
+        Command::Setup(commands::setup::Options {}) => commands::setup::run(store()?).await,
         Command::Doctor(options) => {
             let store = match &options.url {
                 Some(url) => {

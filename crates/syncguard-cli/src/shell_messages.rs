@@ -4,9 +4,12 @@
 const REPLACEMENTS: &[(&str, &str)] = &[
     (
         "run setup_schema, or connect with setup_schema=true in the URL",
-        "add setup_schema=true to the URL, once, as a user who may create tables",
+        "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables",
     ),
-    ("run setup_schema", "add setup_schema=true to the URL, once, as a user who may create tables"),
+    (
+        "run setup_schema",
+        "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables",
+    ),
     (
         "choose other names with with_tables",
         "give other names with lock_table and fence_table in the URL",
@@ -109,7 +112,7 @@ mod tests {
             "a table is missing; run setup_schema, or connect with setup_schema=true in the URL";
         assert_eq!(
             for_shell(message),
-            "a table is missing; add setup_schema=true to the URL, once, as a user who may create tables"
+            "a table is missing; run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables"
         );
         for (of_library, for_users) in REPLACEMENTS {
             assert_eq!(for_shell(of_library), *for_users);

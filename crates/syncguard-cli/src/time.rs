@@ -14,6 +14,19 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("{error}; durations look like 500ms, 90s, 5m or 1h 30m"))
 }
 
+/// Parses a duration, or a bare number of seconds, as in `flock -w 10`.
+pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let is_number = text.starts_with(|first: char| first.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match text.parse::<f64>() {
+        Ok(seconds) if is_number => {
+            Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+        }
+        _ => parse_duration(text),
+    }
+}
+
 /// Formats a duration with at most two units: the milliseconds of an hour do not matter.
 pub(crate) fn human(duration: Duration) -> String {
     let rounded = match duration.as_millis() {
@@ -67,6 +80,16 @@ mod tests {
         assert_eq!(parse_duration("5").unwrap_err(), "a duration has a unit: 5s, 5m or 5h");
         for bad in ["", "s", "5x", "-1s", "1.5"] {
             assert!(parse_duration(bad).unwrap_err().contains("look like 500ms"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_bare_number_to_wait_is_in_seconds() {
+        for (text, millis) in [("10", 10_000), ("0.5", 500), ("0", 0), ("10s", 10_000)] {
+            assert_eq!(parse_wait(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for bad in ["", "1.2.3", ".", "-1", "inf", "1e3", &"9".repeat(40)] {
+            assert!(parse_wait(bad).is_err(), "{bad}");
         }
     }
 

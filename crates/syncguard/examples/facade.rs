@@ -11,7 +11,7 @@ use syncguard::{LockConfig, LockError, Locker, TryAcquired, lock, try_acquire};
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
-    let url = std::env::var("LOCK_STORE").unwrap_or_else(|_| "memory:".to_owned());
+    let url = std::env::var("SYNCGUARD_STORE").unwrap_or_else(|_| "memory:".to_owned());
     let backend = syncguard::connect(&url).await?;
 
     // Waits for its turn, works, releases.

@@ -100,6 +100,9 @@ pub mod production {}
 pub mod inventory {}
 
 #[doc = include_str!("guide/shell.md")]
+#[doc = quoted!("## A lock for several steps: an agent", "sh", "guide/shell/agent.sh")]
+#[doc = quoted!("## A lock for several steps: a job of CI", "yaml", "guide/shell/steps.yml")]
+#[doc = quoted!("## A lock for several steps: a shell", "sh", "guide/shell/session.sh")]
 #[doc = quoted!("## A write that refuses an old fence: SQLite", "sh", "guide/shell/fenced_sqlite.sh")]
 #[doc = quoted!("## A write that refuses an old fence: PostgreSQL", "sh", "guide/shell/fenced_psql.sh")]
 #[doc = quoted!("## systemd", "ini", "guide/shell/nightly.service")]

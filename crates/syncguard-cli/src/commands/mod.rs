@@ -1,12 +1,16 @@
 //! All subcommands except `run`.
 
+pub(crate) mod acquire;
 pub(crate) mod copy_fences;
 pub(crate) mod doctor;
+pub(crate) mod extend;
 pub(crate) mod fence;
 #[cfg(feature = "generate")]
 pub(crate) mod generate;
 mod listing;
 pub(crate) mod ls;
 pub(crate) mod release;
+mod saved_lock;
+pub(crate) mod setup;
 pub(crate) mod status;
 pub(crate) mod watch;

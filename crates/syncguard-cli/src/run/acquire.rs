@@ -1,18 +1,20 @@
 //! Acquires the lock, or one of the permits.
 
-use rustix::process::Signal;
+use std::time::Duration;
+
 use syncguard::{DynBackend, ErrorCode, Held, LockError, LockGuard, ReleaseResult};
 
 use super::nested;
-use super::options::LockRequest;
+use super::request::LockRequest;
 use super::wait_display::WaitDisplay;
 use crate::exit::{Failure, Status};
 use crate::output::Output;
 use crate::signals::Signals;
+use crate::store::Store;
 use crate::time::human;
 
-/// The guard of the lock or permit, held while the command runs.
-pub(super) enum Guard {
+/// The guard of the lock or permit, and how it is given back.
+pub(crate) enum Guard {
     Lock(LockGuard<DynBackend>),
     #[cfg(feature = "permits")]
     Permit(syncguard::recipes::Permit<DynBackend>),
@@ -36,6 +38,19 @@ impl Guard {
         }
     }
 
+    /// The guard of a lock.
+    ///
+    /// # Errors
+    ///
+    /// Fails for a permit.
+    pub(crate) fn into_lock(self) -> Result<LockGuard<DynBackend>, Failure> {
+        match self {
+            Self::Lock(guard) => Ok(guard),
+            #[cfg(feature = "permits")]
+            Self::Permit(_) => Err(Failure::new(Status::INTERNAL, "a permit is not a lock")),
+        }
+    }
+
     pub(super) async fn release(self) -> Result<ReleaseResult, LockError> {
         match self {
             Self::Lock(guard) => guard.release().await,
@@ -46,28 +61,61 @@ impl Guard {
 }
 
 /// The result of an acquire.
-pub(super) enum Acquired {
-    Held(Box<Guard>),
-    /// A signal asked this program to end. Nothing is held.
-    Interrupted(Signal),
+pub(crate) enum Acquired {
+    Held(DynBackend, Box<Guard>),
+    /// Nothing is held: another process has the lock, or a signal asked this program to end.
+    Ended(Status),
 }
 
-/// Acquires the lock or permit, and waits for it if requested.
-pub(super) async fn acquire(
-    backend: &DynBackend,
+/// Connects to the store, acquires the lock or permit, and waits for it if requested.
+///
+/// # Errors
+///
+/// Fails if the store fails, and if this program already runs under the requested lock.
+pub(crate) async fn acquire(
+    store: &Store,
+    key: &str,
     request: &LockRequest,
     signals: &mut Signals,
     output: Output,
 ) -> Result<Acquired, Failure> {
-    let display = WaitDisplay::new(backend, request, output);
+    let connect = async {
+        let backend = store.connect().await?;
+        nested::refuse(&backend, request, key, store).await?;
+        Ok(backend)
+    };
+    let backend: Result<DynBackend, Failure> = tokio::select! {
+        biased;
+        signal = signals.next_ending() => return Ok(Acquired::Ended(Status::of_signal(signal.as_raw()))),
+        backend = connect => backend,
+    };
+    let backend = backend?;
+    let display = WaitDisplay::new(&backend, request, output);
     let guard = tokio::select! {
         biased;
-        signal = signals.next_ending() => return Ok(Acquired::Interrupted(signal)),
-        guard = acquire_any(backend, request) => guard,
+        signal = signals.next_ending() => Ok(Acquired::Ended(Status::of_signal(signal.as_raw()))),
+        guard = acquire_any(&backend, request) => guard.map(|guard| Acquired::Held(backend.clone(), Box::new(guard))),
         // Never completes: it only shows the holder.
-        () = display.show() => return Err(Failure::new(Status::INTERNAL, "the display has ended")),
+        () = display.show() => Err(Failure::new(Status::INTERNAL, "the display has ended")),
     };
-    Ok(Acquired::Held(Box::new(guard?)))
+    if !matches!(guard, Ok(Acquired::Held(..))) {
+        finish_releases(&backend).await;
+    }
+    match guard {
+        // Contention is a result and no error, so `--quiet` hides its message.
+        Err(failure) if failure.status() == Status::CONFLICT => {
+            output.note(&failure);
+            Ok(Acquired::Ended(request.conflict))
+        }
+        guard => guard,
+    }
+}
+
+/// Lets the library release locks that were granted too late. A lock that it cannot release in this
+/// time ends by its TTL.
+pub(crate) async fn finish_releases(backend: &DynBackend) {
+    const LONGEST: Duration = Duration::from_secs(5);
+    let _ = backend.drained(LONGEST).await;
 }
 
 #[cfg(feature = "permits")]
@@ -108,7 +156,6 @@ async fn acquire_lock(backend: &DynBackend, request: &LockRequest) -> Result<Gua
     }
     match syncguard::try_acquire(backend, request.config.clone()).await?.acquired() {
         Some(guard) => Ok(Guard::Lock(guard)),
-        None if request.is_nested => Err(conflict(nested::MESSAGE)),
         None => Err(conflict("another process holds the lock; --wait DURATION waits for it")),
     }
 }

@@ -9,19 +9,17 @@ mod options;
 #[cfg(feature = "permits")]
 mod permit_mismatch;
 mod program;
+mod request;
 mod supervise;
 mod terminal;
 mod this_program;
 mod wait_display;
 pub(crate) mod watchdog;
 
+pub(crate) use self::acquire::{Acquired, acquire, finish_releases};
 pub(crate) use self::options::Options;
+pub(crate) use self::request::LockRequest;
 
-use std::time::Duration;
-
-use syncguard::DynBackend;
-
-use self::acquire::{Acquired, acquire};
 use self::job::Job;
 use self::lock_file::LockFile;
 use self::supervise::{Ended, LOCK_UNKNOWN, supervise};
@@ -33,36 +31,18 @@ use crate::time::human;
 
 pub(crate) async fn run(
     options: &Options,
-    store: &Store,
+    store: Store,
     output: Output,
 ) -> Result<Status, Failure> {
-    let mut request = options.lock_request()?;
-    request.is_nested = nested::is_nested(&options.key, store, request.permits.is_some());
+    let request = options.lock_request()?;
+    let store = store.with_holder(options.holder.given()?);
     // A command that cannot be started needs no lock.
-    let program = program::find(options.program())?;
+    let program = program::find(options.program(), options.arguments())?;
     let mut signals = Signals::listen()?;
-    let backend = tokio::select! {
-        biased;
-        signal = signals.next_ending() => return Ok(Status::of_signal(signal.as_raw())),
-        connected = store.connect() => connected?,
-    };
-
-    let acquired = acquire(&backend, &request, &mut signals, output).await;
-    let guard = match acquired {
-        Ok(Acquired::Held(guard)) => guard,
-        Ok(Acquired::Interrupted(signal)) => {
-            finish_releases(&backend).await;
-            return Ok(Status::of_signal(signal.as_raw()));
-        }
-        Err(failure) => {
-            finish_releases(&backend).await;
-            if failure.status() != Status::CONFLICT {
-                return Err(failure);
-            }
-            // Contention is a result and no error, so `--quiet` hides its message.
-            output.note(&failure);
-            return Ok(options.conflict_exit_code.map_or(Status::CONFLICT, Status::new));
-        }
+    let acquired = acquire(&store, &options.key, &request, &mut signals, output).await?;
+    let (backend, guard) = match acquired {
+        Acquired::Held(backend, guard) => (backend, guard),
+        Acquired::Ended(status) => return Ok(status),
     };
 
     let mut environment = vec![
@@ -99,11 +79,4 @@ pub(crate) async fn run(
             Ok(status)
         }
     }
-}
-
-/// Lets the library release locks that were granted too late. A lock that it cannot release in this
-/// time ends by its TTL.
-async fn finish_releases(backend: &DynBackend) {
-    const LONGEST: Duration = Duration::from_secs(5);
-    let _ = backend.drained(LONGEST).await;
 }

@@ -1,20 +1,43 @@
-//! Detects a `syncguard run` inside the command of another `syncguard run`.
+//! Refuses a lock inside of a command that runs under the same lock.
 
 use std::env;
 
+use syncguard::DynBackend;
+use syncguard::diagnostics::get_by_key;
+
+use super::request::LockRequest;
+use crate::exit::Failure;
 use crate::store::{Store, without_password};
 
-/// The message for a command that asks for the lock that it already runs under.
-pub(super) const MESSAGE: &str = "this command already runs under this lock, which the `syncguard run` around it holds until \
-                                  this command ends: it would wait for itself. Take the lock in one place, or give one \
-                                  of the two another key";
+const MESSAGE: &str = "this command already runs under this lock, which the `syncguard run` around it holds until \
+                       this command ends: it would wait for itself. Take the lock in one place, or give one of the \
+                       two another key";
 
-/// Returns whether the requested lock is the lock of the `syncguard run` that started this command.
-pub(super) fn is_nested(key: &str, store: &Store, is_permit: bool) -> bool {
+/// # Errors
+///
+/// Fails if this program asks for the lock of the `syncguard run` that started it.
+pub(super) async fn refuse(
+    backend: &DynBackend,
+    request: &LockRequest,
+    key: &str,
+    store: &Store,
+) -> Result<(), Failure> {
+    if request.permits.is_some() || !is_named_by_environment(key, store) {
+        return Ok(());
+    }
+    // A process that outlives its `syncguard run` has the variables as well, and may take the lock.
+    let held = get_by_key(backend, request.config.key()?.clone()).await?;
+    let fence = env::var("SYNCGUARD_FENCE").unwrap_or_default();
+    if held.is_some_and(|info| info.fence.to_string() == fence) {
+        return Err(Failure::usage(MESSAGE));
+    }
+    Ok(())
+}
+
+fn is_named_by_environment(key: &str, store: &Store) -> bool {
     let is_set = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     is_set("SYNCGUARD_KEY", key)
         && is_set("SYNCGUARD_STORE", &without_password(store.expose()))
-        // A permit differs from the lock of the same key, and another permit may be free.
+        // A permit differs from the lock of the same key.
         && env::var_os("SYNCGUARD_SLOT").is_none()
-        && !is_permit
 }

@@ -4,9 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use syncguard::{AcquisitionOptions, AutoExtend, LockConfig};
+use syncguard::{AutoExtend, LockConfig};
 
+use super::request::LockRequest;
 use crate::exit::Failure;
+use crate::lock_options::{HolderOptions, WaitOptions};
 use crate::time::parse_duration;
 
 /// Runs a command while holding a lock
@@ -32,13 +34,8 @@ pub(crate) struct Options {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
-    /// The longest time to wait for the lock, such as 30s or 5m [default: no limit]
-    #[arg(long, short, value_name = "DURATION", value_parser = parse_duration)]
-    #[arg(conflicts_with = "no_wait")]
-    wait: Option<Duration>,
-    /// Does not wait: ends with status 75 if another process holds the lock
-    #[arg(long, short)]
-    no_wait: bool,
+    #[command(flatten)]
+    pub(super) waiting: WaitOptions,
     /// How long the lock outlives a crash of this machine; it is renewed three times in this time
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub(super) ttl: Duration,
@@ -63,9 +60,8 @@ pub(crate) struct Options {
     /// The time between SIGTERM and SIGKILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
-    /// The exit status if another process holds the lock [default: 75]
-    #[arg(long, short = 'E', value_name = "STATUS", default_value = None)]
-    pub(super) conflict_exit_code: Option<u8>,
+    #[command(flatten)]
+    pub(super) holder: HolderOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,35 +82,12 @@ pub(super) enum LossAction {
     Ignore,
 }
 
-/// The requested lock or permit.
-pub(super) struct LockRequest {
-    pub(super) config: LockConfig,
-    pub(super) auto_extend: AutoExtend,
-    pub(super) acquisition: AcquisitionOptions,
-    pub(super) min_hold: Option<Duration>,
-    pub(super) permits: Option<u32>,
-    /// True if this program runs under this very lock.
-    pub(super) is_nested: bool,
-}
-
-impl LockRequest {
-    pub(super) fn waits(&self) -> bool {
-        self.acquisition.max_retries > 0
-    }
-}
-
 impl Options {
-    /// The longest accepted duration: 100 years.
-    const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
     /// # Errors
     ///
     /// Fails if an option is wrong, before anything is sent.
     pub(super) fn lock_request(&self) -> Result<LockRequest, Failure> {
-        let acquisition = match (self.no_wait, self.wait) {
-            (true, _) | (_, Some(Duration::ZERO)) => AcquisitionOptions::new().with_max_retries(0),
-            (_, wait) => AcquisitionOptions::new().with_timeout(wait.unwrap_or(Self::LONGEST)),
-        };
+        let acquisition = self.waiting.acquisition();
         let mut auto_extend = AutoExtend::new();
         if let Some(max_hold) = self.max_hold {
             auto_extend = auto_extend.with_max_hold(max_hold);
@@ -127,13 +100,14 @@ impl Options {
             config = config.with_min_hold(min_hold);
         }
         config.check()?;
-        if self.grace > Self::LONGEST {
+        if self.grace > WaitOptions::LONGEST {
             return Err(Failure::usage(
                 "the grace is too long; at most 100 years are allowed, and 0s is SIGKILL at once",
             ));
         }
         let (min_hold, permits) = (self.at_least, self.permits());
-        Ok(LockRequest { config, auto_extend, acquisition, min_hold, permits, is_nested: false })
+        let conflict = self.waiting.conflict_status();
+        Ok(LockRequest { config, auto_extend, acquisition, min_hold, permits, conflict })
     }
 
     #[cfg(feature = "permits")]

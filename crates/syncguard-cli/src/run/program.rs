@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::escape::escape_for_terminal;
 use crate::exit::{Failure, Status};
 
 /// The path of a program, and the name that the user typed.
@@ -15,7 +16,13 @@ pub(super) struct Program {
 }
 
 /// Looks for a program where a shell would.
-pub(super) fn find(name: &OsStr) -> Result<Program, Failure> {
+///
+/// # Errors
+///
+/// Fails if there is no such program. If the command looks like a line for a shell, the message
+/// says how a shell gets it.
+pub(super) fn find(name: &OsStr, arguments: &[OsString]) -> Result<Program, Failure> {
+    let not_found = |name: &OsStr| not_found(name, shell_hint(name, arguments));
     let found = |path: PathBuf| Program { path, name: name.to_owned() };
     if name.as_encoded_bytes().contains(&b'/') {
         let path = PathBuf::from(name);
@@ -44,9 +51,25 @@ fn is_executable(path: &Path) -> bool {
     is_file && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn not_found(name: &OsStr) -> Failure {
-    let name = name.display();
-    Failure::new(Status::NOT_FOUND, format!("{name}: there is no such command; nothing was locked"))
+fn not_found(name: &OsStr, hint: Option<String>) -> Failure {
+    let (name, hint) = (escape_for_terminal(&name.to_string_lossy()), hint.unwrap_or_default());
+    let message = format!("{name}: there is no such command; nothing was locked{hint}");
+    Failure::new(Status::NOT_FOUND, message)
+}
+
+/// What to type instead, if the command is a line for a shell.
+fn shell_hint(name: &OsStr, arguments: &[OsString]) -> Option<String> {
+    let line = match (name.to_str()?, arguments) {
+        ("-c", [line, ..]) => line.to_str()?,
+        (name, []) => Some(name).filter(|name| name.contains(is_for_a_shell))?,
+        _ => return None,
+    };
+    let line = escape_for_terminal(&line.replace('\'', "'\\''"));
+    Some(format!(". A shell runs such a line: syncguard run KEY -- sh -c '{line}'"))
+}
+
+fn is_for_a_shell(char: char) -> bool {
+    char.is_whitespace() || ";|&<>$`*?(){}'\"".contains(char)
 }
 
 fn not_executable(name: &OsStr) -> Failure {

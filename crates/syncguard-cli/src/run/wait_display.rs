@@ -7,8 +7,7 @@ use syncguard::diagnostics::get_by_key;
 use syncguard::{DynBackend, LockInfo};
 use tokio::time::{Instant, sleep};
 
-use super::nested;
-use super::options::LockRequest;
+use super::request::LockRequest;
 use crate::holder;
 use crate::output::{Output, StatusLine};
 use crate::time::{human, since};
@@ -35,9 +34,6 @@ impl<'a> WaitDisplay<'a> {
     pub(super) async fn show(&self) {
         let began = Instant::now();
         sleep(Self::DELAY).await;
-        if self.request.is_nested && self.request.waits() {
-            self.output.note(nested::MESSAGE);
-        }
         let line = self.output.status_line().filter(|_| self.request.waits());
         let Some(line) = line else { return pending().await };
         let mut holder = None;

@@ -14,11 +14,14 @@ use syncguard::authoring::backend_url::BackendUrl;
 pub(crate) use self::url::without_password;
 use crate::exit::Failure;
 use crate::global_options::GlobalOptions;
+use crate::lock_options::GivenHolder;
 use crate::output::Output;
 
 /// The URL of a store. It may contain a password, so it has no `Debug`.
 pub(crate) struct Store {
     url: String,
+    /// Parameters for this program alone: commands that it starts do not see them.
+    parameters: Vec<(&'static str, String)>,
 }
 
 impl Store {
@@ -57,7 +60,7 @@ impl Store {
                  processes of one machine",
             ));
         }
-        Ok(Self { url: url.to_owned() })
+        Ok(Self { url: url.to_owned(), parameters: Vec::new() })
     }
 
     fn from_file(path: &Path) -> Result<Self, Failure> {
@@ -86,8 +89,27 @@ impl Store {
         None
     }
 
+    /// The same store, and all locks have this holder unless nothing was given.
+    pub(crate) fn with_holder(mut self, holder: GivenHolder) -> Self {
+        self.parameters.extend(holder.label.map(|label| ("holder", label)));
+        self.parameters.extend(holder.note.map(|note| ("note", note)));
+        self
+    }
+
+    /// The same store, whose tables are created. `None` if it has none to create.
+    pub(crate) fn with_schema_setup(mut self) -> Option<Self> {
+        let is_postgres =
+            ["postgres:", "postgresql:"].iter().any(|scheme| self.url.starts_with(scheme));
+        self.parameters.push(("setup_schema", "true".to_owned()));
+        is_postgres.then_some(self)
+    }
+
     pub(crate) async fn connect(&self) -> Result<DynBackend, Failure> {
-        Ok(syncguard::connect(&self.url).await?)
+        let url = self
+            .parameters
+            .iter()
+            .fold(self.url.clone(), |url, (name, value)| url::with_parameter(&url, name, value));
+        Ok(syncguard::connect(&url).await?)
     }
 }
 

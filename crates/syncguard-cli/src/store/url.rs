@@ -43,8 +43,17 @@ pub(crate) fn without_password(url: &str) -> String {
     if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) }
 }
 
-/// Percent-encodes a path.
-#[cfg(feature = "sqlite")]
+/// The URL with this parameter, which replaces one of the same name.
+pub(super) fn with_parameter(url: &str, name: &str, value: &str) -> String {
+    let added = format!("{name}={}", encoded(value));
+    let Some((base, query)) = url.split_once('?') else { return format!("{url}?{added}") };
+    let named =
+        |parameter: &&str| parameter.split('=').next() != Some(name) && !parameter.is_empty();
+    let kept: Vec<&str> = query.split('&').filter(named).chain([added.as_str()]).collect();
+    format!("{base}?{}", kept.join("&"))
+}
+
+/// Percent-encodes a path or a value.
 pub(super) fn encoded(path: &str) -> String {
     use std::fmt::Write as _;
 
@@ -63,6 +72,17 @@ pub(super) fn encoded(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parameter_replaces_one_of_the_same_name() {
+        for (url, expected) in [
+            ("redis://host", "redis://host?note=a%26b%20%3D"),
+            ("redis://host?", "redis://host?note=a%26b%20%3D"),
+            ("sqlite:a?note=x&notes=y", "sqlite:a?notes=y&note=a%26b%20%3D"),
+        ] {
+            assert_eq!(with_parameter(url, "note", "a&b ="), expected);
+        }
+    }
 
     #[test]
     fn passwords_are_left_out() {

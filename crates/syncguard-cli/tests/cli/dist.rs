@@ -7,19 +7,22 @@ use crate::harness::Harness;
 
 #[test]
 fn the_files_in_dist_are_what_the_command_prints() -> Result<()> {
-    let files: [(ExpectFile, &[&str]); 14] = [
+    let files: [(ExpectFile, &[&str]); 17] = [
         (expect_file!["../../dist/_syncguard"], &["completions", "zsh"]),
         (expect_file!["../../dist/syncguard.bash"], &["completions", "bash"]),
         (expect_file!["../../dist/syncguard.fish"], &["completions", "fish"]),
         (expect_file!["../../dist/syncguard.1"], &["man"]),
+        (expect_file!["../../dist/syncguard-acquire.1"], &["man", "acquire"]),
         (expect_file!["../../dist/syncguard-completions.1"], &["man", "completions"]),
         (expect_file!["../../dist/syncguard-copy-fences.1"], &["man", "copy-fences"]),
         (expect_file!["../../dist/syncguard-doctor.1"], &["man", "doctor"]),
+        (expect_file!["../../dist/syncguard-extend.1"], &["man", "extend"]),
         (expect_file!["../../dist/syncguard-fence.1"], &["man", "fence"]),
         (expect_file!["../../dist/syncguard-ls.1"], &["man", "ls"]),
         (expect_file!["../../dist/syncguard-man.1"], &["man", "man"]),
         (expect_file!["../../dist/syncguard-release.1"], &["man", "release"]),
         (expect_file!["../../dist/syncguard-run.1"], &["man", "run"]),
+        (expect_file!["../../dist/syncguard-setup.1"], &["man", "setup"]),
         (expect_file!["../../dist/syncguard-status.1"], &["man", "status"]),
         (expect_file!["../../dist/syncguard-watch.1"], &["man", "watch"]),
     ];

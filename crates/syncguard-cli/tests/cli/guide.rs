@@ -9,7 +9,7 @@ use syncguard_test_services::postgres::PostgresServer;
 use syncguard_test_services::{install, tools};
 use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::harness::Harness;
+use crate::harness::{Finished, Harness};
 
 pub(crate) fn shown(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../syncguard/src/guide/shell").join(name)
@@ -189,6 +189,78 @@ fn the_job_of_kubernetes_works() -> Result<()> {
     let mut command = Command::new("env");
     command.args(&words);
     runs_the_script(command, "report.sh", "nightly-report")
+}
+
+/// A shell script of the guide, on this store.
+fn script(harness: &Harness, name: &str, arguments: &[&str]) -> Result<Finished> {
+    let mut command = Command::new("sh");
+    command.arg(shown(name)).args(arguments).env("SYNCGUARD_STORE", &harness.url);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
+    Ok(Finished::of(&command.output()?))
+}
+
+#[test]
+fn the_agent_holds_its_lock_during_all_steps() -> Result<()> {
+    let harness = Harness::file()?;
+    let look = "syncguard status repo:main --json";
+    let done = script(&harness, "agent.sh", &[look, look])?.expect(0)?;
+    let shown: Vec<&str> = done.stdout.lines().collect();
+    ensure!(shown.len() == 3 && shown[2] == "released" && done.stderr.is_empty(), "{done:?}");
+    for line in &shown[..2] {
+        ensure!(line.contains("\"holder\":\"agent-7\"") && line.contains("ticket 4711"), "{line}");
+    }
+    ensure!(harness.is_free("repo:main")?);
+    // A step that fails ends the work, and the lock is free.
+    let done = script(&harness, "agent.sh", &["exit 3", "echo more"])?.expect(3)?;
+    ensure!(done.stdout == "released\n" && harness.is_free("repo:main")?, "{done:?}");
+    // No step runs without the lock.
+    let lose = "syncguard release repo:main --force >&2";
+    let done = script(&harness, "agent.sh", &[lose, "echo more"])?.expect(76)?;
+    ensure!(!done.stdout.contains("more"), "{done:?}");
+    Ok(())
+}
+
+#[test]
+fn the_session_holds_its_lock_until_its_end() -> Result<()> {
+    let harness = Harness::file()?;
+    let done = script(&harness, "session.sh", &[])?.expect(0)?;
+    ensure!(done.stdout == "released\n" && done.stderr.is_empty(), "{done:?}");
+    let holder = harness.holder("db:replica", &[])?;
+    script(&harness, "session.sh", &[])?.expect(75)?;
+    holder.end()?.expect(0).map(drop)
+}
+
+#[test]
+fn the_steps_of_github_actions_share_a_lock() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let (harness, folder) = (Harness::file()?, tempfile::tempdir()?);
+    for name in ["migrate.sh", "deploy.sh"] {
+        let path = folder.path().join(name);
+        fs::write(&path, "#!/bin/sh\nsyncguard status deploy:production --json\n")?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    }
+    let workflow = yaml("steps.yml")?;
+    let steps = workflow["jobs"]["deploy"]["steps"].as_vec().context("steps")?;
+    let runs: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
+    let run = |line: &str| -> Result<String> {
+        let mut command = Command::new("bash");
+        // As GitHub runs a step.
+        command.args(["-e", "-c", line]).current_dir(folder.path());
+        command.env("SYNCGUARD_STORE", &harness.url).env("RUNNER_TEMP", folder.path());
+        command.env("SYNCGUARD_NOTE", "run 4711");
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin().display()));
+        Ok(Finished::of(&command.output()?).expect(0)?.stdout)
+    };
+    ensure!(runs.len() == 5 && runs[0].starts_with("cargo install "), "{runs:?}");
+    for (line, says) in runs[1..].iter().zip(["", "\"note\":\"run 4711\"", "run 4711", "released"])
+    {
+        let said = run(line)?;
+        ensure!(said.contains(says), "{line}: {said}");
+    }
+    ensure!(harness.is_free("deploy:production")?);
+    // The last step runs after a failure of the first, too.
+    run(runs[4]).map(drop)
 }
 
 /// Each shell can load its completions.

@@ -3,6 +3,7 @@
 // The other crates support an older Rust without these units, and all crates are written alike.
 #![allow(clippy::duration_suboptimal_units, reason = "as in the other crates")]
 
+mod acquire;
 mod bad_input;
 mod copying;
 mod cron;
@@ -27,3 +28,4 @@ mod statuses;
 mod stores;
 mod supervision;
 mod terminal;
+mod traps;

@@ -24,9 +24,21 @@ pub(crate) fn family(pid: u32) -> Vec<(u32, String)> {
             String::from_utf8_lossy(&bytes).replace('\0', " ")
         };
         found.push((pid, format!("{} | {}", read("cmdline"), read("environ"))));
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let children = children.unwrap_or_default();
-        wanted.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        wanted.extend(children(pid));
     }
     found
+}
+
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    children.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+/// The short name of a process, and the first of its arguments.
+pub(crate) fn name(pid: u32) -> (String, String) {
+    let read = |what| fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    let arguments = read("cmdline");
+    let first = arguments.split('\0').next().unwrap_or_default().to_owned();
+    (read("comm").trim().to_owned(), first)
 }

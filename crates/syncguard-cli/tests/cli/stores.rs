@@ -7,13 +7,14 @@ use syncguard_test_services::redis::RedisServer;
 
 use crate::emulator::emulator_url;
 use crate::harness::{Harness, until_gone};
-use crate::{inventory, run, secrets, snapshots};
+use crate::{acquire, inventory, run, secrets, snapshots};
 
 fn all(harness: &Harness) -> Result<()> {
     // The first tests need an empty store.
     let tests = [
         snapshots::ON_EVERY_STORE,
         run::ON_EVERY_STORE,
+        acquire::ON_EVERY_STORE,
         inventory::ON_EVERY_STORE,
         secrets::ON_EVERY_STORE,
     ];

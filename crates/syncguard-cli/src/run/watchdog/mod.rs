@@ -145,7 +145,8 @@ fn spawn(program: &PathBuf, last_orders: &[Option<String>]) -> io::Result<(Child
     let mut command = Command::new(program);
     // The watchdog inherits nothing from the job: no password in its environment, no open folder or
     // pipe.
-    command.arg0("syncguard").arg(NAME).env_clear().current_dir("/").process_group(0);
+    let name = format!("syncguard: watchdog of {}", std::process::id());
+    command.arg0(name).arg(NAME).env_clear().current_dir("/").process_group(0);
     command.args(last_orders.iter().flatten().map(|order| order.trim_end()));
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut process = command.spawn()?;

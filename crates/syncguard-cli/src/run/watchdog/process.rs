@@ -1,6 +1,7 @@
 //! The watchdog process.
 
 use std::env::ArgsOs;
+use std::fs;
 use std::io::{BufRead as _, stdin};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -21,6 +22,8 @@ pub(crate) fn main(arguments: std::iter::Skip<ArgsOs>) -> ExitCode {
     // SIGTERM, SIGHUP and SIGINT are for the command, so the watchdog blocks them. Children would
     // inherit the mask, but the watchdog starts none.
     let _ = SigSet::all().thread_block();
+    // Linux would name it `exe`, after the path that it was started by. 15 bytes are shown.
+    let _ = fs::write("/proc/self/comm", "syncguard-watch");
     let (order, orders) = channel();
     for argument in arguments.filter_map(|argument| argument.into_string().ok()) {
         let _ = order.send(argument);

@@ -1,0 +1,98 @@
+//! `syncguard acquire`: takes a lock that outlives this program.
+
+use std::mem;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use syncguard::LockConfig;
+
+use super::saved_lock::{NewFile, SavedLock};
+use crate::exit::{Failure, Status};
+use crate::lock_options::{HolderOptions, WaitOptions};
+use crate::output::{Output, print_json};
+use crate::run::{Acquired, LockRequest, acquire, finish_releases};
+use crate::signals::Signals;
+use crate::store::Store;
+use crate::time::parse_duration;
+
+/// Takes a lock and leaves it held, for a holder that is not one command
+///
+/// For agents, CI jobs of several steps, and shells. Nothing renews the lock: `syncguard extend`
+/// does, before the TTL is over. `syncguard release --from FILE` gives it back. If one command does
+/// all the work, `syncguard run` is safer: it renews the lock, and ends the command with it.
+#[derive(Args)]
+#[command(override_usage = "syncguard acquire [OPTIONS] <KEY> <--save <FILE>|--json>")]
+pub(crate) struct Options {
+    /// The name of the lock: callers with the same key on the same store exclude each other
+    key: String,
+    /// How long the lock lives unless it is extended
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    ttl: Duration,
+    #[command(flatten)]
+    to: Destination,
+    #[command(flatten)]
+    waiting: WaitOptions,
+    #[command(flatten)]
+    holder: HolderOptions,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Destination {
+    /// Writes the lock to this new file, which only this user can read; `extend` and `release` take it
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Prints the lock as one line of JSON; it contains the lock id, which is enough to release the lock
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(
+    options: &Options,
+    store: Store,
+    output: Output,
+) -> Result<Status, Failure> {
+    let config = LockConfig::new(options.key.as_str()).with_ttl(options.ttl);
+    config.check()?;
+    let (acquisition, conflict) =
+        (options.waiting.acquisition(), options.waiting.conflict_status());
+    let request = LockRequest::of_lock(config, acquisition, conflict);
+    let store = store.with_holder(options.holder.given()?);
+    let mut signals = Signals::listen()?;
+    // Before the lock: a lock without a record could not be released. Dropping the file removes it.
+    let file = options.to.save.as_deref().map(NewFile::create).transpose()?;
+    let acquired = acquire(&store, &options.key, &request, &mut signals, output).await?;
+    let (backend, guard) = match acquired {
+        Acquired::Held(backend, guard) => (backend, guard.into_lock()?),
+        Acquired::Ended(status) => return Ok(status),
+    };
+    let lock = SavedLock {
+        key: options.key.clone(),
+        lock_id: guard.lock_id(),
+        fence: guard.fence().to_string(),
+        expires_at: guard.expires_at(),
+    };
+    let recorded = match file {
+        Some(file) => file.write(&lock),
+        None => print_json(&lock.as_json()).map_err(Failure::output),
+    };
+    match recorded {
+        Ok(()) => {
+            // Dropping the guard would release the lock, which now belongs to whoever has the
+            // record. This process ends next, so nothing is leaked for long, and without
+            // auto-extend no task goes on with the lock.
+            mem::forget(guard);
+            Ok(Status::SUCCESS)
+        }
+        Err(failure) => {
+            let released = guard.release().await;
+            finish_releases(&backend).await;
+            let end = match released {
+                Ok(_) => "the lock was released again",
+                Err(_) => "the lock could not be released either, and ends by its TTL",
+            };
+            Err(Failure::new(failure.status(), format!("{failure}; {end}")))
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Takes all locks of one holder away.
+
+use syncguard::LockInfo;
+use syncguard::contract::Holder;
+
+use super::confirmation::is_confirmed;
+use super::options::Options;
+use super::take_away::{Outcome, take_away};
+use crate::commands::listing::{self, Listing};
+use crate::exit::{Failure, Status};
+use crate::output::{Output, print, print_json};
+use crate::store::Store;
+use crate::table::table;
+use crate::time::{human, since, until};
+
+pub(super) async fn release(
+    label: &str,
+    options: &Options,
+    store: &Store,
+    output: Output,
+) -> Result<Status, Failure> {
+    // In the form in which stores keep labels.
+    let wanted = Holder::new(label)?;
+    if wanted.label().is_empty() {
+        return Err(Failure::usage(
+            "an empty label is no holder: `release KEY --force` releases one lock",
+        ));
+    }
+    let backend = store.connect().await?;
+    let Listing { mut locks, corrupt } = listing::read(&backend, "").await?;
+    locks
+        .retain(|info| info.holder.as_ref().is_some_and(|holder| holder.label() == wanted.label()));
+    if let Some(message) = listing::corrupt_message(&corrupt) {
+        output.error(message);
+    }
+    if locks.is_empty() {
+        output.note("no lock with this label is held");
+        return Ok(if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL });
+    }
+    output
+        .note(format_args!("the locks of this holder:\n{}", table(&HEADER, locks.iter().map(row))));
+    if !is_confirmed(options, format!("Take them away ({})?", locks.len())).await? {
+        output.note("nothing was changed");
+        return Ok(Status::SUCCESS);
+    }
+    let mut worst = if corrupt.is_empty() { Status::SUCCESS } else { Status::INTERNAL };
+    for info in &locks {
+        // A lock that cannot be taken away does not keep the others.
+        let outcome = take_away(&backend, info).await.unwrap_or_else(Outcome::Held);
+        let printed = if options.json {
+            if let Outcome::Held(failure) = &outcome {
+                output.error(failure);
+            }
+            print_json(&outcome.as_json(&listing::key_of(info), Some(info)))
+        } else {
+            print(format!("{}: {}", listing::key_for_terminal(info), outcome.as_text(Some(info))))
+        };
+        printed.map_err(Failure::output)?;
+        if let Outcome::Held(failure) = &outcome
+            && [Status::SUCCESS, Status::CONFLICT].contains(&worst)
+        {
+            worst = failure.status();
+        }
+    }
+    Ok(worst)
+}
+
+const HEADER: [&str; 4] = ["FENCE", "AGE", "LEFT", "KEY"];
+
+fn row(info: &LockInfo) -> [String; 4] {
+    [
+        info.fence.to_string(),
+        human(since(info.acquired_at)),
+        human(until(info.expires_at)),
+        listing::key_for_terminal(info),
+    ]
+}

@@ -1,0 +1,51 @@
+//! Releases a lock of `syncguard acquire`.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use syncguard::contract::ReleaseRequest;
+use syncguard::{Key, LockBackend as _};
+
+use crate::commands::saved_lock::{SavedLock, is_stdin, shown};
+use crate::exit::{Failure, Status};
+use crate::output::{print, print_json};
+use crate::store::Store;
+
+pub(super) async fn release(from: &Path, as_json: bool, store: &Store) -> Result<Status, Failure> {
+    let lock = SavedLock::read(from)?;
+    let request = ReleaseRequest::new(lock.lock_id).with_key_hint(Key::new(lock.key.as_str())?);
+    let backend = store.connect().await?;
+    // If the store fails, the file stays: the lock may still be held.
+    let was_held = backend.release(request).await?.is_released();
+    if !is_stdin(from) {
+        fs::remove_file(from).map_err(|error| {
+            Failure::system(
+                &format!("the lock is over, but {} cannot be removed", shown(from)),
+                &error,
+            )
+        })?;
+    }
+    let printed = if as_json {
+        print_json(&json!({
+            "key": lock.key,
+            "released": was_held,
+            "lockIdHash": lock.lock_id.hash_id().to_string(),
+            "oldFence": lock.fence,
+            "newFence": null,
+        }))
+    } else if was_held {
+        print("released")
+    } else {
+        Ok(())
+    };
+    printed.map_err(Failure::output)?;
+    if !was_held {
+        return Err(Failure::new(
+            Status::LOST,
+            "this store did not hold the lock any more: it has expired, was released, or was taken away. Another \
+             process may have had it meanwhile",
+        ));
+    }
+    Ok(Status::SUCCESS)
+}

@@ -1,0 +1,36 @@
+//! The lock or permit that a command asks for.
+
+use std::time::Duration;
+
+use syncguard::{AcquisitionOptions, AutoExtend, LockConfig};
+
+use crate::exit::Status;
+
+/// The requested lock or permit.
+pub(crate) struct LockRequest {
+    pub(super) config: LockConfig,
+    /// For a permit; the configuration has that of a lock.
+    pub(super) auto_extend: AutoExtend,
+    pub(super) acquisition: AcquisitionOptions,
+    pub(super) min_hold: Option<Duration>,
+    pub(super) permits: Option<u32>,
+    /// The exit status if another process holds the lock.
+    pub(super) conflict: Status,
+}
+
+impl LockRequest {
+    /// A lock with exactly this configuration.
+    pub(crate) fn of_lock(
+        config: LockConfig,
+        acquisition: AcquisitionOptions,
+        conflict: Status,
+    ) -> Self {
+        let config = config.with_acquisition(acquisition);
+        let auto_extend = AutoExtend::new();
+        Self { config, auto_extend, acquisition, min_hold: None, permits: None, conflict }
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.acquisition.max_retries > 0
+    }
+}

@@ -1,0 +1,228 @@
+//! `syncguard acquire`, `extend` and `release`: locks that outlive the command that took them.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+use serde_json::Value;
+use syncguard_test_services::redis::RedisServer;
+use syncguard_test_services::wait;
+use tempfile::TempDir;
+
+use crate::harness::{Finished, Harness, LONG, StoreTest};
+use crate::schema::Schema;
+
+/// The tests for every store.
+pub(crate) const ON_EVERY_STORE: &[StoreTest] = &[
+    ("acquired_extended_released", acquired_extended_released),
+    ("locks_of_a_holder", locks_of_a_holder),
+    ("holder_of_a_run", holder_of_a_run),
+];
+
+/// A place for a file, which does not exist.
+fn place() -> Result<(TempDir, String)> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("lock").display().to_string();
+    Ok((folder, path))
+}
+
+fn json(text: &str) -> Result<Value> {
+    Ok(serde_json::from_str(text)?)
+}
+
+fn millis(lock: &Value) -> Result<u64> {
+    lock["expiresAtMs"].as_u64().context("a time")
+}
+
+fn acquired_extended_released(harness: &Harness) -> Result<()> {
+    let (_folder, path) = place()?;
+    let key = "acquired";
+    let options = ["acquire", key, "--save", &path, "--holder", "agent-7", "--note", "step 1"];
+    let done = harness.run(&options)?.expect(0)?;
+    ensure!(done.stdout.is_empty() && done.stderr.is_empty(), "{done:?}");
+    ensure!(fs::metadata(&path)?.permissions().mode() & 0o777 == 0o600);
+    let saved = fs::read_to_string(&path)?;
+    Schema::of("acquire")?.check_lines(&saved)?;
+    let first = json(&saved)?;
+    ensure!(first["key"] == key);
+
+    // It is held after the end of the command, by this holder, for ten minutes.
+    ensure!(!harness.is_free(key)?);
+    let status = json(&harness.run(&["status", key, "--json", "--reveal"])?.expect(0)?.stdout)?;
+    ensure!(status["holder"] == "agent-7" && status["note"] == "step 1", "{status}");
+    for field in ["lockId", "fence", "expiresAtMs"] {
+        ensure!(status[field] == first[field], "{field}: {status}");
+    }
+    let ttl = millis(&status)? - status["acquiredAtMs"].as_u64().context("a time")?;
+    ensure!((595_000..=605_000).contains(&ttl), "{ttl}");
+    harness.run(&["acquire", key, "--no-wait", "--json"])?.expect(75)?;
+    harness.run(&["acquire", key, "-n", "-E", "9", "--json"])?.expect(9)?;
+
+    // Extended, in the file and by a pipe.
+    harness.run(&["extend", "--from", &path, "--ttl", "1h"])?.expect(0)?;
+    let second = json(&fs::read_to_string(&path)?)?;
+    ensure!(millis(&second)? > millis(&first)? + 1_000_000, "{second}");
+    ensure!(fs::metadata(&path)?.permissions().mode() & 0o777 == 0o600);
+    ensure!(second["lockId"] == first["lockId"] && second["fence"] == first["fence"]);
+    let piped =
+        harness.run_with_input(&["extend", "--from", "-"], &second.to_string())?.expect(0)?;
+    Schema::of("extend")?.check_lines(&piped.stdout)?;
+    ensure!(millis(&json(&piped.stdout)?)? < millis(&second)?, "the TTL replaces the rest");
+
+    // Released: the file is gone, and the lock is free.
+    let done = harness.run(&["release", "--from", &path])?.expect(0)?;
+    ensure!(done.stdout == "released\n" && !Path::new(&path).exists(), "{done:?}");
+    ensure!(harness.is_free(key)?);
+    let over = harness.run_with_input(&["extend", "--from", "-"], &second.to_string())?;
+    ensure!(over.expect(76)?.stderr.contains("does not hold the lock any more"));
+    let arguments = ["release", "--from", "-", "--json"];
+    let over = harness.run_with_input(&arguments, &second.to_string())?.expect(76)?;
+    Schema::of("release")?.check_lines(&over.stdout)?;
+    ensure!(json(&over.stdout)?["released"] == false);
+    Ok(())
+}
+
+fn locks_of_a_holder(harness: &Harness) -> Result<()> {
+    let (dead, other) = ("dead \u{e9}", "dead \u{e9}!");
+    for (key, label) in [("dead:1", dead), ("dead:2", dead), ("dead:other", other)] {
+        harness.run(&["acquire", key, "--json", "--holder", label])?.expect(0)?;
+    }
+    // The label may be typed in another form of Unicode.
+    let done = harness.run(&["release", "--holder", "dead e\u{301}", "--force"])?.expect(0)?;
+    for (key, is_taken) in [("dead:1", true), ("dead:2", true), ("dead:other", false)] {
+        let line = format!("{key}: released; fences up to ");
+        ensure!(done.stdout.contains(&line) == is_taken, "{key}: {done:?}");
+        ensure!(done.stderr.contains(key) == is_taken, "listed before: {done:?}");
+        ensure!(harness.is_free(key)? == is_taken, "{key}");
+    }
+    let done = harness.run(&["release", "--holder", dead, "--force"])?.expect(0)?;
+    ensure!(done.stdout.is_empty() && done.stderr.contains("no lock with this label"), "{done:?}");
+    let done = harness.run(&["release", "--holder", other, "--force", "--json"])?.expect(0)?;
+    Schema::of("release")?.check_lines(&done.stdout)?;
+    let taken = json(&done.stdout)?;
+    ensure!(taken["key"] == "dead:other" && taken["released"] == true, "{taken}");
+    ensure!(taken["newFence"].as_str() > taken["oldFence"].as_str(), "{taken}");
+    Ok(())
+}
+
+/// The label of a lock and of a permit, by option and by environment.
+fn holder_of_a_run(harness: &Harness) -> Result<()> {
+    for (options, shown) in [(&[][..], "labelled"), (&["--permits", "1"], "labelled:permit:0")] {
+        let options = [options, &["--holder", "me & you", "--note", "50%"]].concat();
+        let holder = harness.holder("labelled", &options)?;
+        let status = json(&harness.run(&["status", shown, "--json"])?.expect(0)?.stdout)?;
+        ensure!(status["holder"] == "me & you" && status["note"] == "50%", "{status}");
+        holder.end()?.expect(0)?;
+    }
+    let mut command = harness.command(&["acquire", "by-variable", "--json", "--holder", "first"]);
+    command.env("SYNCGUARD_HOLDER", "second").env("SYNCGUARD_NOTE", "third");
+    Finished::of(&command.output()?).expect(0)?;
+    let status = json(&harness.run(&["status", "by-variable", "--json"])?.expect(0)?.stdout)?;
+    ensure!(status["holder"] == "first" && status["note"] == "third", "{status}");
+    harness.run(&["release", "by-variable", "--force"])?.expect(0).map(drop)
+}
+
+#[test]
+fn a_file_that_exists_is_left_alone() -> Result<()> {
+    let (harness, (_folder, path)) = (Harness::file()?, place()?);
+    fs::write(&path, "mine")?;
+    let done = harness.run(&["acquire", "k", "--save", &path])?.expect(64)?;
+    ensure!(done.stderr.contains("release --from"), "{done:?}");
+    ensure!(fs::read_to_string(&path)? == "mine" && harness.is_free("k")?);
+    for (text, says) in
+        [("mine", "holds no lock"), ("", "is empty"), ("{\"key\":\"k\"}", "no lock")]
+    {
+        fs::write(&path, text)?;
+        for command in ["extend", "release"] {
+            let done = harness.run(&[command, "--from", &path])?.expect(64)?;
+            ensure!(done.stderr.contains(says), "{text}: {done:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The file of an acquire that gets nothing is removed, whatever ends it.
+#[test]
+fn no_file_is_left_without_a_lock() -> Result<()> {
+    let (harness, (_folder, path)) = (Harness::file()?, place()?);
+    let holder = harness.holder("k", &[])?;
+    harness.run(&["acquire", "k", "--save", &path, "-w", "0.2"])?.expect(75)?;
+    ensure!(!Path::new(&path).exists());
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let waiter = harness.start(&["acquire", "k", "--save", &path])?;
+        wait::until("the file", LONG, || Ok(Path::new(&path).exists()))?;
+        waiter.signal(signal)?;
+        waiter.ended()?.expect(status)?;
+        ensure!(!Path::new(&path).exists(), "{status}");
+    }
+    holder.end()?.expect(0)?;
+    let away = Harness::at("redis://127.0.0.1:1".to_owned(), None);
+    away.run(&["acquire", "k", "--save", &path])?.expect(69)?;
+    ensure!(!Path::new(&path).exists());
+    harness.run(&["acquire", "k", "--save", "/no/such/folder/lock"])?.expect(71)?;
+    ensure!(harness.is_free("k")?);
+    Ok(())
+}
+
+/// A lock that nobody could release is given back.
+#[test]
+fn a_lock_that_cannot_be_recorded_is_released() -> Result<()> {
+    let harness = Harness::file()?;
+    let mut full = harness.command(&["acquire", "k", "--json"]);
+    full.stdout(OpenOptions::new().write(true).open("/dev/full")?);
+    let done = Finished::of(&full.output()?).expect(71)?;
+    ensure!(done.stderr.contains("the lock was released again"), "{done:?}");
+    ensure!(harness.is_free("k")?);
+
+    // No file may grow.
+    let server = RedisServer::start()?;
+    let (harness, (_folder, path)) = (Harness::at(server.url(), None), place()?);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" acquire k --save \"$1\""]);
+    command.arg(env!("CARGO_BIN_EXE_syncguard")).arg(&path).env("SYNCGUARD_STORE", &harness.url);
+    let done = Finished::of(&command.output()?).expect(71)?;
+    ensure!(done.stderr.contains("cannot be written"), "{done:?}");
+    ensure!(done.stderr.contains("the lock was released again"), "{done:?}");
+    ensure!(!Path::new(&path).exists() && harness.is_free("k")?);
+    Ok(())
+}
+
+/// Nothing renews the lock.
+#[test]
+fn a_lock_that_nobody_extends_ends() -> Result<()> {
+    let (harness, (_folder, path)) = (Harness::file()?, place()?);
+    harness.run(&["acquire", "k", "--save", &path, "--ttl", "100ms"])?.expect(0)?;
+    harness.run(&["run", "--wait", "30", "k", "--", "true"])?.expect(0)?;
+    harness.run(&["extend", "--from", &path])?.expect(76)?;
+    ensure!(Path::new(&path).exists());
+    harness.run(&["release", "--from", &path])?.expect(76)?;
+    ensure!(!Path::new(&path).exists(), "the lock is over");
+    Ok(())
+}
+
+#[test]
+fn bad_texts_of_a_holder_lock_nothing() -> Result<()> {
+    let harness = Harness::file()?;
+    let long = "x".repeat(129);
+    for (option, text, says) in [
+        ("--holder", long.as_str(), "128"),
+        ("--note", long.as_str(), "128"),
+        ("--holder", "a\u{202e}b", "invisible"),
+    ] {
+        for arguments in [
+            &["run", option, text, "k", "--", "true"][..],
+            &["acquire", option, text, "k", "--json"],
+        ] {
+            let done = harness.run(arguments)?.expect(64)?;
+            ensure!(done.stderr.contains(says), "{arguments:?}: {done:?}");
+        }
+    }
+    let mut command = harness.command(&["run", "k", "--", "true"]);
+    let done = Finished::of(&command.env("SYNCGUARD_NOTE", "a\nb").output()?).expect(64)?;
+    ensure!(done.stderr.contains("note"), "{done:?}");
+    ensure!(fs::metadata(harness.url.trim_start_matches("sqlite://")).is_err(), "before any I/O");
+    Ok(())
+}

@@ -1,0 +1,6 @@
+# For work by hand. The lock is in a variable of the shell, and in no file.
+lock=$(syncguard acquire db:replica --no-wait --ttl 1h --note "rebuild by hand" --json) || exit
+# ... the work ...
+lock=$(printf '%s' "$lock" | syncguard extend --from - --ttl 1h) || exit
+# ... more work ...
+printf '%s' "$lock" | syncguard release --from -
