@@ -16,8 +16,7 @@ use crate::exit::Failure;
 pub(super) const KEY: &str = "syncguard-doctor";
 
 /// The mend for missing tables.
-pub(super) const SETUP: &str =
-    "add setup_schema=true to the URL, once, as a user who may create tables";
+pub(super) const SETUP: &str = "run `syncguard setup`, or add setup_schema=true to the URL, once, as a user who may create tables";
 
 pub(super) async fn permissions(backend: &DynBackend) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 
 pub(super) async fn take_away(backend: &DynBackend, info: &LockInfo) -> Result<Outcome, Failure> {
     let raw = info.clone().expose();
-    let key = Key::new(raw.key.expose())?;
+    let key = raw.key;
     let request = ReleaseRequest::new(raw.lock_id).with_key_hint(key.clone());
     let released = backend.release(request).await?;
     if !matches!(released, ReleaseResult::Released) {
