@@ -16,6 +16,9 @@ _syncguard() {
             ",$1")
                 cmd="syncguard"
                 ;;
+            syncguard,acquire)
+                cmd="syncguard__subcmd__acquire"
+                ;;
             syncguard,completions)
                 cmd="syncguard__subcmd__completions"
                 ;;
@@ -24,6 +27,9 @@ _syncguard() {
                 ;;
             syncguard,doctor)
                 cmd="syncguard__subcmd__doctor"
+                ;;
+            syncguard,extend)
+                cmd="syncguard__subcmd__extend"
                 ;;
             syncguard,fence)
                 cmd="syncguard__subcmd__fence"
@@ -39,6 +45,9 @@ _syncguard() {
                 ;;
             syncguard,run)
                 cmd="syncguard__subcmd__run"
+                ;;
+            syncguard,setup)
+                cmd="syncguard__subcmd__setup"
                 ;;
             syncguard,status)
                 cmd="syncguard__subcmd__status"
@@ -59,12 +68,66 @@ _syncguard() {
 
     case "${cmd}" in
         syncguard)
-            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run status ls watch release fence copy-fences doctor completions man"
+            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run acquire extend release status ls watch fence copy-fences setup doctor completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        syncguard__subcmd__acquire)
+            opts="-w -n -E -q -v -h --ttl --save --json --wait --no-wait --conflict-exit-code --holder --note --store --store-file --quiet --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conflict-exit-code)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -E)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --holder)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -140,6 +203,36 @@ _syncguard() {
             fi
             case "${prev}" in
                 --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        syncguard__subcmd__extend)
+            opts="-q -v -h --from --ttl --json --store --store-file --quiet --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -269,12 +362,20 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__release)
-            opts="-y -q -v -h --force --yes --json --store --store-file --quiet --verbose --help"
+            opts="-y -q -v -h --holder --from --force --yes --json --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --holder)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -291,7 +392,7 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__run)
-            opts="-w -n -E -q -v -h --wait --no-wait --ttl --max-hold --at-least --permits --on-lost --grace --conflict-exit-code --store --store-file --quiet --verbose --help"
+            opts="-w -n -E -q -v -h --wait --no-wait --conflict-exit-code --ttl --max-hold --at-least --permits --on-lost --grace --holder --note --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -302,6 +403,14 @@ _syncguard() {
                     return 0
                     ;;
                 -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conflict-exit-code)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -E)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -329,14 +438,36 @@ _syncguard() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --conflict-exit-code)
+                --holder)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                -E)
+                --note)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        syncguard__subcmd__setup)
+            opts="-q -v -h --store --store-file --quiet --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -31,16 +31,20 @@ complete -c syncguard -n "__fish_syncguard_needs_command" -s v -l verbose -d 'Sh
 complete -c syncguard -n "__fish_syncguard_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_needs_command" -s V -l version -d 'Print version'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "run" -d 'Runs a command while holding a lock'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "acquire" -d 'Takes a lock and leaves it held, for a holder that is not one command'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "extend" -d 'Lets a lock of `acquire` live for another TTL from now on'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "release" -d 'Releases a lock of `acquire`, or takes locks away from their holder'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "status" -d 'Shows who holds a lock, since when and for how long'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "ls" -d 'Lists the locks that are held'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "watch" -d 'Shows the locks that are held, again and again, until Ctrl-C'
-complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "release" -d 'Takes a lock away from its holder'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "fence" -d 'Shows or raises the fence counter of a key'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "copy-fences" -d 'Raises all fence counters of a store to those of another one'
+complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "setup" -d 'Creates the tables of the store, if it has any'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "doctor" -d 'Checks whether a store is safe for locks, whether this user may do what is needed, and what it costs'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "completions" -d 'Prints the completions for a shell'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "man" -d 'Prints the man page of the program or of a subcommand'
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s w -l wait -d 'The longest time to wait for the lock, such as 30s or 5m [default: no limit]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s w -l wait -d 'The longest time to wait for the lock, such as 30s or 5m; a bare number is in seconds, as for flock [default: no limit]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s E -l conflict-exit-code -d 'The exit status if another process holds the lock [default: 75]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l ttl -d 'How long the lock outlives a crash of this machine; it is renewed three times in this time' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l max-hold -d 'The longest time to hold the lock; after that it counts as lost' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l at-least -d 'Keeps the lock at least this long, even if the command ends earlier: for jobs of several machines' -r
@@ -49,13 +53,45 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l on-lost -d '
 kill\t'SIGKILL at once'
 ignore\t'The command continues: only for work that checks the fence itself'"
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l grace -d 'The time between SIGTERM and SIGKILL when the lock is lost' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s E -l conflict-exit-code -d 'The exit status if another process holds the lock [default: 75]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l holder -d 'Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else host name and process id]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l note -d 'Says what the lock is for, such as the address of a run [default: `SYNCGUARD_NOTE`]' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s n -l no-wait -d 'Does not wait: ends with status 75 if another process holds the lock'
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s q -l quiet -d 'Prints errors only'
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l ttl -d 'How long the lock lives unless it is extended' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l save -d 'Writes the lock to this new file, which only this user can read; `extend` and `release` take it' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s w -l wait -d 'The longest time to wait for the lock, such as 30s or 5m; a bare number is in seconds, as for flock [default: no limit]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s E -l conflict-exit-code -d 'The exit status if another process holds the lock [default: 75]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l holder -d 'Names the holder, for people [default: `SYNCGUARD_HOLDER`, or else host name and process id]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l note -d 'Says what the lock is for, such as the address of a run [default: `SYNCGUARD_NOTE`]' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -l json -d 'Prints the lock as one line of JSON; it contains the lock id, which is enough to release the lock'
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s n -l no-wait -d 'Does not wait: ends with status 75 if another process holds the lock'
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -l from -d 'The file of `acquire --save`, which gets the new expiry; `-` reads standard input and prints' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -l ttl -d 'How long the lock lives from now on; this replaces the time that is left' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -l json -d 'Prints the lock with its new expiry as one line of JSON'
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand extend" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l holder -d 'Takes away all locks of the holder with exactly this label, such as a process that is dead' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l from -d 'Releases the lock in this file of `acquire --save`, and removes the file; `-` is standard input. Ends with status 76 if the lock was no longer held' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l force -d 'Confirms that the holder may lose its lock'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s y -l yes -d 'Does not ask for confirmation on a terminal'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l json -d 'Prints a line of JSON for each lock'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand status" -l json -d 'Prints one line of JSON'
@@ -78,14 +114,6 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -l json -d 'P
 complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s q -l quiet -d 'Prints errors only'
 complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand watch" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l force -d 'Confirms that the holder may lose its lock; there is no other release from a shell'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s y -l yes -d 'Does not ask for confirmation on a terminal'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l json -d 'Prints one line of JSON'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s q -l quiet -d 'Prints errors only'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -s q -l quiet -d 'Prints errors only'
@@ -114,6 +142,11 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -l json
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s q -l quiet -d 'Prints errors only'
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand copy-fences" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c syncguard -n "__fish_syncguard_using_subcommand setup" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
+complete -c syncguard -n "__fish_syncguard_using_subcommand setup" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
+complete -c syncguard -n "__fish_syncguard_using_subcommand setup" -s q -l quiet -d 'Prints errors only'
+complete -c syncguard -n "__fish_syncguard_using_subcommand setup" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
+complete -c syncguard -n "__fish_syncguard_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l rounds -d 'How often the lock is taken and released to measure the cost' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand doctor" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
