@@ -83,7 +83,7 @@ async fn expect_no_locks(from: &DynBackend) -> Result<(), Failure> {
     }
     let message = format!(
         "locks are held on the old store ({held}): stop the programs that take them and run this again (--while-held \
-         all the same)"
+         copies all the same)"
     );
     Err(Failure::new(Status::CONFLICT, message))
 }

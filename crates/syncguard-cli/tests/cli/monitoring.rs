@@ -1,12 +1,15 @@
 //! `ls --longer-than` and `export`, for alerts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use syncguard_test_services::redis::RedisServer;
 use syncguard_test_services::wait;
 
+use crate::guide::{bin, shown};
 use crate::harness::{Harness, LONG};
 
 /// 75: a lock has been held for too long.
@@ -191,6 +194,31 @@ fn exports(harness: &Harness) -> Result<()> {
 #[test]
 fn locks_are_exported_as_metrics() -> Result<()> {
     exports(&Harness::file()?)
+}
+
+/// The line of the guide for the textfile collector.
+#[test]
+fn the_line_of_the_guide_replaces_the_file_at_once() -> Result<()> {
+    let page = fs::read_to_string(shown("../shell.md"))?;
+    let line = page.lines().find_map(|line| line.strip_prefix("$ syncguard export"));
+    let line = format!("syncguard export{}", line.context("the line")?);
+    ensure!(line.matches("/var/lib/node_exporter/").count() == 3, "{line}");
+    let (harness, folder) = (Harness::file()?, tempfile::tempdir()?);
+    let line = line.replace("/var/lib/node_exporter", &folder.path().display().to_string());
+    let holder = harness.holder("k", &[])?;
+    let run = |store: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).env("SYNCGUARD_STORE", store);
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin().display())).output()
+    };
+    ensure!(run(&harness.url)?.status.success());
+    let file = folder.path().join("locks.prom");
+    let text = fs::read_to_string(&file)?;
+    ensure!(Metrics::parse(&text)?.of_key("syncguard_lock_held", "k")? == 1.0, "{text}");
+    // A store that is away leaves the old file, whose age the collector exports.
+    ensure!(run("redis://127.0.0.1:1")?.status.code() == Some(69));
+    ensure!(fs::read_to_string(&file)? == text);
+    holder.end()?.expect(0).map(drop)
 }
 
 #[test]

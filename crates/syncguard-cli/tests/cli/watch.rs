@@ -18,7 +18,7 @@ fn is_normal(screen: &str) -> bool {
 fn keys_sort_and_filter() -> Result<()> {
     let harness = Harness::file()?;
     let old = harness.holder("b:old", &[])?;
-    let permit = harness.holder("exports", &["--permits", "2"])?;
+    let permit = harness.holder("exports", &["--permits", "1"])?;
     let terminal = Terminal::start(&harness, "$SYNCGUARD watch -i 100ms; echo after $?; stty -a")?;
     let is_before = |screen: &str, first: &str, second: &str| {
         let place = |key: &str| screen.find(&format!("\n{key}"));
