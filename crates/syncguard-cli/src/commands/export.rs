@@ -16,12 +16,13 @@ use crate::time::{since, until};
 
 /// Prints the held locks once, as metrics in the text format of Prometheus
 ///
-/// For the textfile collector of `node_exporter`, from cron or a timer. Write to a file beside the one
-/// that is collected, and rename it:
+/// For the textfile collector of `node_exporter`, from cron or a timer. Write to a file beside the
+/// one that is collected, and rename it:
 ///
 /// `syncguard export > locks.tmp && mv locks.tmp locks.prom`
 ///
-/// The labels show keys and holders. On Redis the listing scans all keys of the database, in small steps.
+/// The labels show keys and holders. On Redis the listing scans all keys of the database, in small
+/// steps.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Exports only keys with this prefix, which may end with a * [default: all keys]

@@ -22,7 +22,8 @@ pub(crate) struct Options {
     /// Lists only keys with this prefix, which may end with a * [default: all keys]
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
-    /// Lists only locks that have been held for longer than this, and ends with status 75 if there are any
+    /// Lists only locks that have been held for longer than this, and ends with status 75 if there
+    /// are any
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     longer_than: Option<Duration>,
     /// Prints a line of JSON for each lock

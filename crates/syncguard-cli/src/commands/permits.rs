@@ -27,8 +27,8 @@ pub(super) fn split(key: &str) -> Option<(&str, u32)> {
 
 /// The held permits of the semaphore with this key, by number.
 ///
-/// On Redis, 64 permits are looked up at once, for as long as at least one of them is held: a permit that
-/// is more than 64 above the others is not found.
+/// On Redis, 64 permits are looked up at once, for as long as at least one of them is held: a
+/// permit that is more than 64 above the others is not found.
 pub(super) async fn held(backend: &DynBackend, key: &Key) -> Result<Vec<(u32, LockInfo)>, Failure> {
     let prefix = format!("{}{INFIX}", key.expose());
     if prefix.len() + MAX_PERMITS.to_string().len() > Key::MAX_LENGTH_BYTES {

@@ -16,9 +16,9 @@ use crate::time::{human, since, until, utc};
 
 /// Shows who holds a lock, since when and for how long
 ///
-/// The holder is shown by its label, such as a host name and a process id. A lock without a label, such as
-/// that of the TypeScript library, shows the hash of its lock id. The held permits of a semaphore with this
-/// key are counted and shown too.
+/// The holder is shown by its label, such as a host name and a process id. A lock without a label,
+/// such as that of the TypeScript library, shows the hash of its lock id. The held permits of a
+/// semaphore with this key are counted and shown too.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The key of the lock

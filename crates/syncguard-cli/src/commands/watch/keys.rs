@@ -10,12 +10,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::state::Pressed;
 use crate::exit::Failure;
 
+/// The locks that Page Up and Page Down scroll by.
+const PAGE: usize = 10;
+
 /// Receives the keys that are pressed.
 pub(super) struct Keys(Option<UnboundedReceiver<Pressed>>);
 
 impl Keys {
-    /// Reads keys in a thread of its own, which ends with the process. Without a terminal as standard input no
-    /// key ever comes.
+    /// Reads keys in a thread of its own, which ends with the process. Without a terminal as
+    /// standard input no key ever comes.
     pub(super) fn read() -> Result<Self, Failure> {
         if !stdin().is_terminal() {
             return Ok(Self(None));
@@ -61,6 +64,10 @@ fn pressed(event: &Event) -> Option<Pressed> {
         KeyCode::Enter => Some(Pressed::Enter),
         KeyCode::Backspace => Some(Pressed::Backspace),
         KeyCode::Esc => Some(Pressed::Escape),
+        KeyCode::Up => Some(Pressed::Up(1)),
+        KeyCode::Down => Some(Pressed::Down(1)),
+        KeyCode::PageUp => Some(Pressed::Up(PAGE)),
+        KeyCode::PageDown => Some(Pressed::Down(PAGE)),
         _ => None,
     }
 }

@@ -49,8 +49,8 @@ impl Column {
 /// The columns between two columns of the table.
 pub(super) const GAP: usize = 2;
 
-/// The columns that fit into a width, with their widths. `natural` has the widest text of each column, 0 for
-/// a column without texts.
+/// The columns that fit into a width, with their widths. `natural` has the widest text of each
+/// column, 0 for a column without texts.
 pub(super) fn columns(natural: [usize; 7], width: usize) -> Vec<(Column, usize)> {
     let natural = |column: Column| natural.get(column as usize).copied().unwrap_or(0);
     let mut chosen: Vec<(Column, usize)> = Column::ALL

@@ -8,8 +8,8 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 
-/// The alternate screen of the terminal, which gives each key to this program at once. Dropping it brings the
-/// normal screen and its modes back.
+/// The alternate screen of the terminal, which gives each key to this program at once. Dropping it
+/// brings the normal screen and its modes back.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     _restored: Restored,
@@ -44,8 +44,8 @@ impl Drop for Restored {
     }
 }
 
-/// Makes the terminal give each key at once, without showing it. Ctrl-C and Ctrl-Z stay signals. Returns the
-/// modes before; `None` if standard input is no terminal.
+/// Makes the terminal give each key at once, without showing it. Ctrl-C and Ctrl-Z stay signals.
+/// Returns the modes before; `None` if standard input is no terminal.
 fn with_keys_at_once() -> Option<Termios> {
     let before = tcgetattr(stdin()).ok()?;
     let mut modes = before.clone();

@@ -26,6 +26,8 @@ pub(super) struct State {
     pub(super) changes: Option<Changes>,
     pub(super) sort: Sort,
     pub(super) filter: String,
+    /// The number of locks that are scrolled away above the first one on the screen.
+    pub(super) scrolled: usize,
     /// The filter is being typed.
     pub(super) is_typing: bool,
     /// When the last look that worked was, as time since 1970.
@@ -80,6 +82,10 @@ pub(super) enum Pressed {
     Enter,
     Backspace,
     Escape,
+    /// So many locks up.
+    Up(usize),
+    /// So many locks down.
+    Down(usize),
 }
 
 impl State {
@@ -112,12 +118,21 @@ impl State {
 
     /// Takes in a key. Returns whether the user wants to go on.
     pub(super) fn press(&mut self, pressed: Pressed) -> bool {
+        if !matches!(pressed, Pressed::Up(_) | Pressed::Down(_)) {
+            // The order or the filter may change.
+            self.scrolled = 0;
+        }
         match pressed {
             Pressed::Escape => {
                 self.filter.clear();
                 self.is_typing = false;
             }
             Pressed::Enter => self.is_typing = false,
+            Pressed::Up(locks) => self.scrolled = self.above().saturating_sub(locks),
+            Pressed::Down(locks) => {
+                let last = self.shown().len().saturating_sub(1);
+                self.scrolled = self.scrolled.saturating_add(locks).min(last);
+            }
             Pressed::Backspace if self.is_typing => {
                 self.filter.pop();
             }
@@ -132,6 +147,12 @@ impl State {
             Pressed::Char(_) | Pressed::Backspace => {}
         }
         true
+    }
+
+    /// The number of locks above the first one on the screen, of those that the filter lets
+    /// through.
+    pub(super) fn above(&self) -> usize {
+        self.scrolled.min(self.shown().len().saturating_sub(1))
     }
 
     /// The locks that the filter lets through, in their order.

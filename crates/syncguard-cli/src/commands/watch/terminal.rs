@@ -32,7 +32,7 @@ pub(super) async fn run(
         has_colors: has_colors(),
         ..State::default()
     };
-    look(&mut state, first);
+    look(&mut state, &first);
     let mut screen = Screen::enter().map_err(Failure::output)?;
     let mut keys = Keys::read()?;
     let mut next = Box::pin(source.next());
@@ -54,7 +54,8 @@ pub(super) async fn run(
                     screen = Screen::enter().map_err(Failure::output)?;
                 }
                 Event::Signal(Signal::CONT) => {
-                    // Another process may have stopped this one, and the shell has used the terminal since.
+                    // Another process may have stopped this one, and the shell has used the
+                    // terminal since.
                     drop(screen);
                     screen = Screen::enter().map_err(Failure::output)?;
                 }
@@ -66,7 +67,7 @@ pub(super) async fn run(
             },
             seen = &mut next => {
                 match seen {
-                    Ok(listing) => look(&mut state, listing),
+                    Ok(listing) => look(&mut state, &listing),
                     // The store may be back in a moment.
                     Err(failure) => state.fail(escape_for_terminal(&failure.to_string())),
                 }
@@ -77,7 +78,7 @@ pub(super) async fn run(
     }
 }
 
-fn look(state: &mut State, listing: Listing) {
+fn look(state: &mut State, listing: &Listing) {
     let locks = listing.locks.iter().map(Lock::new).collect();
     state.look(locks, listing::corrupt_message(&listing.corrupt), now());
 }

@@ -21,7 +21,8 @@ impl Turnover {
     /// The time after which a key without a lock is forgotten.
     const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-    /// Adds a fence. Returns the grants per second since the oldest look that is remembered, if there is one.
+    /// Adds a fence. Returns the grants per second since the oldest look that is remembered, if
+    /// there is one.
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     pub(super) fn add(&mut self, key: &str, fence: u64, at: Duration) -> Option<f64> {
         let looks = self.seen.entry(key.to_owned()).or_default();
@@ -67,8 +68,9 @@ mod tests {
     fn old_looks_do_not_count() {
         let mut turnover = Turnover::default();
         turnover.add("k", 1, seconds(0));
-        for look in 1..=10 {
-            assert_eq!(turnover.add("k", 1001, seconds(look)), Some(1000.0 / look as f64));
+        for look in 1..=10_u32 {
+            let rate = turnover.add("k", 1001, seconds(look.into()));
+            assert_eq!(rate, Some(1000.0 / f64::from(look)));
         }
         assert_eq!(turnover.add("k", 1001, seconds(11)), Some(0.0));
         turnover.forget_old(seconds(610));

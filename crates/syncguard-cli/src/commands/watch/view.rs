@@ -49,6 +49,7 @@ fn lines(
         lines.push(Line::styled(cut(message, width), colored(state, Color::Red, bold)));
     }
     let shown = state.shown();
+    let shown = shown.get(state.above()..).unwrap_or_default();
     let rows = shown.get(..height.min(shown.len())).unwrap_or_default();
     let (header, rows) = table(state, rows, width, now).unzip();
     lines.extend(header);
@@ -57,8 +58,8 @@ fn lines(
     fit(lines, above, shown.len(), height)
 }
 
-/// Cuts the lines to the height. The last line then counts the locks that are not shown. `above` lines come
-/// before those of the locks.
+/// Cuts the lines to the height. The last line then counts the locks that are not shown. `above`
+/// lines come before those of the locks.
 fn fit(
     mut lines: Vec<Line<'static>>,
     above: usize,
@@ -103,6 +104,9 @@ fn summary(state: &State) -> String {
     let late = locks.iter().filter(|lock| lock.is_late).count();
     if late > 0 {
         parts.push(format!("{late} not renewed!"));
+    }
+    if state.above() > 0 {
+        parts.push(format!("from lock {}", state.above() + 1));
     }
     parts.push(format!("every {}", human(state.interval)));
     parts.push(format!("by {}", state.sort.name()));

@@ -112,6 +112,25 @@ fn locks_that_do_not_fit_are_counted() {
 }
 
 #[test]
+fn the_table_can_be_scrolled() {
+    let mut state = state();
+    let first = |state: &State| screen(state, 80, 8).lines().nth(4).unwrap()[..6].to_owned();
+    assert_eq!(first(&state), "export");
+    state.press(Pressed::Down(1));
+    assert_eq!(first(&state), "leader");
+    assert!(screen(&state, 80, 8).contains("from lock 2, every"));
+    assert!(!screen(&state, 80, 8).contains("more"), "the rest fits");
+    // The last lock stays on the screen.
+    state.press(Pressed::Down(10));
+    assert_eq!(first(&state), "rebuil");
+    state.press(Pressed::Up(1));
+    assert_eq!(first(&state), "pay:17");
+    state.press(Pressed::Up(10));
+    assert_eq!(first(&state), "export");
+    assert!(!screen(&state, 80, 8).contains("from lock"));
+}
+
+#[test]
 fn no_key_is_cut_without_a_mark() {
     let state = state();
     for width in 1..200 {
@@ -138,7 +157,8 @@ fn colors(state: &State, text: &str) -> Vec<Color> {
             .map(ratatui::buffer::Cell::symbol)
             .collect();
         if let Some(start) = line.find(text) {
-            let columns = start as u16..(start + text.len()) as u16;
+            let start = u16::try_from(start).unwrap();
+            let columns = start..start + u16::try_from(text.len()).unwrap();
             let mut colors: Vec<Color> = columns
                 .filter_map(|column| buffer.cell((column, row)))
                 .map(|cell| cell.fg)
