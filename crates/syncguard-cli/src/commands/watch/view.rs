@@ -66,7 +66,7 @@ fn fit(
     locks: usize,
     height: usize,
 ) -> Vec<Line<'static>> {
-    if above + locks <= height {
+    if locks == 0 || above + locks <= height {
         return lines;
     }
     lines.truncate(height.saturating_sub(1));
