@@ -25,6 +25,9 @@ _syncguard() {
             syncguard,doctor)
                 cmd="syncguard__subcmd__doctor"
                 ;;
+            syncguard,export)
+                cmd="syncguard__subcmd__export"
+                ;;
             syncguard,fence)
                 cmd="syncguard__subcmd__fence"
                 ;;
@@ -59,7 +62,7 @@ _syncguard() {
 
     case "${cmd}" in
         syncguard)
-            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run status ls watch release fence copy-fences doctor completions man"
+            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run status ls watch export release fence copy-fences doctor completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -158,6 +161,28 @@ _syncguard() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        syncguard__subcmd__export)
+            opts="-q -v -h --store --store-file --quiet --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         syncguard__subcmd__fence)
             opts="-q -v -h --store --store-file --quiet --verbose --help show raise"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -225,12 +250,16 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__ls)
-            opts="-q -v -h --json --reveal --store --store-file --quiet --verbose --help"
+            opts="-q -v -h --longer-than --json --reveal --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --longer-than)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -2,11 +2,13 @@
 
 pub(crate) mod copy_fences;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod fence;
 #[cfg(feature = "generate")]
 pub(crate) mod generate;
 mod listing;
 pub(crate) mod ls;
+mod permits;
 pub(crate) mod release;
 pub(crate) mod status;
 pub(crate) mod watch;
