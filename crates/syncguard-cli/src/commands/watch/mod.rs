@@ -91,6 +91,11 @@ fn expect_screen() -> Result<(), Failure> {
 }
 
 #[cfg(not(feature = "terminal"))]
-async fn show(_: &Store, _: &Source, _: listing::Listing, _: Signals) -> Result<Status, Failure> {
-    expect_screen().map(|()| Status::SUCCESS)
+fn show(
+    _: &Store,
+    _: &Source,
+    _: listing::Listing,
+    _: Signals,
+) -> std::future::Ready<Result<Status, Failure>> {
+    std::future::ready(expect_screen().map(|()| Status::SUCCESS))
 }
