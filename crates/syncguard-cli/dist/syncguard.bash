@@ -28,8 +28,8 @@ _syncguard() {
             syncguard,doctor)
                 cmd="syncguard__subcmd__doctor"
                 ;;
-            syncguard,extend)
-                cmd="syncguard__subcmd__extend"
+            syncguard,export)
+                cmd="syncguard__subcmd__export"
                 ;;
             syncguard,fence)
                 cmd="syncguard__subcmd__fence"
@@ -68,7 +68,7 @@ _syncguard() {
 
     case "${cmd}" in
         syncguard)
-            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run acquire extend release status ls watch fence copy-fences setup doctor completions man"
+            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run status ls watch export release fence copy-fences doctor completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -221,21 +221,13 @@ _syncguard() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        syncguard__subcmd__extend)
-            opts="-q -v -h --from --ttl --json --store --store-file --quiet --verbose --help"
+        syncguard__subcmd__export)
+            opts="-q -v -h --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --from)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ttl)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -318,12 +310,16 @@ _syncguard() {
             return 0
             ;;
         syncguard__subcmd__ls)
-            opts="-q -v -h --json --reveal --store --store-file --quiet --verbose --help"
+            opts="-q -v -h --longer-than --json --reveal --store --store-file --quiet --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --longer-than)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -25,6 +25,7 @@ pub(crate) enum Command {
     Status(commands::status::Options),
     Ls(commands::ls::Options),
     Watch(commands::watch::Options),
+    Export(commands::export::Options),
     Fence(commands::fence::Options),
     CopyFences(commands::copy_fences::Options),
     Setup(commands::setup::Options),
@@ -42,7 +43,8 @@ Exit statuses:
   69   the store is away
   70   the store holds what cannot be read, or a defect
   71   the system refused something, such as a process
-  75   another process holds the lock (see --conflict-exit-code)
+  75   another process holds the lock (see --conflict-exit-code), or
+       `ls --longer-than` found a lock
   76   the lock was lost while the command ran, or is no longer held
   77   the store refuses this user
   78   `doctor` says that the store is not safe for locks

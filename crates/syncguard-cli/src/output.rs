@@ -70,7 +70,7 @@ pub(crate) fn colored(text: &str, color: AnsiColor) -> String {
 }
 
 /// Returns whether results are shown in color: on a terminal, and without `NO_COLOR`.
-fn has_colors() -> bool {
+pub(crate) fn has_colors() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_plain =
         is_set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb");

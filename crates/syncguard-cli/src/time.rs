@@ -64,7 +64,14 @@ pub(crate) fn utc(time: Timestamp) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-fn now() -> Duration {
+/// The time of this machine's clock, as [`utc`] shows it.
+#[cfg(feature = "terminal")]
+pub(crate) fn utc_now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// The time since 1970, by this machine's clock.
+pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 

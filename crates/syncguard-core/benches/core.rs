@@ -1,4 +1,4 @@
-//! What the library costs over the bookkeeping itself. `cargo xtask bench core`
+//! The cost of the library over the bookkeeping itself. `cargo xtask bench core`
 //!
 //! Every line is 1 000 cycles on one key, or 1 000 calls; allocations are counted beside the time.
 

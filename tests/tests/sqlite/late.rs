@@ -180,15 +180,13 @@ fn a_runtime_that_ends_leaves_no_lock_behind() -> Result<()> {
 
 /// Futures are dropped after each possible number of polls, at once and when the answer may be on the network:
 /// nothing is left of an acquire, and a release or an extend is done or not.
-///
-/// On a fast disk a caller spins for its answer and is polled thousands of times; then the steps grow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_that_is_dropped_at_any_poll_leaves_nothing() -> Result<()> {
     let file = File::new();
     let backend = file.open().await;
     for linger in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(5)] {
         let mut all_ended = false;
-        for polls in (0..16).chain((4..24).map(|power| 1 << power)) {
+        for polls in 0..64 {
             all_ended = true;
             for operation in 0..5 {
                 let id = take(&backend, "held").await.lock_id;

@@ -37,6 +37,19 @@ pub(super) async fn read(backend: &DynBackend, prefix: &str) -> Result<Listing, 
     Ok(Listing { locks: locks.into_values().collect(), corrupt })
 }
 
+/// The prefix that an argument means: a `*` at its end is understood, as people type it.
+pub(super) fn prefix(argument: &str) -> Result<&str, Failure> {
+    let prefix = argument.strip_suffix('*').unwrap_or(argument);
+    let has_class = prefix.split_once('[').is_some_and(|(_, rest)| rest.contains(']'));
+    if prefix.contains(['*', '?']) || has_class {
+        return Err(Failure::usage(
+            "of patterns, only a * at the end is understood: 'pay*' and 'pay' both mean the keys that begin with pay. \
+             Give the part before the first *, ? or [, and filter the rest with grep",
+        ));
+    }
+    Ok(prefix)
+}
+
 /// The inventory of a store. All stores that the command connects to have one.
 pub(crate) fn inventory(backend: &DynBackend) -> Result<Inventory, Failure> {
     backend.inventory().ok_or_else(|| Failure::usage("this store cannot list its locks"))
@@ -87,4 +100,26 @@ pub(super) fn corrupt_message(corrupt: &[HashId]) -> Option<String> {
         "corrupt records: {}, the first with the hash {first}; such a lock never becomes free",
         corrupt.len()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix;
+
+    #[test]
+    fn a_star_at_the_end_is_understood_and_other_patterns_are_refused() {
+        for (argument, expected) in [
+            ("", ""),
+            ("pay", "pay"),
+            ("pay*", "pay"),
+            ("*", ""),
+            ("job[", "job["),
+            ("a]b[", "a]b["),
+        ] {
+            assert_eq!(prefix(argument).ok(), Some(expected), "{argument}");
+        }
+        for argument in ["pay*today", "*pay", "pa?", "pay**", "job[0-9]*"] {
+            assert!(prefix(argument).is_err(), "{argument}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! `syncguard ls`: lists the held locks.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::json;
 use syncguard::LockInfo;
@@ -9,16 +11,21 @@ use crate::exit::{Failure, Status};
 use crate::output::{Output, print, print_json};
 use crate::store::Store;
 use crate::table::table;
+use crate::time::{parse_duration, since};
 
 /// Lists the locks that are held
 ///
-/// Holders are shown as the hash of their lock id. On Redis the listing scans all keys of the
-/// database, in small steps.
+/// A holder is shown by its label, or by the hash of its lock id. On Redis the listing scans all
+/// keys of the database, in small steps.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Lists only keys with this prefix [default: all keys]
+    /// Lists only keys with this prefix, which may end with a * [default: all keys]
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
+    /// Lists only locks that have been held for longer than this, and ends with status 75 if there
+    /// are any
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    longer_than: Option<Duration>,
     /// Prints a line of JSON for each lock
     #[arg(long)]
     json: bool,
@@ -32,15 +39,19 @@ pub(crate) async fn run(
     store: &Store,
     output: Output,
 ) -> Result<Status, Failure> {
+    let prefix = listing::prefix(&options.prefix)?;
     let backend = store.connect().await?;
-    let Listing { locks, corrupt } = listing::read(&backend, &options.prefix).await?;
+    let Listing { mut locks, corrupt } = listing::read(&backend, prefix).await?;
+    if let Some(least) = options.longer_than {
+        locks.retain(|info| since(info.acquired_at) > least);
+    }
     let printed = if options.json {
         locks.iter().try_for_each(|info| print_json(&as_json(options, info)))
     } else if locks.is_empty() {
-        output.note(if options.prefix.is_empty() {
-            "no lock is held"
-        } else {
-            "no lock whose key has this prefix is held"
+        output.note(match (prefix, options.longer_than) {
+            (_, Some(_)) => "no such lock has been held for that long",
+            ("", None) => "no lock is held",
+            (_, None) => "no lock whose key has this prefix is held",
         });
         Ok(())
     } else {
@@ -51,7 +62,8 @@ pub(crate) async fn run(
         output.error(message);
         return Ok(Status::INTERNAL);
     }
-    Ok(Status::SUCCESS)
+    let is_alert = options.longer_than.is_some() && !locks.is_empty();
+    Ok(if is_alert { Status::CONFLICT } else { Status::SUCCESS })
 }
 
 fn as_json(options: &Options, info: &LockInfo) -> serde_json::Value {

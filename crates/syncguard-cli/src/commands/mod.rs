@@ -3,12 +3,14 @@
 pub(crate) mod acquire;
 pub(crate) mod copy_fences;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod extend;
 pub(crate) mod fence;
 #[cfg(feature = "generate")]
 pub(crate) mod generate;
 mod listing;
 pub(crate) mod ls;
+mod permits;
 pub(crate) mod release;
 mod saved_lock;
 pub(crate) mod setup;

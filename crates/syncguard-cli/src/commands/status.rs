@@ -1,10 +1,13 @@
 //! `syncguard status`: who holds a lock.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use serde_json::{Value, json};
 use syncguard::diagnostics::get_by_key;
 use syncguard::{Key, LockInfo};
 
+use super::permits;
 use crate::exit::{Failure, Status};
 use crate::holder;
 use crate::output::{print, print_json};
@@ -13,8 +16,9 @@ use crate::time::{human, since, until, utc};
 
 /// Shows who holds a lock, since when and for how long
 ///
-/// The holder is shown by its label, such as a host name and a process id. A lock without a label, such as
-/// that of the TypeScript library, shows the hash of its lock id.
+/// The holder is shown by its label, such as a host name and a process id. A lock without a label,
+/// such as that of the TypeScript library, shows the hash of its lock id. The held permits of a
+/// semaphore with this key are counted and shown too.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The key of the lock
@@ -22,7 +26,7 @@ pub(crate) struct Options {
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
-    /// Ends with status 75 if the lock is held
+    /// Ends with status 75 if the lock is held; permits do not count
     #[arg(long, short)]
     exit_code: bool,
     /// Shows the lock id too, which is enough to release the lock
@@ -33,11 +37,16 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
     let key = Key::new(options.key.as_str())?;
     let backend = store.connect().await?;
-    let found = get_by_key(&backend, key).await?;
+    let found = get_by_key(&backend, key.clone()).await?;
+    let permits = permits::held(&backend, &key).await?;
     let printed = if options.json {
-        print_json(&as_json(options, found.as_ref()))
+        let mut shown = as_json(options, found.as_ref());
+        if !permits.is_empty() {
+            shown["permitsHeld"] = json!(permits.len());
+        }
+        print_json(&shown)
     } else {
-        print(as_text(options, found.as_ref()))
+        print(as_text(options, found.as_ref()) + &permits_as_text(&permits))
     };
     printed.map_err(Failure::output)?;
     let is_held = found.is_some();
@@ -76,6 +85,21 @@ fn as_text(options: &Options, found: Option<&LockInfo>) -> String {
     );
     if options.reveal {
         text = format!("{text}\nlock id   {}", lock_id(info));
+    }
+    text
+}
+
+/// The lines about the semaphore with this key, if any of its permits is held.
+fn permits_as_text(permits: &[(u32, LockInfo)]) -> String {
+    let mut text = match permits.len() {
+        0 => return String::new(),
+        1 => "\n1 permit of the semaphore with this key is held".to_owned(),
+        count => format!("\n{count} permits of the semaphore with this key are held"),
+    };
+    for (permit, info) in permits {
+        let (age, holder) = (human(since(info.acquired_at)), holder::name(info));
+        // Writing to a `String` never fails.
+        let _ = write!(text, "\npermit {permit} held for {age}, by {holder}");
     }
     text
 }

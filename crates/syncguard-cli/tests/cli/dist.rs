@@ -7,7 +7,7 @@ use crate::harness::Harness;
 
 #[test]
 fn the_files_in_dist_are_what_the_command_prints() -> Result<()> {
-    let files: [(ExpectFile, &[&str]); 17] = [
+    let files: [(ExpectFile, &[&str]); 18] = [
         (expect_file!["../../dist/_syncguard"], &["completions", "zsh"]),
         (expect_file!["../../dist/syncguard.bash"], &["completions", "bash"]),
         (expect_file!["../../dist/syncguard.fish"], &["completions", "fish"]),
@@ -16,6 +16,7 @@ fn the_files_in_dist_are_what_the_command_prints() -> Result<()> {
         (expect_file!["../../dist/syncguard-completions.1"], &["man", "completions"]),
         (expect_file!["../../dist/syncguard-copy-fences.1"], &["man", "copy-fences"]),
         (expect_file!["../../dist/syncguard-doctor.1"], &["man", "doctor"]),
+        (expect_file!["../../dist/syncguard-export.1"], &["man", "export"]),
         (expect_file!["../../dist/syncguard-extend.1"], &["man", "extend"]),
         (expect_file!["../../dist/syncguard-fence.1"], &["man", "fence"]),
         (expect_file!["../../dist/syncguard-ls.1"], &["man", "ls"]),

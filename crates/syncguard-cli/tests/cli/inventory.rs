@@ -56,21 +56,26 @@ fn watch(harness: &Harness) -> Result<()> {
 
     let terminal =
         Terminal::start(harness, "echo before; $SYNCGUARD watch -i 100ms; echo after $?")?;
-    terminal.until("0 locks", |screen| screen.contains("0 locks, refreshed every 100ms"))?;
+    terminal.until("0 locks", |screen| screen.contains("0 locks, every 100ms, by key"))?;
     let holder = harness.holder("watch:this", &[])?;
-    terminal
-        .until("the lock", |screen| screen.contains("1 lock,") && screen.contains("watch:this"))?;
+    terminal.until("the lock", |screen| {
+        screen.contains("1 lock,") && screen.contains("\nwatch:this") && screen.contains("KEY")
+    })?;
     ensure!(!terminal.screen()?.contains("before"), "it has a screen of its own");
+    if let Some(password) = &harness.password {
+        ensure!(!terminal.screen()?.contains(password), "{}", terminal.screen()?);
+    }
     terminal.resize(60, 2)?;
-    terminal.until("less room", |screen| screen.contains("… and 2 more"))?;
+    terminal.until("less room", |screen| screen.contains("… and 1 more"))?;
     terminal.resize(80, 24)?;
-    terminal.until("more room", |screen| screen.contains("watch:this"))?;
+    terminal.until("more room", |screen| screen.contains("\nwatch:this"))?;
     holder.end()?.expect(0)?;
-    terminal
-        .until("no lock", |screen| screen.contains("0 locks") && !screen.contains("watch:this"))?;
+    terminal.until("no lock", |screen| {
+        screen.contains("0 locks") && !screen.contains("\nwatch:this")
+    })?;
     terminal.keys("C-c")?;
     terminal.until("the old screen", |screen| {
-        screen.contains("before") && screen.contains("after 0") && !screen.contains("refreshed")
+        screen.contains("before") && screen.contains("after 0") && !screen.contains("every 100ms")
     })?;
 
     let mut lines = harness.start(&["watch", "--json", "-i", "100ms"])?;

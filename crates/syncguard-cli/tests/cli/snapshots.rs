@@ -45,6 +45,11 @@ impl Transcript {
 fn normal(text: &str) -> Result<String> {
     let mut text = text.to_owned();
     for (pattern, word) in [
+        // The default label of a holder: the host and the process id.
+        (r#""holder":"[^\s/"]+/\d+""#, r#""holder":"<holder>""#),
+        (r"by [^\s/]+/\d+\b", "by <holder>"),
+        (r"(?m)^[^\s/]+/\d+ +(\d{15}) ", "<holder>      $1 "),
+        (r"(?m)^HOLDER +", "HOLDER        "),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<utc>"),
         (r"\b\d{13}\b", "<time>"),
         (r#"("lockId":"|lock id   )[\w-]{22}"#, "$1<lock id>"),
@@ -172,6 +177,12 @@ fn what_differs_each_time_is_in_words() -> Result<()> {
             "k  0123456789ab  000000000000001  59s   1m 1s",
             "k  <holder>      000000000000001  <duration>  <duration>",
         ),
+        (
+            "HOLDER    FENCE\nweb-7/42  000000000000001  59s",
+            "HOLDER        FENCE\n<holder>      000000000000001  <duration>",
+        ),
+        ("held for 7s, by web-7.example/42\n", "held for <duration>, by <holder>\n"),
+        ("{\"holder\":\"0123456789ab/42\"}", "{\"holder\":\"<holder>\"}"),
         ("as on the old store: 17\n", "as on the old store: <n>\n"),
         ("{\"corrupt\":0,\"counters\":17}", "{\"corrupt\":0,\"counters\":<n>}"),
         ("{\"expiresAtMs\":1795223308135}", "{\"expiresAtMs\":<time>}"),

@@ -41,7 +41,9 @@ fn postgres() -> Result<()> {
     let server = PostgresServer::builder().authentication(Authentication::Scram).start()?;
     server.psql("CREATE ROLE me SUPERUSER LOGIN PASSWORD 'hunter2-postgres'")?;
     let port = server.port();
-    let url = format!("postgres://me:hunter2-postgres@127.0.0.1:{port}/postgres?setup_schema=true");
+    let url = format!(
+        "postgres://me:hunter2-postgres@127.0.0.1:{port}/postgres?setup_schema=true&connect_timeout_ms=60000"
+    );
     let harness = Harness::at(url, Some("hunter2-postgres"));
     all(&harness)
 }

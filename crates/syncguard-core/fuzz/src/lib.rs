@@ -1,4 +1,4 @@
-//! What must hold for any input at all: shared by the fuzz targets and the property tests.
+//! The rules that hold for any input at all: shared by the fuzz targets and the property tests.
 //!
 //! Each function panics on input that breaks a rule.
 
@@ -10,7 +10,7 @@ use syncguard_core::authoring::{
 use syncguard_core::authoring::{hash_key, hash_key_triple32};
 use syncguard_core::{ErrorCode, Fence, Key, LockId};
 
-/// What a target does with an input, as it is in the files of the corpus.
+/// The action of a target on an input, as it is in the files of the corpus.
 pub type Check = fn(&[u8]);
 
 /// Each target, by its name in `fuzz_targets` and `corpus`.

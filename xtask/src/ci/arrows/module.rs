@@ -13,11 +13,11 @@ pub(super) type CratePath = Vec<String>;
 #[derive(Default)]
 pub(super) struct Module {
     pub(super) file: PathBuf,
-    /// What the `use` items bring into scope, under which name.
+    /// The names that the `use` items bring into scope, with their paths.
     pub(super) names: BTreeMap<String, CratePath>,
     /// The modules whose items a `use …::*` brings into scope.
     pub(super) globs: Vec<CratePath>,
-    /// What is defined here, modules left out.
+    /// The items that are defined here, without modules.
     pub(super) items: Vec<String>,
     /// The paths in its code that begin inside the crate.
     pub(super) mentions: Vec<CratePath>,

@@ -1,67 +1,63 @@
-//! A screen of the terminal that is redrawn in place.
+//! The screen of the terminal.
 
-use std::io::{self, Write as _};
+use std::io::{self, Stdout, Write as _, stdin, stdout};
 
-use rustix::termios::tcgetwinsize;
+use ratatui::backend::CrosstermBackend;
+use ratatui::{Frame, Terminal};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
 
-/// The alternate screen of the terminal. Dropping it brings the normal screen back.
-pub(super) struct Screen(());
+/// The alternate screen of the terminal, which gives each key to this program at once. Dropping it
+/// brings the normal screen and its modes back.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    _restored: Restored,
+}
 
 impl Screen {
     pub(super) fn enter() -> io::Result<Self> {
-        // The alternate screen, no cursor, and lines that are cut instead of wrapped.
-        write("\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
-        Ok(Self(()))
+        let restored = Restored { modes: with_keys_at_once() };
+        // The alternate screen, and no cursor.
+        write("\x1b[?1049h\x1b[?25l\x1b[2J")?;
+        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(Self { terminal, _restored: restored })
     }
 
-    /// Draws lines over the previous ones. The last line counts the lines that do not fit.
-    #[expect(clippy::unused_self, reason = "only the owner of the screen draws on it")]
-    pub(super) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
-        let rows = tcgetwinsize(io::stdout()).map_or(24, |size| usize::from(size.ws_row.max(2)));
-        let mut frame = String::from("\x1b[H");
-        for (number, line) in fitting(lines, rows).iter().enumerate() {
-            if number > 0 {
-                frame.push_str("\r\n");
-            }
-            frame.push_str(line);
-            frame.push_str("\x1b[K");
-        }
-        // Erases the rest of a longer frame.
-        frame.push_str("\x1b[J");
-        write(&frame)
+    pub(super) fn draw(&mut self, render: impl FnOnce(&mut Frame)) -> io::Result<()> {
+        self.terminal.draw(render).map(drop)
     }
 }
 
-impl Drop for Screen {
+/// Restores the terminal when it is dropped.
+struct Restored {
+    modes: Option<Termios>,
+}
+
+impl Drop for Restored {
     fn drop(&mut self) {
         // If the terminal is gone, the failure cannot be reported either.
-        let _ = write("\x1b[?7h\x1b[?25h\x1b[?1049l");
+        let _ = write("\x1b[0m\x1b[?25h\x1b[?1049l");
+        if let Some(modes) = &self.modes {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, modes);
+        }
     }
 }
 
-fn fitting(lines: &[String], rows: usize) -> Vec<String> {
-    if lines.len() <= rows {
-        return lines.to_vec();
-    }
-    let shown = rows.saturating_sub(1);
-    let rest = lines.len() - shown;
-    lines.iter().take(shown).cloned().chain([format!("… and {rest} more")]).collect()
+/// Makes the terminal give each key at once, without showing it. Ctrl-C and Ctrl-Z stay signals.
+/// Returns the modes before; `None` if standard input is no terminal.
+fn with_keys_at_once() -> Option<Termios> {
+    let before = tcgetattr(stdin()).ok()?;
+    let mut modes = before.clone();
+    modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+    modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+    modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+    tcsetattr(stdin(), OptionalActions::Now, &modes).ok()?;
+    Some(before)
 }
 
 fn write(text: &str) -> io::Result<()> {
-    let mut terminal = io::stdout().lock();
+    let mut terminal = stdout().lock();
     terminal.write_all(text.as_bytes())?;
     terminal.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fitting;
-
-    #[test]
-    fn what_does_not_fit_is_counted() {
-        let lines: Vec<String> = (0..5).map(|number| number.to_string()).collect();
-        assert_eq!(fitting(&lines, 5), lines);
-        assert_eq!(fitting(&lines, 3), ["0", "1", "… and 3 more"]);
-    }
 }

@@ -1,5 +1,5 @@
-//! What a cycle of acquire and release costs the servers: three masters of a cluster, beside one server and
-//! beside three servers that know nothing of each other, which is what spreading the load costs at least.
+//! The cost of a cycle of acquire and release for the servers: three masters of a cluster, beside one server and
+//! beside three servers that know nothing of each other, which show the least cost of spreading the load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,103 @@
+//! `syncguard export`: the held locks as metrics for Prometheus.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use clap::Args;
+use syncguard::LockInfo;
+
+use super::listing::{self, Listing};
+use crate::escape::escape_for_terminal;
+use crate::exit::{Failure, Status};
+use crate::holder;
+use crate::store::Store;
+use crate::time::{since, until};
+
+/// Prints the held locks once, as metrics in the text format of Prometheus
+///
+/// For the textfile collector of `node_exporter`, from cron or a timer. Write to a file beside the
+/// one that is collected, and rename it:
+///
+/// `syncguard export > locks.tmp && mv locks.tmp locks.prom`
+///
+/// The labels show keys and holders. On Redis the listing scans all keys of the database, in small
+/// steps.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Exports only keys with this prefix, which may end with a * [default: all keys]
+    #[arg(default_value = "", hide_default_value = true)]
+    prefix: String,
+}
+
+pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Failure> {
+    let prefix = listing::prefix(&options.prefix)?;
+    let backend = store.connect().await?;
+    let metrics = as_metrics(&listing::read(&backend, prefix).await?);
+    // A terminal obeys some characters, and a program must see the key as it is.
+    let metrics = if io::stdout().is_terminal() {
+        metrics.lines().fold(String::new(), |text, line| text + &escape_for_terminal(line) + "\n")
+    } else {
+        metrics
+    };
+    io::stdout().lock().write_all(metrics.as_bytes()).map_err(Failure::output)?;
+    Ok(Status::SUCCESS)
+}
+
+fn as_metrics(listing: &Listing) -> String {
+    let mut text = String::new();
+    family(&mut text, "syncguard_lock_held", "1 for each lock that is held.");
+    for info in &listing.locks {
+        sample(&mut text, "syncguard_lock_held", info, "1");
+    }
+    let name = "syncguard_lock_age_seconds";
+    family(&mut text, name, "How long the lock has been held.");
+    for info in &listing.locks {
+        sample(&mut text, name, info, &seconds(since(info.acquired_at)));
+    }
+    let name = "syncguard_lock_expires_in_seconds";
+    family(&mut text, name, "The time until the lock expires, unless it is renewed.");
+    for info in &listing.locks {
+        sample(&mut text, name, info, &seconds(until(info.expires_at)));
+    }
+    let name = "syncguard_lock_records_corrupt";
+    family(
+        &mut text,
+        name,
+        "How many records of locks cannot be read; such a lock never becomes free.",
+    );
+    // Writing to a `String` never fails.
+    let _ = writeln!(text, "{name} {}", listing.corrupt.len());
+    text
+}
+
+/// The two lines before the samples of a metric.
+fn family(text: &mut String, name: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+}
+
+fn sample(text: &mut String, name: &str, info: &LockInfo, value: &str) {
+    let (key, holder) = (quoted(&listing::key_of(info)), quoted(&holder::name(info)));
+    let _ = writeln!(text, "{name}{{key={key},holder={holder}}} {value}");
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64())
+}
+
+/// The value of a label, as the exposition format writes it.
+fn quoted(value: &str) -> String {
+    let escaped = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+    format!("\"{escaped}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn values_of_labels_are_escaped_as_the_format_says() {
+        assert_eq!(quoted("pay:日本"), "\"pay:日本\"");
+        assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\nd""#);
+    }
+}

@@ -1,0 +1,104 @@
+//! The permits of semaphores among the locks of a store.
+
+use syncguard::contract::LookupRequest;
+use syncguard::{DynBackend, Key, LockBackend as _, LockInfo};
+use tokio::task::JoinSet;
+
+use super::listing;
+use crate::exit::Failure;
+
+/// What a semaphore puts between its key and the number of a permit.
+const INFIX: &str = ":permit:";
+
+/// The most permits that a semaphore may have.
+const MAX_PERMITS: u32 = 1024;
+
+/// The number of permits that are looked up at once on Redis, where a listing would scan all keys.
+const PROBED_ON_REDIS: u32 = 64;
+
+/// Splits the key of a permit into the key of its semaphore and the number of the permit.
+pub(super) fn split(key: &str) -> Option<(&str, u32)> {
+    let (semaphore, digits) = key.rsplit_once(INFIX)?;
+    let permit: u32 = digits.parse().ok()?;
+    // A semaphore writes no sign and no leading zeros.
+    let is_written_so = permit.to_string() == digits;
+    (is_written_so && !semaphore.is_empty() && permit < MAX_PERMITS).then_some((semaphore, permit))
+}
+
+/// The held permits of the semaphore with this key, by number.
+///
+/// On Redis, 64 permits are looked up at once, for as long as at least one of them is held: a
+/// permit that is more than 64 above the others is not found.
+pub(super) async fn held(backend: &DynBackend, key: &Key) -> Result<Vec<(u32, LockInfo)>, Failure> {
+    let prefix = format!("{}{INFIX}", key.expose());
+    if prefix.len() + MAX_PERMITS.to_string().len() > Key::MAX_LENGTH_BYTES {
+        // No semaphore may have a key of this length.
+        return Ok(Vec::new());
+    }
+    let mut held = if backend.capabilities().backend == "redis" {
+        find_by_probing(backend, &prefix).await?
+    } else {
+        find_by_listing(backend, &prefix).await?
+    };
+    held.sort_by_key(|(permit, _)| *permit);
+    Ok(held)
+}
+
+async fn find_by_listing(
+    backend: &DynBackend,
+    prefix: &str,
+) -> Result<Vec<(u32, LockInfo)>, Failure> {
+    let locks = listing::read(backend, prefix).await?.locks;
+    let permits = locks.into_iter().filter_map(|info| {
+        let key = listing::key_of(&info);
+        let (semaphore, permit) = split(&key)?;
+        // Longer keys with the same prefix belong to other semaphores.
+        (semaphore.len() + INFIX.len() == prefix.len()).then_some((permit, info))
+    });
+    Ok(permits.collect())
+}
+
+async fn find_by_probing(
+    backend: &DynBackend,
+    prefix: &str,
+) -> Result<Vec<(u32, LockInfo)>, Failure> {
+    let mut held = Vec::new();
+    for first in (0..MAX_PERMITS).step_by(PROBED_ON_REDIS as usize) {
+        let mut probes = JoinSet::new();
+        for permit in first..first + PROBED_ON_REDIS {
+            let request = LookupRequest::by_key(format!("{prefix}{permit}"))?;
+            let backend = backend.clone();
+            probes.spawn(async move { (permit, backend.lookup(request).await) });
+        }
+        let before = held.len();
+        for (permit, found) in probes.join_all().await {
+            held.extend(found?.map(|info| (permit, info)));
+        }
+        if held.len() == before {
+            break;
+        }
+    }
+    Ok(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn keys_of_permits_are_told_from_others() {
+        for (key, expected) in [
+            ("exports:permit:0", Some(("exports", 0))),
+            ("a:permit:1:permit:12", Some(("a:permit:1", 12))),
+            ("exports:permit:1023", Some(("exports", 1023))),
+            ("exports:permit:1024", None),
+            ("exports:permit:07", None),
+            ("exports:permit:+7", None),
+            ("exports:permit:", None),
+            (":permit:7", None),
+            ("exports", None),
+        ] {
+            assert_eq!(split(key), expected, "{key}");
+        }
+    }
+}

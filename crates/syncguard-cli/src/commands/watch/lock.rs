@@ -1,0 +1,105 @@
+//! A held lock, as the screen shows it.
+
+use std::time::Duration;
+
+use syncguard::contract::HashId;
+use syncguard::{LockInfo, Timestamp};
+
+use crate::commands::listing::key_for_terminal;
+use crate::commands::permits;
+use crate::holder;
+
+/// A held lock. All texts are escaped for a terminal. Times are those since 1970.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lock {
+    pub(super) id: HashId,
+    pub(super) key: String,
+    pub(super) holder: String,
+    pub(super) note: Option<String>,
+    pub(super) fence: u64,
+    pub(super) acquired_at: Duration,
+    pub(super) expires_at: Duration,
+    /// The most time that was left in any look, so the TTL is at least this.
+    pub(super) longest_left: Duration,
+    /// Two thirds of the TTL had passed at the last look.
+    pub(super) is_late: bool,
+    /// How often the key is granted, if two looks saw a lock of it.
+    pub(super) grants_per_second: Option<f64>,
+}
+
+impl Lock {
+    /// A lock from the age at which its age is worth a colour.
+    const OLD: Duration = Duration::from_secs(3600);
+
+    pub(super) fn new(info: &LockInfo) -> Self {
+        let time = |time: Timestamp| Duration::from_millis(time.as_millis());
+        Self {
+            id: info.lock_id_hash(),
+            key: key_for_terminal(info),
+            holder: holder::name(info),
+            note: holder::note(info),
+            fence: info.fence.get(),
+            acquired_at: time(info.acquired_at),
+            expires_at: time(info.expires_at),
+            longest_left: Duration::ZERO,
+            is_late: false,
+            grants_per_second: None,
+        }
+    }
+
+    pub(super) fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.acquired_at)
+    }
+
+    pub(super) fn left(&self, now: Duration) -> Duration {
+        self.expires_at.saturating_sub(now)
+    }
+
+    pub(super) fn is_old(&self, now: Duration) -> bool {
+        self.age(now) > Self::OLD
+    }
+
+    /// The key, and the number of the permit if it is the key of one.
+    pub(super) fn key_and_permit(&self) -> (&str, Option<u32>) {
+        match permits::split(&self.key) {
+            Some((semaphore, permit)) => (semaphore, Some(permit)),
+            None => (&self.key, None),
+        }
+    }
+
+    /// The key as it is shown: a permit is shown under the key of its semaphore.
+    pub(super) fn name(&self) -> String {
+        match self.key_and_permit() {
+            (semaphore, Some(permit)) => format!("{semaphore} permit {permit}"),
+            (key, None) => key.to_owned(),
+        }
+    }
+
+    /// Returns whether any text of the lock contains this one, which is in small letters.
+    pub(super) fn contains(&self, text: &str) -> bool {
+        let has = |shown: &str| shown.to_lowercase().contains(text);
+        has(&self.key)
+            || has(&self.name())
+            || has(&self.holder)
+            || self.note.as_deref().is_some_and(has)
+    }
+}
+
+#[cfg(test)]
+impl Lock {
+    /// A lock of this id, held for an age and for a time to come. Times are seconds.
+    pub(super) fn sample(id: &str, key: &str, holder: &str, now: u64, age: u64, left: u64) -> Self {
+        Self {
+            id: syncguard::Key::new(id).unwrap().hash_id(),
+            key: key.to_owned(),
+            holder: holder.to_owned(),
+            note: None,
+            fence: 1,
+            acquired_at: Duration::from_secs(now - age),
+            expires_at: Duration::from_secs(now + left),
+            longest_left: Duration::ZERO,
+            is_late: false,
+            grants_per_second: None,
+        }
+    }
+}
