@@ -109,7 +109,8 @@ async fn a_page_goes_along_the_primary_key() -> Result<()> {
             .replace("{locks}", &tables.locks)
             .replace("{fences}", &tables.fences)
             .replace("{record}", "l.key, l.lock_id")
-            .replace("{now}", "0");
+            .replace("{now}", "0")
+            .replace("{holder}", "NULL");
         let plan = plan(&client, &sql, values).await?;
         let scan = format!("using {table}_pkey");
         assert!(plan.contains(&scan), "{plan}");

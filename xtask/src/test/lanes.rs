@@ -43,9 +43,9 @@ pub(super) const DOC_TESTS: &str = "doc tests";
 const PROGRAMS: &[(&str, Lane)] = &[
     ("tests redis", Lane::Redis),
     ("tests postgres", Lane::Postgres),
-    ("tests firestore", Lane::Firestore),
     (DOC_TESTS, Lane::Compute),
     ("cli cli", Lane::Mixed),
+    ("tests firestore", Lane::Firestore),
     ("soak bounded", Lane::Sqlite),
     ("conformance mutants", Lane::Compute),
     ("tests redaction", Lane::Firestore),
