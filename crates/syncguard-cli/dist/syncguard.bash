@@ -31,6 +31,9 @@ _syncguard() {
             syncguard,export)
                 cmd="syncguard__subcmd__export"
                 ;;
+            syncguard,extend)
+                cmd="syncguard__subcmd__extend"
+                ;;
             syncguard,fence)
                 cmd="syncguard__subcmd__fence"
                 ;;
@@ -68,7 +71,7 @@ _syncguard() {
 
     case "${cmd}" in
         syncguard)
-            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run status ls watch export release fence copy-fences doctor completions man"
+            opts="-q -v -h -V --store --store-file --quiet --verbose --help --version run acquire extend release status ls watch export fence copy-fences setup doctor completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -228,6 +231,36 @@ _syncguard() {
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        syncguard__subcmd__extend)
+            opts="-q -v -h --from --ttl --json --store --store-file --quiet --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -38,7 +38,6 @@ complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "status" -d 'Sho
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "ls" -d 'Lists the locks that are held'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "watch" -d 'Shows the locks that are held, again and again, until q or Ctrl-C'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "export" -d 'Prints the held locks once, as metrics in the text format of Prometheus'
-complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "release" -d 'Takes a lock away from its holder'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "fence" -d 'Shows or raises the fence counter of a key'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "copy-fences" -d 'Raises all fence counters of a store to those of another one'
 complete -c syncguard -n "__fish_syncguard_needs_command" -f -a "setup" -d 'Creates the tables of the store, if it has any'
@@ -122,14 +121,6 @@ complete -c syncguard -n "__fish_syncguard_using_subcommand export" -l store-fil
 complete -c syncguard -n "__fish_syncguard_using_subcommand export" -s q -l quiet -d 'Prints errors only'
 complete -c syncguard -n "__fish_syncguard_using_subcommand export" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
 complete -c syncguard -n "__fish_syncguard_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l force -d 'Confirms that the holder may lose its lock; there is no other release from a shell'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s y -l yes -d 'Does not ask for confirmation on a terminal'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -l json -d 'Prints one line of JSON'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s q -l quiet -d 'Prints errors only'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s v -l verbose -d 'Shows what the library logs, such as risks of the store; twice: all of it'
-complete -c syncguard -n "__fish_syncguard_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -l store -d 'The store: redis://host, postgres://user@host/database, sqlite:///path or firestore://project' -r
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -l store-file -d 'A file with the URL of the store; `SYNCGUARD_STORE_FILE` can name one too' -r -F
 complete -c syncguard -n "__fish_syncguard_using_subcommand fence; and not __fish_seen_subcommand_from show raise" -s q -l quiet -d 'Prints errors only'
