@@ -107,7 +107,7 @@ async fn a_process_that_is_stopped_while_it_writes_delays_others_no_longer_than_
         for error in [acquired.err(), released.err(), extended.err()] {
             let error = error.context("it was answered")?;
             ensure!(error.code() == ErrorCode::ServiceUnavailable, "{error}");
-            ensure!(error.message().contains("to itself"), "{error}");
+            ensure!(error.message().contains("kept the lock file locked"), "{error}");
             ensure!(!error.is_outcome_unknown() && error.is_retryable(), "{error:?}");
         }
         // Contention and reads are answered, also while others wait.
