@@ -24,7 +24,7 @@
 //!
 //! | section | content |
 //! |---|---|
-//! | [Settings](guide#settings) | the options, and clients of [`fred`] that the program already has |
+//! | [Options](guide#options) | the options, and clients of [`fred`] that the program already has |
 //! | [What the server must be](guide#what-the-server-must-be) | persistence, eviction, replicas, trust |
 //! | [Access rules](guide#access-rules) | a user for locks alone |
 //! | [TLS](guide#tls) | certificates, and ports of the wrong kind |

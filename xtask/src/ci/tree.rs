@@ -157,7 +157,7 @@ pub(super) const RULES: &[Rule] = &[
         features: Features::Only("memory,recipes"),
         needed: &["syncguard-memory", "syncguard-recipes"],
         banned: &[REDIS, POSTGRES, GOOGLE, SQLITE, NETWORK, TLS],
-        most: Some(41),
+        most: Some(42),
         ..RULE
     },
     // `tls` extends the stores that are turned on, and adds none.

@@ -65,7 +65,7 @@ fn read(file: &Path, here: CratePath, items: &[Item], modules: &mut BTreeMap<Cra
     for item in items {
         if !matches!(item, Item::Use(_) | Item::Mod(_)) {
             let children = &children_names;
-            Mentions { module: &module, here: &here, children, mentions: &mut mentions }
+            Mentions { module: &module, here: &here, children, found: &mut mentions }
                 .visit_item(item);
         }
     }
@@ -167,12 +167,12 @@ struct Mentions<'a> {
     module: &'a Module,
     here: &'a CratePath,
     children: &'a [&'a str],
-    mentions: &'a mut Vec<CratePath>,
+    found: &'a mut Vec<CratePath>,
 }
 
 impl Mentions<'_> {
     fn add(&mut self, path: &[String]) {
-        self.mentions.extend(self.module.inside(path, self.here, self.children));
+        self.found.extend(self.module.inside(path, self.here, self.children));
     }
 
     fn tokens(&mut self, tokens: TokenStream) {
@@ -189,7 +189,7 @@ impl Mentions<'_> {
                     colons = 0;
                 }
                 TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() => {
-                    colons += 1
+                    colons += 1;
                 }
                 other => {
                     self.add(&path);
