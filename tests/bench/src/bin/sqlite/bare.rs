@@ -27,6 +27,7 @@ impl Bare {
             connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
         if made == 0 {
             connection.execute_batch(sql!("schema"))?;
+            connection.execute_batch(sql!("add_holder"))?;
         }
         // One for each process.
         Ok(Self { connection, ids: u64::from(std::process::id()) << 32 })
@@ -63,7 +64,8 @@ impl Bare {
             "00000000-0000-0000-0000-000000000000",
             1_000_000,
             1_030_000,
-            1_800_000_000_000_i64
+            1_800_000_000_000_i64,
+            format!("{fence:015} bench/1"),
         ])?;
         Ok(transaction.commit()?)
     }
