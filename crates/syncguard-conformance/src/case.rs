@@ -62,7 +62,7 @@ pub struct Case {
     pub clause: &'static str,
 }
 
-/// All cases, group by group. Later groups build on earlier ones.
+/// The cases, group by group. Later groups build on earlier ones.
 #[must_use]
 pub fn cases() -> &'static [Case] {
     CASES

@@ -60,6 +60,11 @@ pub(super) fn key_of(info: &LockInfo) -> String {
     info.clone().expose().key.expose().to_owned()
 }
 
+/// The lock id in clear text: only for a user who has asked to see it.
+pub(super) fn lock_id_of(info: &LockInfo) -> String {
+    info.clone().expose().lock_id.expose().to_string()
+}
+
 /// The key for a terminal: characters that control it or hide are escaped.
 pub(super) fn key_for_terminal(info: &LockInfo) -> String {
     escape_for_terminal(&key_of(info))

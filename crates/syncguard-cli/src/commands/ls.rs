@@ -69,7 +69,7 @@ pub(crate) async fn run(
 fn as_json(options: &Options, info: &LockInfo) -> serde_json::Value {
     let mut shown = listing::as_json(info);
     if options.reveal {
-        shown["lockId"] = json!(info.clone().expose().lock_id.expose());
+        shown["lockId"] = json!(listing::lock_id_of(info));
     }
     shown
 }

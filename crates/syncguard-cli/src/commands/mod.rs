@@ -1,4 +1,4 @@
-//! All subcommands except `run`.
+//! The subcommands other than `run`.
 
 pub(crate) mod acquire;
 pub(crate) mod copy_fences;

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use super::listing;
 use crate::exit::Failure;
 
-/// What a semaphore puts between its key and the number of a permit.
+/// The text between the key of a semaphore and the number of a permit.
 const INFIX: &str = ":permit:";
 
 /// The most permits that a semaphore may have.

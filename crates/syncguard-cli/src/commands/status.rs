@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use syncguard::diagnostics::get_by_key;
 use syncguard::{Key, LockInfo};
 
-use super::permits;
+use super::{listing, permits};
 use crate::exit::{Failure, Status};
 use crate::holder;
 use crate::output::{print, print_json};
@@ -55,18 +55,12 @@ pub(crate) async fn run(options: &Options, store: &Store) -> Result<Status, Fail
 
 fn as_json(options: &Options, found: Option<&LockInfo>) -> Value {
     let Some(info) = found else { return json!({ "key": options.key, "held": false }) };
-    let mut shown = json!({
-        "key": options.key,
-        "held": true,
-        "keyHash": info.key_hash().to_string(),
-        "lockIdHash": info.lock_id_hash().to_string(),
-        "fence": info.fence.to_string(),
-        "acquiredAtMs": info.acquired_at.as_millis(),
-        "expiresAtMs": info.expires_at.as_millis(),
-    });
-    holder::add_to_json(&mut shown, info);
+    let mut shown = listing::as_json(info);
+    // As the user spelled the key, before its normalisation.
+    shown["key"] = json!(options.key);
+    shown["held"] = json!(true);
     if options.reveal {
-        shown["lockId"] = json!(lock_id(info));
+        shown["lockId"] = json!(listing::lock_id_of(info));
     }
     shown
 }
@@ -84,7 +78,7 @@ fn as_text(options: &Options, found: Option<&LockInfo>) -> String {
         human(until(info.expires_at)),
     );
     if options.reveal {
-        text = format!("{text}\nlock id   {}", lock_id(info));
+        text = format!("{text}\nlock id   {}", listing::lock_id_of(info));
     }
     text
 }
@@ -102,8 +96,4 @@ fn permits_as_text(permits: &[(u32, LockInfo)]) -> String {
         let _ = write!(text, "\npermit {permit} held for {age}, by {holder}");
     }
     text
-}
-
-fn lock_id(info: &LockInfo) -> String {
-    info.clone().expose().lock_id.expose().to_string()
 }

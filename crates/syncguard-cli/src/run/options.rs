@@ -74,7 +74,7 @@ enum OnLost {
     Ignore,
 }
 
-/// What happens to the command when the lock is lost.
+/// The fate of the command when the lock is lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LossAction {
     /// The command gets SIGTERM, and SIGKILL after this time. Zero is SIGKILL at once.

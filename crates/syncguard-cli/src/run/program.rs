@@ -57,7 +57,7 @@ fn not_found(name: &OsStr, hint: Option<String>) -> Failure {
     Failure::new(Status::NOT_FOUND, message)
 }
 
-/// What to type instead, if the command is a line for a shell.
+/// The command line to type instead, if the command is a line for a shell.
 fn shell_hint(name: &OsStr, arguments: &[OsString]) -> Option<String> {
     let line = match (name.to_str()?, arguments) {
         ("-c", [line, ..]) => line.to_str()?,

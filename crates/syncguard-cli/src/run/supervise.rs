@@ -81,7 +81,7 @@ struct Supervision<'a> {
     after_loss: Option<AfterLoss>,
 }
 
-/// What happens to the command after the loss of its lock.
+/// The fate of the command after the loss of its lock.
 enum AfterLoss {
     /// The command continues.
     Continue,

@@ -1,4 +1,4 @@
-//! All JSON is checked against the schema of the guide.
+//! Each JSON output is checked against the schema of the guide.
 
 use std::fs;
 

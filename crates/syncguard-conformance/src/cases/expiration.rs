@@ -185,7 +185,7 @@ pub(crate) async fn an_extended_lock_outlives_its_first_ttl<H: Harness>(
     let lock = client.take(&key, SHORT).await?;
     client.extended(lock.lock_id, LONG).await?;
     context.outlive(SHORT).await;
-    // All records of the lock have to live on, and the index from id to key too.
+    // Each record of the lock has to live on, and the index from id to key too.
     client.live(&key, lock.lock_id).await?;
     rival.refused(&key, LONG).await?;
     client.extended(lock.lock_id, LONG).await?;

@@ -10,7 +10,7 @@ use syncguard::{DynBackend, Fence, Key, LockBackend as _, LockInfo, ReleaseResul
 use crate::exit::{Failure, Status};
 use crate::time::{human, until};
 
-/// What has happened to a lock.
+/// The end of a try to take a lock away.
 pub(super) enum Outcome {
     /// It had ended by itself.
     WasFree,

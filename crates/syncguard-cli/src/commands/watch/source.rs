@@ -1,4 +1,4 @@
-//! What is watched.
+//! The locks to watch.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the screen shows, and what keys change about it.
+//! The state of the screen, and the changes that keys make to it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use syncguard::contract::HashId;
 use super::lock::Lock;
 use super::turnover::Turnover;
 
-/// What the screen shows.
+/// The state of the screen.
 #[derive(Default)]
 pub(super) struct State {
     /// The URL of the store, without its password.
@@ -130,7 +130,7 @@ impl State {
             Pressed::Enter => self.is_typing = false,
             Pressed::Up(locks) => self.scrolled = self.above().saturating_sub(locks),
             Pressed::Down(locks) => {
-                let last = self.shown().len().saturating_sub(1);
+                let last = self.count().saturating_sub(1);
                 self.scrolled = self.scrolled.saturating_add(locks).min(last);
             }
             Pressed::Backspace if self.is_typing => {
@@ -152,14 +152,17 @@ impl State {
     /// The number of locks above the first one on the screen, of those that the filter lets
     /// through.
     pub(super) fn above(&self) -> usize {
-        self.scrolled.min(self.shown().len().saturating_sub(1))
+        self.scrolled.min(self.count().saturating_sub(1))
+    }
+
+    /// The number of locks that the filter lets through.
+    pub(super) fn count(&self) -> usize {
+        self.filtered().count()
     }
 
     /// The locks that the filter lets through, in their order.
     pub(super) fn shown(&self) -> Vec<&Lock> {
-        let filter = self.filter.to_lowercase();
-        let mut shown: Vec<&Lock> =
-            self.locks.iter().filter(|lock| lock.contains(&filter)).collect();
+        let mut shown: Vec<&Lock> = self.filtered().collect();
         // Equal ones stay in the order of their keys.
         match self.sort {
             // Permit 2 comes before permit 10.
@@ -169,6 +172,12 @@ impl State {
             Sort::Holder => shown.sort_by(|a, b| a.holder.cmp(&b.holder)),
         }
         shown
+    }
+
+    /// The locks that the filter lets through, by key.
+    fn filtered(&self) -> impl Iterator<Item = &Lock> {
+        let filter = self.filter.to_lowercase();
+        self.locks.iter().filter(move |lock| lock.contains(&filter))
     }
 }
 

@@ -105,8 +105,9 @@ fn summary(state: &State) -> String {
     if late > 0 {
         parts.push(format!("{late} not renewed!"));
     }
-    if state.above() > 0 {
-        parts.push(format!("from lock {}", state.above() + 1));
+    let above = state.above();
+    if above > 0 {
+        parts.push(format!("from lock {}", above + 1));
     }
     parts.push(format!("every {}", human(state.interval)));
     parts.push(format!("by {}", state.sort.name()));
@@ -114,7 +115,7 @@ fn summary(state: &State) -> String {
         parts.push(format!("prefix {}", state.prefix));
     }
     if !state.filter.is_empty() {
-        parts.push(format!("{} with {}", state.shown().len(), state.filter));
+        parts.push(format!("{} with {}", state.count(), state.filter));
     }
     parts.join(", ")
 }
