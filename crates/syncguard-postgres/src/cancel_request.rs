@@ -32,24 +32,18 @@ pub(crate) enum Delivery {
     Sent,
 }
 
-impl CancelRequests {
-    /// Requests to servers and to poolers, as a session with this connector connects.
-    pub(crate) fn to_servers_and_poolers<T>(tls: T) -> Self
-    where
-        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
-        T::Stream: Send,
-        T::TlsConnect: Send,
-        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-    {
-        Self(Arc::new(move |token| {
-            let tls = tls.clone();
-            Box::pin(async move { send(&token, tls).await })
-        }))
-    }
+/// The sides that get requests.
+#[derive(Clone, Copy)]
+pub(crate) enum Recipients {
+    /// No poolers: PgBouncer 1.18 and 1.19.0 crash if the connection of a request is closed before they
+    /// close it (its issue 801), and the driver closes it at once.
+    Servers,
+    ServersAndPoolers,
+}
 
-    /// Requests to servers, and none to poolers: PgBouncer 1.18 and 1.19.0 crash if the connection of a
-    /// request is closed before they close it (its issue 801), and the driver closes it at once.
-    pub(crate) fn to_servers<T>(tls: T) -> Self
+impl CancelRequests {
+    /// Requests as a session with this connector connects.
+    pub(crate) fn new<T>(tls: T, recipients: Recipients) -> Self
     where
         T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
         T::Stream: Send,
@@ -59,10 +53,9 @@ impl CancelRequests {
         Self(Arc::new(move |token| {
             let tls = tls.clone();
             Box::pin(async move {
-                if is_of_a_server(&token).await {
-                    send(&token, tls).await
-                } else {
-                    Delivery::Refused
+                match recipients {
+                    Recipients::Servers if !is_of_a_server(&token).await => Delivery::Refused,
+                    Recipients::Servers | Recipients::ServersAndPoolers => send(&token, tls).await,
                 }
             })
         }))

@@ -6,7 +6,7 @@ use syncguard_core::authoring::ClientOptions;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, Socket};
 
-use crate::cancel_request::CancelRequests;
+use crate::cancel_request::{CancelRequests, Recipients};
 use crate::signals::route::{Route, SignalOptions};
 
 /// Options of a [`PostgresBackend`](crate::PostgresBackend). TypeScript: `PostgresBackendOptions`.
@@ -186,7 +186,7 @@ impl PostgresOptions {
         T::TlsConnect: Send,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        self.cancel = Some(CancelRequests::to_servers_and_poolers(tls));
+        self.cancel = Some(CancelRequests::new(tls, Recipients::ServersAndPoolers));
         self
     }
 

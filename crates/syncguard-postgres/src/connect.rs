@@ -10,7 +10,7 @@ use syncguard_core::LockError;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Config, NoTls};
 
-use crate::cancel_request::CancelRequests;
+use crate::cancel_request::{CancelRequests, Recipients};
 use crate::config::PostgresOptions;
 use crate::settings::{Sessions, Settings};
 use crate::signals::route::Route;
@@ -95,7 +95,7 @@ fn connectors(config: Config, options: &PostgresOptions) -> Result<Connectors, L
     }
     let tls = crate::tls::Rustls::new(&options.root_certificates)?;
     Ok(Connectors {
-        cancel: CancelRequests::to_servers(tls.clone()),
+        cancel: CancelRequests::new(tls.clone(), Recipients::Servers),
         signals: Route::new(config.clone(), tls.clone()),
         manager: Manager::from_config(config, tls, manager_config()),
     })
@@ -113,7 +113,7 @@ fn connectors(config: Config, _: &PostgresOptions) -> Result<Connectors, LockErr
 
 fn plain_connectors(config: Config) -> Connectors {
     Connectors {
-        cancel: CancelRequests::to_servers(NoTls),
+        cancel: CancelRequests::new(NoTls, Recipients::Servers),
         signals: Route::new(config.clone(), NoTls),
         manager: Manager::from_config(config, NoTls, manager_config()),
     }

@@ -7,7 +7,7 @@ use syncguard_core::authoring::checked_timeout;
 use syncguard_core::contract::ClientState;
 use tokio_postgres::NoTls;
 
-use crate::cancel_request::CancelRequests;
+use crate::cancel_request::{CancelRequests, Recipients};
 use crate::config::PostgresOptions;
 use crate::names::Tables;
 use crate::signals::route::SignalOptions;
@@ -63,7 +63,7 @@ impl Settings {
             // A pool without prepared statements leads to a pooler, which gets no request unless its user says so.
             cancel: options
                 .cancel
-                .or_else(|| (!unprepared).then(|| CancelRequests::to_servers(NoTls))),
+                .or_else(|| (!unprepared).then(|| CancelRequests::new(NoTls, Recipients::Servers))),
             signals: options.signals,
             connect,
         })
