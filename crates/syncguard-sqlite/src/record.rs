@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::Row;
 use syncguard_core::authoring::{corrupt_record, has_holder, holder_in, is_clearable};
-use syncguard_core::contract::{Acquired, Holder, is_live};
+use syncguard_core::contract::{Acquired, is_live};
 use syncguard_core::{
     Contention, Fence, Key, LockError, LockId, LockInfo, NotHeld, Timestamp, Ttl,
 };
@@ -26,7 +26,8 @@ pub(crate) struct Record {
     pub(crate) offset: i64,
     /// True if the lock was written with a holder; older versions of this library write none.
     pub(crate) has_holder: bool,
-    pub(crate) holder: Option<Holder>,
+    /// The column of the holder, which only look-ups and listings parse.
+    holder_column: Option<Box<str>>,
 }
 
 /// A row that is corrupt or could not be read.
@@ -59,7 +60,7 @@ impl Record {
             expires: now.at.plus(ttl)?,
             offset: now.offset,
             has_holder: true,
-            holder: None,
+            holder_column: None,
         };
         // Callers get the expiry as Unix time, which must fit as well.
         record.expires_at()?;
@@ -103,7 +104,7 @@ impl Record {
             expires: time(5, "expires_ms is not a time")?,
             offset: row.get(6)?,
             has_holder: has_holder(holder, fence),
-            holder: holder_in(holder, fence),
+            holder_column: holder.map(Into::into),
         };
         record.acquired_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
         record.expires_at().map_err(|_| corrupt("offset_ms gives no valid time"))?;
@@ -159,7 +160,7 @@ impl Record {
     pub(crate) fn into_info(self) -> Result<LockInfo, LockError> {
         let (acquired_at, expires_at) = (self.acquired_at()?, self.expires_at()?);
         let info = LockInfo::new(self.key, self.lock_id, acquired_at, expires_at, self.fence);
-        Ok(info.with_holder(self.holder))
+        Ok(info.with_holder(holder_in(self.holder_column.as_deref(), self.fence)))
     }
 }
 
