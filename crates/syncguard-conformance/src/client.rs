@@ -7,15 +7,15 @@ use syncguard_core::contract::{
     LookupRequest, ReleaseRequest,
 };
 use syncguard_core::{
-    Contention, ExtendResult, Fence, Key, LockBackend, LockId, LockInfo, NotHeld, ReleaseResult,
-    Timestamp,
+    Contention, DynBackend, ExtendResult, Fence, Key, LockBackend, LockId, LockInfo, NotHeld,
+    ReleaseResult, Timestamp,
 };
 
 use crate::outcome::Unexpected;
 
 /// A handle on the store. Its methods treat each error of the backend as unexpected.
 #[derive(Clone)]
-pub(crate) struct Client<B>(B);
+pub(crate) struct Client<F: FenceToken>(DynBackend<F>);
 
 /// A granted lock, which can be compared whatever the type of the fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,13 @@ impl Seen {
     }
 }
 
-impl<B: LockBackend> Client<B> {
-    pub(crate) fn new(backend: B) -> Self {
+impl<F: FenceToken> Client<F> {
+    pub(crate) fn new(backend: DynBackend<F>) -> Self {
         Self(backend)
     }
 
     /// The backend itself, for tokens, guards, and operations that are expected to fail.
-    pub(crate) fn backend(&self) -> &B {
+    pub(crate) fn backend(&self) -> &DynBackend<F> {
         &self.0
     }
 
@@ -209,7 +209,7 @@ impl<B: LockBackend> Client<B> {
     pub(crate) async fn find(
         &self,
         request: LookupRequest,
-    ) -> Result<Option<LockInfo<B::Fence>>, Unexpected> {
+    ) -> Result<Option<LockInfo<F>>, Unexpected> {
         self.0.lookup(request).await.map_err(|error| Unexpected::error("lookup", &error))
     }
 

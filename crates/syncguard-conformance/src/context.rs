@@ -5,13 +5,14 @@ use std::pin::pin;
 use std::time::Duration;
 
 use syncguard_core::contract::{FenceToken, TIME_TOLERANCE};
-use syncguard_core::{Fence, Key, LockBackend, LockId};
+use syncguard_core::{DynBackend, Fence, Key, LockId};
 use tokio::time::Instant;
 
+use crate::Late;
 use crate::client::Client;
+use crate::dyn_harness::DynHarness;
 use crate::outcome::{Outcome, Stop, Unexpected};
 use crate::tasks::pause;
-use crate::{Harness, Late};
 
 /// Outlives every case, so such a lock never ends by its TTL.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -30,28 +31,30 @@ pub(crate) const CLOCK_SLACK: Duration = Duration::from_millis(100);
 pub(crate) const ATTEMPTS: usize = 30;
 
 /// One case's view of the harness.
-pub(crate) struct Context<'h, H> {
-    harness: &'h H,
+pub(crate) struct Context<'h, F> {
+    harness: &'h dyn DynHarness<F>,
 }
 
-impl<'h, H: Harness> Context<'h, H> {
-    pub(crate) const FENCES: bool = <<H::Backend as LockBackend>::Fence as FenceToken>::SUPPORTED;
-
-    pub(crate) const fn new(harness: &'h H) -> Self {
+impl<'h, F: FenceToken> Context<'h, F> {
+    pub(crate) const fn new(harness: &'h dyn DynHarness<F>) -> Self {
         Self { harness }
     }
 
-    pub(crate) async fn client(&self) -> Client<H::Backend> {
+    pub(crate) fn has_paused_clock(&self) -> bool {
+        self.harness.has_paused_clock()
+    }
+
+    pub(crate) async fn client(&self) -> Client<F> {
         Client::new(self.harness.connect().await)
     }
 
     /// Opens two connections.
-    pub(crate) async fn pair(&self) -> (Client<H::Backend>, Client<H::Backend>) {
+    pub(crate) async fn pair(&self) -> (Client<F>, Client<F>) {
         (self.client().await, self.client().await)
     }
 
     /// Opens connections for several tasks.
-    pub(crate) async fn clients(&self, count: usize) -> Vec<Client<H::Backend>> {
+    pub(crate) async fn clients(&self, count: usize) -> Vec<Client<F>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
             clients.push(self.client().await);
@@ -73,7 +76,7 @@ impl<'h, H: Harness> Context<'h, H> {
     }
 
     /// A connection whose requests can be held back. The case does not apply if the harness has none.
-    pub(crate) async fn late(&self) -> Result<Late<H::Backend>, Stop> {
+    pub(crate) async fn late(&self) -> Result<Late<DynBackend<F>>, Stop> {
         let late = self.harness.connect_late().await;
         late.ok_or(Stop::NotApplicable("the harness cannot hold requests back"))
     }
@@ -89,17 +92,13 @@ impl<'h, H: Harness> Context<'h, H> {
     }
 
     /// Starts to measure. Call it before the lock is asked for.
-    pub(crate) fn watch(&self) -> Watch<'_, H> {
+    pub(crate) fn watch(&self) -> Watch<'_, F> {
         Watch { context: self, started: Instant::now() }
     }
 
     /// Checks that a key whose acquire was given up can be taken long before that lock's TTL is over, and that no
     /// late request disturbs the next holder.
-    pub(crate) async fn soon_free(
-        &self,
-        client: &Client<H::Backend>,
-        key: &Key,
-    ) -> Result<(), Unexpected> {
+    pub(crate) async fn soon_free(&self, client: &Client<F>, key: &Key) -> Result<(), Unexpected> {
         let started = Instant::now();
         let next = loop {
             if let Some(granted) = client.acquire(key, LONG).await? {
@@ -150,12 +149,12 @@ pub(crate) async fn with_lateness<T>(work: impl Future<Output = T>) -> (T, Durat
 }
 
 /// Measures a case by tokio's clock.
-pub(crate) struct Watch<'b, H> {
-    context: &'b Context<'b, H>,
+pub(crate) struct Watch<'b, F> {
+    context: &'b Context<'b, F>,
     started: Instant,
 }
 
-impl<H: Harness> Watch<'_, H> {
+impl<F: FenceToken> Watch<'_, F> {
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -163,7 +162,11 @@ impl<H: Harness> Watch<'_, H> {
     /// Waits until a lock that was taken since the start with this TTL is in its tolerance: to the last millisecond
     /// of it with paused time, else to its middle.
     pub(crate) async fn enter_tolerance(&self, ttl: Duration) {
-        let left = if H::PAUSED_CLOCK { Duration::from_millis(1) } else { TIME_TOLERANCE / 2 };
+        let left = if self.context.has_paused_clock() {
+            Duration::from_millis(1)
+        } else {
+            TIME_TOLERANCE / 2
+        };
         self.context.pass((ttl + TIME_TOLERANCE).saturating_sub(left)).await;
     }
 
@@ -171,13 +174,13 @@ impl<H: Harness> Watch<'_, H> {
     /// then does an observation before this call prove anything; otherwise the machine was too slow.
     pub(crate) fn within_tolerance(&self, ttl: Duration) -> bool {
         // A store counts whole milliseconds, and its clock may be slewed.
-        let slack = Duration::from_millis(if H::PAUSED_CLOCK { 1 } else { 20 });
+        let slack = Duration::from_millis(if self.context.has_paused_clock() { 1 } else { 20 });
         self.elapsed() + slack <= ttl + TIME_TOLERANCE
     }
 
     /// Waits until a lock that was taken with this TTL before the start is over.
     pub(crate) async fn outlive(&self, ttl: Duration) {
-        let margin = Duration::from_millis(if H::PAUSED_CLOCK { 0 } else { 50 });
+        let margin = Duration::from_millis(if self.context.has_paused_clock() { 0 } else { 50 });
         let end = ttl + TIME_TOLERANCE + margin;
         self.context.pass(end.saturating_sub(self.elapsed())).await;
     }

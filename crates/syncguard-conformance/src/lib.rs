@@ -114,6 +114,7 @@ mod case;
 mod cases;
 mod client;
 mod context;
+mod dyn_harness;
 mod harness;
 mod late;
 mod list;

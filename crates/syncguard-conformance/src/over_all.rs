@@ -16,15 +16,13 @@ pub(crate) struct OverAll<F: FenceToken>(Inventory<F>);
 
 impl<F: FenceToken> OverAll<F> {
     /// The case does not apply if the backend has none.
-    pub(crate) fn of<B: LockBackend<Fence = F>>(client: &Client<B>) -> Result<Self, Stop> {
+    pub(crate) fn of(client: &Client<F>) -> Result<Self, Stop> {
         let inventory = client.backend().inventory();
         inventory.map(Self).ok_or(Stop::NotApplicable("the backend cannot list its locks"))
     }
 
     /// Like [`of`](Self::of), but the case does not apply either if the backend does not fence.
-    pub(crate) fn with_counters<B: LockBackend<Fence = F>>(
-        client: &Client<B>,
-    ) -> Result<Self, Stop> {
+    pub(crate) fn with_counters(client: &Client<F>) -> Result<Self, Stop> {
         if F::SUPPORTED {
             Self::of(client)
         } else {

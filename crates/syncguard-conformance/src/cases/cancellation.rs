@@ -4,14 +4,14 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireRequest, AcquireResult, ExtendRequest, FenceToken, IsLockedRequest, LookupRequest,
+    ReleaseRequest,
 };
 use syncguard_core::{
     AcquisitionOptions, Backoff, CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig,
     LockError, LockId, acquire,
 };
 
-use crate::Harness;
 use crate::client::Client;
 use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
@@ -21,8 +21,8 @@ use crate::tasks::{pause, poll_times};
 /// interrupted at every point.
 const POLLS: usize = 8;
 
-pub(crate) async fn a_fired_token_stops_an_acquire<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_fired_token_stops_an_acquire<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -32,12 +32,14 @@ pub(crate) async fn a_fired_token_stops_an_acquire<H: Harness>(
     client.free(&key).await?;
     client.powerless(lock_id).await?;
     let lock = client.take(&key, LONG).await?;
-    let first = if Context::<H>::FENCES { Some(Fence::new(1)?) } else { None };
+    let first = if F::SUPPORTED { Some(Fence::new(1)?) } else { None };
     ensure_eq!(lock.fence, first, "the fence of the next acquire");
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_release<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_fired_token_stops_a_release<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -49,7 +51,9 @@ pub(crate) async fn a_fired_token_stops_a_release<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_an_extend<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_fired_token_stops_an_extend<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -60,7 +64,9 @@ pub(crate) async fn a_fired_token_stops_an_extend<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_is_locked<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_fired_token_stops_is_locked<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let (held, free) = (fresh_key()?, fresh_key()?);
     let lock = client.take(&held, LONG).await?;
@@ -73,7 +79,9 @@ pub(crate) async fn a_fired_token_stops_is_locked<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_fired_token_stops_a_lookup<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_fired_token_stops_a_lookup<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -86,7 +94,9 @@ pub(crate) async fn a_fired_token_stops_a_lookup<H: Harness>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn a_quiet_token_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_quiet_token_changes_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let backend = client.backend();
     let key = fresh_key()?;
@@ -111,8 +121,8 @@ pub(crate) async fn a_quiet_token_changes_nothing<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -140,8 +150,8 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_no_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -175,8 +185,8 @@ pub(crate) async fn a_token_fired_on_the_way_leaves_a_whole_lock_or_none<H: Harn
     Ok(())
 }
 
-pub(crate) async fn a_dropped_acquire_leaves_no_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_dropped_acquire_leaves_no_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -195,8 +205,8 @@ pub(crate) async fn a_dropped_acquire_leaves_no_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -219,8 +229,8 @@ pub(crate) async fn a_dropped_release_leaves_a_whole_lock_or_none<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for polls in 0..=POLLS {
@@ -250,7 +260,9 @@ pub(crate) async fn a_dropped_extend_leaves_a_whole_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn aborted_tasks_leave_no_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn aborted_tasks_leave_no_lock<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let clients = context.clients(3).await;
     let key = fresh_key()?;
     let restless = AcquisitionOptions::new()
@@ -288,7 +300,9 @@ pub(crate) async fn aborted_tasks_leave_no_lock<H: Harness>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn a_cancelled_wait_ends_at_once<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_cancelled_wait_ends_at_once<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -330,8 +344,8 @@ fn aborted<T: Debug>(operation: &str, answer: Result<T, LockError>) -> Outcome {
 
 /// Waits for background work, and returns whether the lock is complete (`true`) or fully gone (`false`). A partial
 /// lock breaks the rule, unless it changes between two looks.
-async fn settled<B: LockBackend>(
-    client: &Client<B>,
+async fn settled<F: FenceToken>(
+    client: &Client<F>,
     key: &Key,
     lock_id: LockId,
 ) -> Result<bool, Unexpected> {
@@ -353,8 +367,8 @@ async fn settled<B: LockBackend>(
     }
 }
 
-async fn gone<B: LockBackend>(
-    client: &Client<B>,
+async fn gone<F: FenceToken>(
+    client: &Client<F>,
     key: &Key,
     lock_id: LockId,
 ) -> Result<(), Unexpected> {

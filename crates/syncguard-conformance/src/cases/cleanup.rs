@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use syncguard_core::Fence;
+use syncguard_core::contract::FenceToken;
 
-use crate::Harness;
 use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::outcome::{Outcome, ensure, ensure_eq};
 use crate::tasks::{all, pause};
@@ -13,8 +13,8 @@ use crate::tasks::{all, pause};
 /// against the clean-up.
 const GUARD: Duration = Duration::from_millis(2100);
 
-pub(crate) async fn a_release_leaves_nothing_behind<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_release_leaves_nothing_behind<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -32,8 +32,8 @@ pub(crate) async fn a_release_leaves_nothing_behind<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_expiry_leaves_nothing_behind<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_expiry_leaves_nothing_behind<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -51,8 +51,8 @@ pub(crate) async fn an_expiry_leaves_nothing_behind<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_counter_outlives_the_cleanup<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -70,7 +70,7 @@ pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(
     }
     let next = other.take(&key, LONG).await?;
     ensure!(
-        !Context::<H>::FENCES || next.fence > old.fence,
+        !F::SUPPORTED || next.fence > old.fence,
         "fence {:?} follows fence {:?}",
         next.fence,
         old.fence
@@ -78,8 +78,8 @@ pub(crate) async fn a_counter_outlives_the_cleanup<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const ASKERS: usize = 4;
     let (client, other) = context.pair().await;
@@ -112,8 +112,8 @@ pub(crate) async fn asking_about_an_expired_lock_spares_the_next_one<H: Harness>
     Ok(())
 }
 
-pub(crate) async fn expired_locks_do_not_disturb_live_ones<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn expired_locks_do_not_disturb_live_ones<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const LIVE: usize = 10;
     const EXPIRED: usize = 60;
@@ -143,7 +143,7 @@ pub(crate) async fn expired_locks_do_not_disturb_live_ones<H: Harness>(
     for (old, key) in expired {
         let next = other.take(&key, LONG).await?;
         ensure!(
-            !Context::<H>::FENCES || next.fence > old.fence,
+            !F::SUPPORTED || next.fence > old.fence,
             "fence {:?} follows fence {:?}",
             next.fence,
             old.fence

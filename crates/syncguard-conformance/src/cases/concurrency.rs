@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncguard_core::contract::{AcquireRequest, FenceToken};
-use syncguard_core::{AcquisitionOptions, Backoff, Key, LockBackend, LockConfig, LockId, lock};
+use syncguard_core::{AcquisitionOptions, Backoff, Key, LockConfig, LockId, lock};
 use tokio::sync::Barrier;
 
-use crate::Harness;
 use crate::client::{Client, Granted};
 use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::other_process::OtherProcess;
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::{Register, all, pause};
 
-pub(crate) async fn one_of_many_racers_wins<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn one_of_many_racers_wins<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
@@ -24,7 +23,9 @@ pub(crate) async fn one_of_many_racers_wins<H: Harness>(context: &Context<'_, H>
     Ok(())
 }
 
-pub(crate) async fn an_expired_lock_has_one_heir<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn an_expired_lock_has_one_heir<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let clients = context.clients(4).await;
     let mut expired = Vec::new();
     for _ in 0..5 {
@@ -40,8 +41,8 @@ pub(crate) async fn an_expired_lock_has_one_heir<H: Harness>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn locks_of_one_key_never_overlap<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn locks_of_one_key_never_overlap<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const TASKS: usize = 8;
     const ROUNDS: usize = 25;
@@ -71,7 +72,7 @@ pub(crate) async fn locks_of_one_key_never_overlap<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn locked_work_never_overlaps<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn locked_work_never_overlaps<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     const TASKS: usize = 4;
     const ROUNDS: usize = 25;
     let clients = context.clients(TASKS).await;
@@ -103,7 +104,9 @@ pub(crate) async fn locked_work_never_overlaps<H: Harness>(context: &Context<'_,
     Ok(())
 }
 
-pub(crate) async fn different_keys_do_not_contend<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn different_keys_do_not_contend<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     const TASKS: usize = 32;
     let clients = context.clients(4).await;
     let barrier = Arc::new(Barrier::new(TASKS));
@@ -125,7 +128,9 @@ pub(crate) async fn different_keys_do_not_contend<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn one_of_many_releases_succeeds<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn one_of_many_releases_succeeds<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let clients = context.clients(4).await;
     for _ in 0..5 {
         let key = fresh_key()?;
@@ -147,8 +152,8 @@ pub(crate) async fn one_of_many_releases_succeeds<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn racing_extends_leave_one_expiry<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn racing_extends_leave_one_expiry<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let clients = context.clients(4).await;
     for _ in 0..3 {
@@ -174,8 +179,8 @@ pub(crate) async fn racing_extends_leave_one_expiry<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_never_undoes_a_release<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_extend_never_undoes_a_release<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const EXTENDS: usize = 3;
     let clients = context.clients(4).await;
@@ -201,8 +206,8 @@ pub(crate) async fn an_extend_never_undoes_a_release<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const COPIES: usize = 8;
     let clients = context.clients(4).await;
@@ -232,8 +237,8 @@ pub(crate) async fn one_request_sent_many_times_at_once_is_one_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_old_holder_cannot_disturb_its_heirs<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_old_holder_cannot_disturb_its_heirs<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let clients = context.clients(4).await;
     let mut expired = Vec::new();
@@ -261,8 +266,8 @@ pub(crate) async fn an_old_holder_cannot_disturb_its_heirs<H: Harness>(
 }
 
 /// The action of one racer for an expired lock.
-async fn step<B: LockBackend>(
-    client: &Client<B>,
+async fn step<F: FenceToken>(
+    client: &Client<F>,
     index: usize,
     key: &Key,
     old: LockId,
@@ -275,8 +280,8 @@ async fn step<B: LockBackend>(
 }
 
 /// Sends many acquires of one key at the same time, and returns the one that was granted.
-async fn race<B: LockBackend>(
-    clients: &[Client<B>],
+async fn race<F: FenceToken>(
+    clients: &[Client<F>],
     key: &Key,
     racers: usize,
 ) -> Result<Granted, Stop> {

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::{AcquireRequest, Holder, TIME_TOLERANCE, WatchRequest};
+use syncguard_core::contract::{AcquireRequest, FenceToken, Holder, TIME_TOLERANCE, WatchRequest};
 use syncguard_core::{
     AcquisitionOptions, Backoff, ErrorCode, LockBackend as _, LockConfig, acquire,
 };
 
-use crate::Harness;
 use crate::context::{CLOCK_SLACK, Context, LONG, SHORT, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
-pub(crate) async fn a_held_key_is_refused<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_held_key_is_refused<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -21,8 +20,8 @@ pub(crate) async fn a_held_key_is_refused<H: Harness>(context: &Context<'_, H>) 
     Ok(())
 }
 
-pub(crate) async fn a_refusal_says_how_long_at_most<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_refusal_says_how_long_at_most<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -41,21 +40,21 @@ pub(crate) async fn a_refusal_says_how_long_at_most<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_key_is_free_when_the_refusal_said<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_key_is_free_when_the_refusal_said<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     client.take(&key, SHORT).await?;
     let left = rival.refused_for(&key, LONG).await?;
-    let slack = if H::PAUSED_CLOCK { Duration::from_millis(1) } else { CLOCK_SLACK };
+    let slack = if context.has_paused_clock() { Duration::from_millis(1) } else { CLOCK_SLACK };
     context.pass(left + slack).await;
     rival.take(&key, LONG).await?;
     Ok(())
 }
 
-pub(crate) async fn a_holder_of_this_library_does_not_poll<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_holder_of_this_library_does_not_poll<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let named = Holder::new("a \"holder\" \\")?.with_note("n\u{f6}te")?;
@@ -77,7 +76,9 @@ pub(crate) async fn a_holder_of_this_library_does_not_poll<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn every_connection_is_refused<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn every_connection_is_refused<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let clients = context.clients(3).await;
     let key = fresh_key()?;
     for holder in &clients {
@@ -91,7 +92,7 @@ pub(crate) async fn every_connection_is_refused<H: Harness>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn a_refusal_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_refusal_changes_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -103,7 +104,9 @@ pub(crate) async fn a_refusal_changes_nothing<H: Harness>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn fifty_refusals_change_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn fifty_refusals_change_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -118,8 +121,8 @@ pub(crate) async fn fifty_refusals_change_nothing<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_refused_lock_id_holds_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_refused_lock_id_holds_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -133,8 +136,8 @@ pub(crate) async fn a_refused_lock_id_holds_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -149,8 +152,8 @@ pub(crate) async fn a_refused_request_is_granted_once_the_key_is_free<H: Harness
     Ok(())
 }
 
-pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_waiting_contender_gets_its_turn<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -176,7 +179,7 @@ pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(
     ensure!(watch.elapsed() < SOON, "a free key was taken only after {:?}", watch.elapsed());
     let seen = client.live(&key, guard.lock_id()).await?;
     ensure!(
-        !Context::<H>::FENCES || seen.fence > lock.fence,
+        !F::SUPPORTED || seen.fence > lock.fence,
         "the fence went from {:?} to {:?}",
         lock.fence,
         seen.fence
@@ -184,8 +187,8 @@ pub(crate) async fn a_waiting_contender_gets_its_turn<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn waiting_ends_with_the_time_limit<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn waiting_ends_with_the_time_limit<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;

@@ -4,37 +4,32 @@ use std::error::Error;
 use std::fmt::Debug;
 
 use syncguard_core::contract::{
-    AcquireRequest, ExtendRequest, IsLockedRequest, LookupRequest, ReleaseRequest,
+    AcquireRequest, ExtendRequest, FenceToken, IsLockedRequest, LookupRequest, ReleaseRequest,
 };
 use syncguard_core::{
     CancellationToken, ErrorCode, Fence, Key, LockBackend, LockConfig, LockError, LockId, acquire,
     lock,
 };
 
-use crate::Harness;
 use crate::client::Client;
 use crate::context::{Context, LONG, SHORT, fresh_key, fresh_text};
 use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
-pub(crate) async fn capabilities_are_truthful<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn capabilities_are_truthful<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, other) = context.pair().await;
     let capabilities = client.backend().capabilities();
     ensure!(!capabilities.backend.trim().is_empty(), "the backend has no name");
-    ensure_eq!(
-        capabilities.supports_fencing,
-        Context::<H>::FENCES,
-        "whether the backend says it fences"
-    );
+    ensure_eq!(capabilities.supports_fencing, F::SUPPORTED, "whether the backend says it fences");
     ensure_eq!(client.clone().backend().capabilities(), capabilities, "what a clone can do");
     ensure_eq!(other.backend().capabilities(), capabilities, "what another connection can do");
     let lock = client.take(&fresh_key()?, LONG).await?;
-    ensure_eq!(lock.fence.is_some(), Context::<H>::FENCES, "whether an acquisition has a fence");
+    ensure_eq!(lock.fence.is_some(), F::SUPPORTED, "whether an acquisition has a fence");
     Ok(())
 }
 
-pub(crate) async fn debug_output_hides_key_and_lock_id<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn debug_output_hides_key_and_lock_id<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let secret = Secret::new()?;
@@ -65,11 +60,13 @@ pub(crate) async fn debug_output_hides_key_and_lock_id<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn errors_hide_key_and_lock_id<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn errors_hide_key_and_lock_id<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let secret = Secret::new()?;
     let mut errors = aborted(&client, &secret).await?;
-    if Context::<H>::FENCES {
+    if F::SUPPORTED {
         context.set_fence_counter(&secret.key, Fence::MAX).await;
         let request = AcquireRequest::new(&secret.key, LONG)?.with_lock_id(secret.lock_id);
         errors.extend(client.backend().acquire(request).await.err());
@@ -89,7 +86,7 @@ pub(crate) async fn errors_hide_key_and_lock_id<H: Harness>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn logs_hide_key_and_lock_id<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, rival) = context.pair().await;
     let (secret, rivals, expired) = (Secret::new()?, Secret::new()?, Secret::new()?);
     let needles = [&secret, &rivals, &expired].map(Secret::forms).concat();
@@ -99,7 +96,7 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(context: &Context<'_, 
 
     // A whole life of a lock, its end by the TTL, and each error that can come in between.
     let key = &secret.key;
-    if Context::<H>::FENCES {
+    if F::SUPPORTED {
         context.set_fence_counter(key, Fence::WARN).await;
     }
     let request = AcquireRequest::new(key, LONG)?.with_lock_id(secret.lock_id);
@@ -116,7 +113,7 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(context: &Context<'_, 
     client.free(key).await?;
     lock(client.backend(), key, async |_| ()).await?;
     drop(acquire(client.backend(), LockConfig::new(key).with_ttl(LONG)).await?);
-    if Context::<H>::FENCES {
+    if F::SUPPORTED {
         context.set_fence_counter(&rivals.key, Fence::MAX).await;
         let request = AcquireRequest::new(&rivals.key, LONG)?.with_lock_id(rivals.lock_id);
         ensure!(rival.backend().acquire(request).await.is_err(), "an exhausted counter granted");
@@ -139,8 +136,8 @@ pub(crate) async fn logs_hide_key_and_lock_id<H: Harness>(context: &Context<'_, 
     }
 }
 
-pub(crate) async fn a_corrupt_record_is_an_internal_error<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_corrupt_record_is_an_internal_error<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let secret = Secret::new()?;
@@ -158,8 +155,8 @@ pub(crate) async fn a_corrupt_record_is_an_internal_error<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_corrupt_record_is_never_cleared<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_corrupt_record_is_never_cleared<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let secret = Secret::new()?;
@@ -226,8 +223,8 @@ impl Secret {
 }
 
 /// Tries every operation under a cancelled token.
-async fn aborted<B: LockBackend>(
-    client: &Client<B>,
+async fn aborted<F: FenceToken>(
+    client: &Client<F>,
     secret: &Secret,
 ) -> Result<Vec<LockError>, Stop> {
     let fired = CancellationToken::new();
@@ -236,8 +233,8 @@ async fn aborted<B: LockBackend>(
 }
 
 /// Tries every operation, expects it to fail, and collects the errors.
-async fn everything<B: LockBackend>(
-    client: &Client<B>,
+async fn everything<F: FenceToken>(
+    client: &Client<F>,
     secret: &Secret,
     token: Option<&CancellationToken>,
 ) -> Result<Vec<LockError>, Stop> {

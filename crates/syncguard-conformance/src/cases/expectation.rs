@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use syncguard_core::contract::FenceToken;
 use syncguard_core::{ExtendResult, LockConfig, LockId, Timestamp, acquire};
 use tokio::time::Instant;
 
-use crate::Harness;
 use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::all;
 
-pub(crate) async fn the_stored_expiry_is_expected_rightly<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_stored_expiry_is_expected_rightly<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -32,8 +32,8 @@ pub(crate) async fn the_stored_expiry_is_expected_rightly<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn another_expected_expiry_changes_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn another_expected_expiry_changes_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -54,8 +54,8 @@ pub(crate) async fn another_expected_expiry_changes_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_older_extend_that_comes_late_never_shortens<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -81,8 +81,8 @@ pub(crate) async fn an_older_extend_that_comes_late_never_shortens<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn every_extend_changes_the_expiry<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn every_extend_changes_the_expiry<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const EXTENDS: u32 = 40;
     let client = context.client().await;
@@ -106,8 +106,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -140,8 +140,8 @@ pub(crate) async fn a_lost_lock_is_not_held_whatever_is_expected<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_expectation_counts_within_the_tolerance<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_expectation_counts_within_the_tolerance<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
@@ -163,8 +163,8 @@ pub(crate) async fn the_expectation_counts_within_the_tolerance<H: Harness>(
     Err(too_slow())
 }
 
-pub(crate) async fn of_many_extends_with_one_expectation_one_applies<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn of_many_extends_with_one_expectation_one_applies<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const EXTENDS: u32 = 8;
     let clients = context.clients(4).await;
@@ -192,8 +192,8 @@ pub(crate) async fn of_many_extends_with_one_expectation_one_applies<H: Harness>
     Ok(())
 }
 
-pub(crate) async fn a_guard_goes_on_from_the_stored_expiry<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_guard_goes_on_from_the_stored_expiry<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;

@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::TIME_TOLERANCE;
+use syncguard_core::contract::{FenceToken, TIME_TOLERANCE};
 use syncguard_core::{AutoExtend, LockConfig, acquire};
 
-use crate::Harness;
 use crate::context::{
     ATTEMPTS, CLOCK_SLACK, Context, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow,
     with_lateness,
 };
 use crate::outcome::{Outcome, Stop, ensure};
 
-pub(crate) async fn a_lock_is_live_within_the_tolerance<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lock_is_live_within_the_tolerance<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for _ in 0..ATTEMPTS {
@@ -34,8 +33,8 @@ pub(crate) async fn a_lock_is_live_within_the_tolerance<H: Harness>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_rival_is_refused_within_the_tolerance<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_rival_is_refused_within_the_tolerance<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
@@ -52,8 +51,8 @@ pub(crate) async fn a_rival_is_refused_within_the_tolerance<H: Harness>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_lock_is_free_after_the_tolerance<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lock_is_free_after_the_tolerance<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -65,8 +64,8 @@ pub(crate) async fn a_lock_is_free_after_the_tolerance<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_release_within_the_tolerance_succeeds<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_release_within_the_tolerance_succeeds<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     for _ in 0..ATTEMPTS {
@@ -84,8 +83,8 @@ pub(crate) async fn a_release_within_the_tolerance_succeeds<H: Harness>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_release_after_the_tolerance_is_not_held<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_release_after_the_tolerance_is_not_held<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let lock = client.take(&fresh_key()?, SHORT).await?;
@@ -95,8 +94,8 @@ pub(crate) async fn a_release_after_the_tolerance_is_not_held<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_within_the_tolerance_succeeds<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_extend_within_the_tolerance_succeeds<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
@@ -117,8 +116,8 @@ pub(crate) async fn an_extend_within_the_tolerance_succeeds<H: Harness>(
     Err(too_slow())
 }
 
-pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -131,8 +130,8 @@ pub(crate) async fn an_extend_after_the_tolerance_revives_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_replaces_what_was_left<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_extend_replaces_what_was_left<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let watch = context.watch();
@@ -150,7 +149,7 @@ pub(crate) async fn an_extend_replaces_what_was_left<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_can_shorten<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn an_extend_can_shorten<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -165,7 +164,9 @@ pub(crate) async fn an_extend_can_shorten<H: Harness>(context: &Context<'_, H>) 
     Ok(())
 }
 
-pub(crate) async fn a_shortened_lock_ends_early<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_shortened_lock_ends_early<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -177,8 +178,8 @@ pub(crate) async fn a_shortened_lock_ends_early<H: Harness>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn an_extended_lock_outlives_its_first_ttl<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_extended_lock_outlives_its_first_ttl<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -194,7 +195,9 @@ pub(crate) async fn an_extended_lock_outlives_its_first_ttl<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_expired_lock_stays_expired<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn an_expired_lock_stays_expired<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, SHORT).await?;
@@ -207,7 +210,7 @@ pub(crate) async fn an_expired_lock_stays_expired<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn the_shortest_ttl_works<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn the_shortest_ttl_works<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     const SHORTEST: Duration = Duration::from_millis(1);
     let (client, rival) = context.pair().await;
     for _ in 0..ATTEMPTS {
@@ -226,7 +229,9 @@ pub(crate) async fn the_shortest_ttl_works<H: Harness>(context: &Context<'_, H>)
     Err(too_slow())
 }
 
-pub(crate) async fn auto_extend_outlives_the_ttl<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn auto_extend_outlives_the_ttl<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     const TTL: Duration = Duration::from_secs(3);
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;

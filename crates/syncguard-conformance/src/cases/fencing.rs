@@ -1,16 +1,15 @@
 //! Fencing tokens and their counters. These cases do not apply to a backend that does not fence.
 
-use syncguard_core::contract::AcquireRequest;
+use syncguard_core::contract::{AcquireRequest, FenceToken};
 use syncguard_core::{ErrorCode, Fence, Key, LockBackend, LockError};
 use tracing::Level;
 
-use crate::Harness;
 use crate::client::Client;
 use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn the_first_fence_is_one<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn the_first_fence_is_one<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     for _ in 0..3 {
         let fence = client.take(&fresh_key()?, LONG).await?.fence()?;
@@ -19,8 +18,8 @@ pub(crate) async fn the_first_fence_is_one<H: Harness>(context: &Context<'_, H>)
     Ok(())
 }
 
-pub(crate) async fn fences_grow_with_every_acquisition<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn fences_grow_with_every_acquisition<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -33,7 +32,7 @@ pub(crate) async fn fences_grow_with_every_acquisition<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn fences_grow_across_expiry<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn fences_grow_across_expiry<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
@@ -49,8 +48,8 @@ pub(crate) async fn fences_grow_across_expiry<H: Harness>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn fences_grow_across_connections<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn fences_grow_across_connections<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let mut clients = context.clients(2).await;
     clients.extend(clients.clone());
@@ -66,7 +65,9 @@ pub(crate) async fn fences_grow_across_connections<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn each_key_has_its_own_counter<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn each_key_has_its_own_counter<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let (busy, quiet) = (fresh_key()?, fresh_key()?);
     for expected in 1..=5 {
@@ -79,7 +80,7 @@ pub(crate) async fn each_key_has_its_own_counter<H: Harness>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn an_extend_keeps_the_fence<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn an_extend_keeps_the_fence<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -94,7 +95,7 @@ pub(crate) async fn an_extend_keeps_the_fence<H: Harness>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn the_lookup_shows_the_fence<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn the_lookup_shows_the_fence<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     for _ in 0..3 {
@@ -106,8 +107,8 @@ pub(crate) async fn the_lookup_shows_the_fence<H: Harness>(context: &Context<'_,
     Ok(())
 }
 
-pub(crate) async fn the_next_fence_follows_the_counter<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_next_fence_follows_the_counter<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -117,7 +118,9 @@ pub(crate) async fn the_next_fence_follows_the_counter<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn large_fences_keep_every_digit<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn large_fences_keep_every_digit<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     context.set_fence_counter(&key, Fence::new(123_456_789_012_343)?).await;
@@ -136,8 +139,8 @@ pub(crate) async fn large_fences_keep_every_digit<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_fence_above_the_warning_level_is_granted<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_fence_above_the_warning_level_is_granted<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -149,8 +152,8 @@ pub(crate) async fn a_fence_above_the_warning_level_is_granted<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_fence_above_the_warning_level_is_logged<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_fence_above_the_warning_level_is_logged<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -166,7 +169,7 @@ pub(crate) async fn a_fence_above_the_warning_level_is_logged<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_last_fence_is_granted<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn the_last_fence_is_granted<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = last_but_one(context).await?;
     let lock = client.take(&key, LONG).await?;
@@ -176,8 +179,8 @@ pub(crate) async fn the_last_fence_is_granted<H: Harness>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = last_but_one(context).await?;
@@ -192,8 +195,8 @@ pub(crate) async fn the_holder_of_the_last_fence_is_an_ordinary_holder<H: Harnes
     Ok(())
 }
 
-pub(crate) async fn an_exhausted_counter_grants_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_exhausted_counter_grants_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     // The second value is above all granted fences, as after a move from another store.
@@ -209,8 +212,8 @@ pub(crate) async fn an_exhausted_counter_grants_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_exhausted_counter_leaves_no_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_exhausted_counter_leaves_no_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -223,7 +226,7 @@ pub(crate) async fn an_exhausted_counter_leaves_no_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_refusal_uses_up_no_fence<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_refusal_uses_up_no_fence<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -237,15 +240,15 @@ pub(crate) async fn a_refusal_uses_up_no_fence<H: Harness>(context: &Context<'_,
 }
 
 /// Makes a key with one fence left.
-async fn last_but_one<H: Harness>(context: &Context<'_, H>) -> Result<Key, Stop> {
+async fn last_but_one<F: FenceToken>(context: &Context<'_, F>) -> Result<Key, Stop> {
     let key = fresh_key()?;
     context.set_fence_counter(&key, Fence::new(Fence::MAX.get() - 1)?).await;
     Ok(key)
 }
 
 /// The error of an acquire that must not be granted.
-async fn exhausted<B: LockBackend>(
-    client: &Client<B>,
+async fn exhausted<F: FenceToken>(
+    client: &Client<F>,
     request: AcquireRequest,
 ) -> Result<LockError, Stop> {
     match client.backend().acquire(request).await {

@@ -1,16 +1,15 @@
 //! Key hints. A hint says where to look first; the lock id alone decides.
 
-use syncguard_core::contract::{ExtendRequest, LookupRequest, ReleaseRequest};
+use syncguard_core::contract::{ExtendRequest, FenceToken, LookupRequest, ReleaseRequest};
 use syncguard_core::{ExtendResult, Key, LockBackend, LockId, NotHeld, ReleaseResult};
 
-use crate::Harness;
 use crate::client::{Client, Granted};
 use crate::context::{Context, LONG, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
 /// Returns true if a lookup finds the lock with this id.
-async fn find<B: LockBackend>(
-    client: &Client<B>,
+async fn find<F: FenceToken>(
+    client: &Client<F>,
     lock_id: LockId,
     hint: &Key,
 ) -> Result<bool, Unexpected> {
@@ -22,8 +21,8 @@ async fn find<B: LockBackend>(
     Ok(true)
 }
 
-async fn extend<B: LockBackend>(
-    client: &Client<B>,
+async fn extend<F: FenceToken>(
+    client: &Client<F>,
     lock_id: LockId,
     hint: &Key,
 ) -> Result<ExtendResult, Unexpected> {
@@ -32,8 +31,8 @@ async fn extend<B: LockBackend>(
     answer.map_err(|error| Unexpected::error("extend with a hint", &error))
 }
 
-async fn release<B: LockBackend>(
-    client: &Client<B>,
+async fn release<F: FenceToken>(
+    client: &Client<F>,
     lock_id: LockId,
     hint: &Key,
 ) -> Result<ReleaseResult, Unexpected> {
@@ -43,7 +42,7 @@ async fn release<B: LockBackend>(
 }
 
 /// Checks that a lock id holds nothing, by each operation with this hint.
-async fn is_powerless<B: LockBackend>(client: &Client<B>, lock_id: LockId, hint: &Key) -> Outcome {
+async fn is_powerless<F: FenceToken>(client: &Client<F>, lock_id: LockId, hint: &Key) -> Outcome {
     const NOT_FOUND: NotHeld = NotHeld::NotFound;
     ensure!(!find(client, lock_id, hint).await?, "a lookup with a hint found a lock");
     let extended = extend(client, lock_id, hint).await?;
@@ -54,14 +53,14 @@ async fn is_powerless<B: LockBackend>(client: &Client<B>, lock_id: LockId, hint:
 }
 
 /// Takes two keys.
-async fn two_locks<B: LockBackend>(client: &Client<B>) -> Result<[(Key, Granted); 2], Stop> {
+async fn two_locks<F: FenceToken>(client: &Client<F>) -> Result<[(Key, Granted); 2], Stop> {
     let (first, second) = (fresh_key()?, fresh_key()?);
     let locks = [client.take(&first, LONG).await?, client.take(&second, LONG).await?];
     Ok([(first, locks[0]), (second, locks[1])])
 }
 
-pub(crate) async fn a_right_hint_changes_no_answer<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_right_hint_changes_no_answer<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -78,8 +77,8 @@ pub(crate) async fn a_right_hint_changes_no_answer<H: Harness>(
     is_powerless(&client, lock.lock_id, &key).await
 }
 
-pub(crate) async fn a_wrong_hint_finds_the_lock_of_the_id<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_wrong_hint_finds_the_lock_of_the_id<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let [(_, lock), (hint, _)] = two_locks(&client).await?;
@@ -91,8 +90,8 @@ pub(crate) async fn a_wrong_hint_finds_the_lock_of_the_id<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_wrong_hint_extends_the_lock_of_the_id<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_wrong_hint_extends_the_lock_of_the_id<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let [(key, lock), (hint, hinted)] = two_locks(&client).await?;
@@ -113,8 +112,8 @@ pub(crate) async fn a_wrong_hint_extends_the_lock_of_the_id<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     for (from, free) in [(&client, false), (&client, true), (&other, false), (&other, true)] {
@@ -129,8 +128,8 @@ pub(crate) async fn a_wrong_hint_releases_the_lock_of_the_id<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_hint_gives_an_unknown_id_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_hint_gives_an_unknown_id_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -141,8 +140,8 @@ pub(crate) async fn a_hint_gives_an_unknown_id_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_hint_gives_an_old_id_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_hint_gives_an_old_id_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -157,7 +156,7 @@ pub(crate) async fn a_hint_gives_an_old_id_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn any_key_can_be_a_hint<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn any_key_can_be_a_hint<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let id = LockId::generate()?;
     // Among them are names that a store uses for its own records and may refuse as keys.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use syncguard_core::contract::FenceToken;
 use syncguard_core::inventory::ListRequest;
-use syncguard_core::{Fence, Key, LockBackend};
+use syncguard_core::{Fence, Key};
 
-use crate::Harness;
 use crate::client::{Client, Granted, Seen};
 use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
@@ -22,8 +22,8 @@ fn sorted(mut keys: Vec<String>) -> Vec<String> {
     keys
 }
 
-pub(crate) async fn a_listing_shows_every_live_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_listing_shows_every_live_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let over_all = OverAll::of(&other)?;
@@ -51,8 +51,8 @@ pub(crate) async fn a_listing_shows_every_live_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_listing_shows_no_lock_that_is_over<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_listing_shows_no_lock_that_is_over<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let over_all = OverAll::of(&client)?;
@@ -67,8 +67,8 @@ pub(crate) async fn a_listing_shows_no_lock_that_is_over<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let over_all = OverAll::of(&client)?;
@@ -86,8 +86,8 @@ pub(crate) async fn a_listing_shows_a_lock_within_the_tolerance<H: Harness>(
     Err(too_slow())
 }
 
-pub(crate) async fn a_listing_goes_by_the_beginning_of_keys<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_listing_goes_by_the_beginning_of_keys<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let over_all = OverAll::of(&client)?;
@@ -111,8 +111,8 @@ pub(crate) async fn a_listing_goes_by_the_beginning_of_keys<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_listing_shows_keys_as_they_are<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_listing_shows_keys_as_they_are<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let over_all = OverAll::of(&client)?;
@@ -132,7 +132,7 @@ pub(crate) async fn a_listing_shows_keys_as_they_are<H: Harness>(
     expected.push(format!("{fresh}caf\u{e9}"));
     let expected = sorted(expected);
     ensure_eq!(sorted(over_all.keys(&fresh).await?), expected, "the keys of the locks");
-    if Context::<H>::FENCES {
+    if F::SUPPORTED {
         let counters = over_all.counters(ListRequest::new().with_prefix(&fresh)).await?;
         let counters = counters.into_iter().map(|(key, _)| key).collect();
         ensure_eq!(sorted(counters), expected, "the keys of the counters");
@@ -140,7 +140,7 @@ pub(crate) async fn a_listing_shows_keys_as_they_are<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn pages_show_each_lock_once<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn pages_show_each_lock_once<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     const LOCKS: usize = 23;
     let client = context.client().await;
     let over_all = OverAll::of(&client)?;
@@ -158,8 +158,8 @@ pub(crate) async fn pages_show_each_lock_once<H: Harness>(context: &Context<'_, 
     Ok(())
 }
 
-pub(crate) async fn what_comes_and_goes_hides_no_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn what_comes_and_goes_hides_no_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const PAIRS: usize = 16;
     let (client, other) = context.pair().await;
@@ -195,8 +195,8 @@ pub(crate) async fn what_comes_and_goes_hides_no_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_next_page_begins_where_the_page_ended<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_next_page_begins_where_the_page_ended<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let (over_all, others) = (OverAll::of(&client)?, OverAll::of(&other)?);
@@ -221,8 +221,8 @@ pub(crate) async fn the_next_page_begins_where_the_page_ended<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_corrupt_record_hides_no_other<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_corrupt_record_hides_no_other<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let over_all = OverAll::of(&client)?;
@@ -242,8 +242,8 @@ pub(crate) async fn a_corrupt_record_hides_no_other<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn looking_over_all_changes_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn looking_over_all_changes_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let over_all = OverAll::of(&other)?;
@@ -253,7 +253,7 @@ pub(crate) async fn looking_over_all_changes_nothing<H: Harness>(
     let request = ListRequest::new().with_prefix(key.expose());
     for _ in 0..10 {
         over_all.locks(request.clone()).await?;
-        if Context::<H>::FENCES {
+        if F::SUPPORTED {
             over_all.counters(request.clone()).await?;
             over_all.counter(&key).await?;
         }
@@ -267,8 +267,8 @@ pub(crate) async fn looking_over_all_changes_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_counter_of_a_key_is_its_last_fence<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_counter_of_a_key_is_its_last_fence<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let over_all = OverAll::with_counters(&other)?;
@@ -284,8 +284,8 @@ pub(crate) async fn the_counter_of_a_key_is_its_last_fence<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn counters_of_free_keys_are_listed<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn counters_of_free_keys_are_listed<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const KEYS: usize = 9;
     let (client, other) = context.pair().await;
@@ -309,8 +309,8 @@ pub(crate) async fn counters_of_free_keys_are_listed<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_raised_counter_gives_higher_fences<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_raised_counter_gives_higher_fences<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let over_all = OverAll::with_counters(&other)?;
@@ -333,8 +333,8 @@ pub(crate) async fn a_raised_counter_gives_higher_fences<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_raise_never_lowers_a_counter<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_raise_never_lowers_a_counter<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let over_all = OverAll::with_counters(&other)?;
@@ -350,8 +350,8 @@ pub(crate) async fn a_raise_never_lowers_a_counter<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_counter_raised_to_the_end_grants_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_counter_raised_to_the_end_grants_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let over_all = OverAll::with_counters(&client)?;
@@ -365,8 +365,8 @@ pub(crate) async fn a_counter_raised_to_the_end_grants_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const ROUNDS: u64 = 25;
     let (client, other) = context.pair().await;
@@ -413,8 +413,8 @@ pub(crate) async fn raises_and_acquires_at_once_keep_fences_growing<H: Harness>(
 }
 
 /// To some stores a raise looks like an acquire and a release by another client.
-async fn free_beside_raises<B: LockBackend>(
-    client: &Client<B>,
+async fn free_beside_raises<F: FenceToken>(
+    client: &Client<F>,
     key: &Key,
 ) -> Result<Granted, Unexpected> {
     const TRIES: usize = 200;

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::LookupRequest;
+use syncguard_core::contract::{FenceToken, LookupRequest};
 use syncguard_core::{AcquisitionOptions, Backoff, Fence, Key, LockConfig, acquire};
 
-use crate::Harness;
 use crate::context::{Context, LONG, fresh_key, fresh_text};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 
-pub(crate) async fn both_normal_forms_are_one_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn both_normal_forms_are_one_key<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, other) = context.pair().await;
     for (composed, decomposed) in
         [("caf\u{e9}", "cafe\u{301}"), ("\u{d55c}", "\u{1112}\u{1161}\u{11ab}")]
@@ -22,13 +23,13 @@ pub(crate) async fn both_normal_forms_are_one_key<H: Harness>(context: &Context<
         other.live(&decomposed, lock.lock_id).await?;
         client.released(lock.lock_id).await?;
         let next = other.take(&decomposed, LONG).await?;
-        ensure!(next.fence > lock.fence || !Context::<H>::FENCES, "two spellings, two counters");
+        ensure!(next.fence > lock.fence || !F::SUPPORTED, "two spellings, two counters");
     }
     Ok(())
 }
 
-pub(crate) async fn similar_keys_are_different_keys<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn similar_keys_are_different_keys<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     // Texts that collations, trimming and looser normal forms treat as equal.
     let similar = [
@@ -59,7 +60,7 @@ pub(crate) async fn similar_keys_are_different_keys<H: Harness>(
     side_by_side(context, similar.map(|text| format!("{fresh}{text}")).to_vec()).await
 }
 
-pub(crate) async fn the_longest_keys_work<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn the_longest_keys_work<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let longest = |filler: &str| {
         let mut text = fresh_text()?;
         while text.len() + filler.len() <= Key::MAX_LENGTH_BYTES {
@@ -72,8 +73,8 @@ pub(crate) async fn the_longest_keys_work<H: Harness>(context: &Context<'_, H>) 
     side_by_side(context, texts).await
 }
 
-pub(crate) async fn long_keys_are_told_apart_by_their_last_byte<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn long_keys_are_told_apart_by_their_last_byte<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let mut stem = fresh_text()?;
     stem.push_str(&"x".repeat(Key::MAX_LENGTH_BYTES - 1 - stem.len()));
@@ -82,7 +83,7 @@ pub(crate) async fn long_keys_are_told_apart_by_their_last_byte<H: Harness>(
     side_by_side(context, texts).await
 }
 
-pub(crate) async fn keys_may_look_like_paths<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn keys_may_look_like_paths<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
         "{}",
@@ -109,8 +110,8 @@ pub(crate) async fn keys_may_look_like_paths<H: Harness>(context: &Context<'_, H
     side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
 }
 
-pub(crate) async fn keys_may_look_like_the_stores_own_names<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn keys_may_look_like_the_stores_own_names<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
@@ -141,8 +142,8 @@ pub(crate) async fn keys_may_look_like_the_stores_own_names<H: Harness>(
     side_by_side(context, texts.to_vec()).await
 }
 
-pub(crate) async fn keys_may_hold_quotes_and_wildcards<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn keys_may_hold_quotes_and_wildcards<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
@@ -177,8 +178,8 @@ pub(crate) async fn keys_may_hold_quotes_and_wildcards<H: Harness>(
     side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
 }
 
-pub(crate) async fn keys_may_hold_control_characters_and_emoji<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn keys_may_hold_control_characters_and_emoji<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let fresh = fresh_text()?;
     let texts = [
@@ -206,7 +207,7 @@ pub(crate) async fn keys_may_hold_control_characters_and_emoji<H: Harness>(
     side_by_side(context, texts.map(|text| text.replace("{}", &fresh)).to_vec()).await
 }
 
-pub(crate) async fn dots_are_keys<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn dots_are_keys<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, other) = context.pair().await;
     // These two keys cannot be random: another run on the same store may hold them for a moment.
     let patient = AcquisitionOptions::new()
@@ -232,7 +233,9 @@ pub(crate) async fn dots_are_keys<H: Harness>(context: &Context<'_, H>) -> Outco
     Ok(())
 }
 
-pub(crate) async fn a_key_may_read_like_a_lock_id<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_key_may_read_like_a_lock_id<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -249,14 +252,14 @@ pub(crate) async fn a_key_may_read_like_a_lock_id<H: Harness>(context: &Context<
 }
 
 /// Holds all these keys at the same time, and checks that they are separate locks.
-async fn side_by_side<H: Harness>(context: &Context<'_, H>, texts: Vec<String>) -> Outcome {
+async fn side_by_side<F: FenceToken>(context: &Context<'_, F>, texts: Vec<String>) -> Outcome {
     let (client, other) = context.pair().await;
     let mut locks = Vec::new();
     for text in &texts {
         let key = Key::new(text)?;
         let about = |error| Stop::failed(format!("{text:?}: {error}"));
         let lock = client.take(&key, LONG).await.map_err(about)?;
-        if Context::<H>::FENCES {
+        if F::SUPPORTED {
             ensure_eq!(lock.fence()?, Fence::new(1)?, "the first fence of {text:?}");
         }
         locks.push((text, key, lock));

@@ -3,8 +3,12 @@
 use std::fmt::Debug;
 use std::future::Future;
 
-use syncguard_core::contract::{AcquireRequest, AcquireResult, ExtendRequest, ReleaseRequest};
-use syncguard_core::{ErrorCode, Key, LockBackend, LockConfig, LockError, LockId, try_acquire};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, ExtendRequest, FenceToken, ReleaseRequest,
+};
+use syncguard_core::{
+    DynBackend, ErrorCode, Key, LockBackend, LockConfig, LockError, LockId, try_acquire,
+};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -12,10 +16,10 @@ use crate::client::Client;
 use crate::context::{Context, LONG, SHORT, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 use crate::tasks::pause;
-use crate::{Harness, Late, LateLine};
+use crate::{Late, LateLine};
 
-pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_request_that_is_a_little_late_is_served<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
@@ -43,7 +47,9 @@ pub(crate) async fn a_request_that_is_a_little_late_is_served<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_late_acquire_takes_no_lock<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let (lock_id, acquire) = acquire_held_back(&late, &client, &key).await?;
@@ -56,8 +62,8 @@ pub(crate) async fn a_late_acquire_takes_no_lock<H: Harness>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
@@ -76,8 +82,8 @@ pub(crate) async fn a_late_acquire_leaves_nothing_after_the_clean_up<H: Harness>
     Ok(())
 }
 
-pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_first_of_two_acquires_comes_late<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
@@ -99,7 +105,9 @@ pub(crate) async fn the_first_of_two_acquires_comes_late<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_late_extend_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_late_extend_changes_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -111,8 +119,8 @@ pub(crate) async fn a_late_extend_changes_nothing<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_late_extend_gives_way_to_a_later_one<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_late_extend_gives_way_to_a_later_one<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
@@ -126,7 +134,9 @@ pub(crate) async fn a_late_extend_gives_way_to_a_later_one<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_late_release_frees_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_late_release_frees_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
     let lock = client.take(&key, 2 * LONG).await?;
@@ -138,8 +148,8 @@ pub(crate) async fn a_late_release_frees_nothing<H: Harness>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn a_grant_that_comes_too_late_is_given_back<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_grant_that_comes_too_late_is_given_back<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (late, client, other) = lines(context).await?;
     let key = fresh_key()?;
@@ -166,9 +176,9 @@ const LOOKS: u32 = 8;
 const PAUSE: u64 = 40;
 
 /// The line, its client, and a second client whose requests are not held back.
-async fn lines<H: Harness>(
-    context: &Context<'_, H>,
-) -> Result<(Late<H::Backend>, Client<H::Backend>, Client<H::Backend>), Stop> {
+async fn lines<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Result<(Late<DynBackend<F>>, Client<F>, Client<F>), Stop> {
     let late = context.late().await?;
     let client = Client::new(late.backend.clone());
     // From here on the client is connected and knows the store's clock.
@@ -204,11 +214,11 @@ where
     Ok(sent)
 }
 
-async fn acquire_held_back<B: LockBackend>(
-    late: &Late<B>,
-    client: &Client<B>,
+async fn acquire_held_back<F: FenceToken>(
+    late: &Late<DynBackend<F>>,
+    client: &Client<F>,
     key: &Key,
-) -> Result<(LockId, JoinHandle<Result<AcquireResult<B::Fence>, LockError>>), Stop> {
+) -> Result<(LockId, JoinHandle<Result<AcquireResult<F>, LockError>>), Stop> {
     let request = AcquireRequest::new(key, LONG)?;
     let (lock_id, backend) = (request.lock_id, client.backend().clone());
     let acquire = held_back(&*late.line, async move { backend.acquire(request).await }).await?;
@@ -228,7 +238,10 @@ async fn given_up<T: Debug>(what: &str, sent: JoinHandle<Result<T, LockError>>) 
 }
 
 /// The caller gives up, then the connection ends.
-async fn desert<B: LockBackend, T>(late: &Late<B>, sent: JoinHandle<Result<T, LockError>>) {
+async fn desert<F: FenceToken, T>(
+    late: &Late<DynBackend<F>>,
+    sent: JoinHandle<Result<T, LockError>>,
+) {
     sent.abort();
     let _ = sent.await;
     late.line.cut();
@@ -236,7 +249,7 @@ async fn desert<B: LockBackend, T>(late: &Late<B>, sent: JoinHandle<Result<T, Lo
 }
 
 /// Waits until the store may not carry out any held request any more.
-async fn overdue<H: Harness>(context: &Context<'_, H>, late: &Late<H::Backend>) -> Outcome {
+async fn overdue<F: FenceToken>(context: &Context<'_, F>, late: &Late<DynBackend<F>>) -> Outcome {
     late.line.cut();
     context.pass(late.bound).await;
     ensure!(late.line.holds(), "the line has lost what it kept back");
@@ -244,9 +257,9 @@ async fn overdue<H: Harness>(context: &Context<'_, H>, late: &Late<H::Backend>) 
 }
 
 /// Delivers the held requests, and looks for a lock on the key.
-async fn stays_free<B: LockBackend>(
-    late: &Late<B>,
-    other: &Client<B>,
+async fn stays_free<F: FenceToken>(
+    late: &Late<DynBackend<F>>,
+    other: &Client<F>,
     key: &Key,
 ) -> Result<(), Unexpected> {
     late.line.deliver();
@@ -254,9 +267,9 @@ async fn stays_free<B: LockBackend>(
 }
 
 /// Another client extends a lock. Then delivers the held requests, and checks whether they changed the lock.
-async fn stays_as_extended<B: LockBackend>(
-    late: &Late<B>,
-    other: &Client<B>,
+async fn stays_as_extended<F: FenceToken>(
+    late: &Late<DynBackend<F>>,
+    other: &Client<F>,
     key: &Key,
     lock_id: LockId,
 ) -> Result<(), Unexpected> {
@@ -270,7 +283,7 @@ async fn stays_as_extended<B: LockBackend>(
     other.released(lock_id).await
 }
 
-async fn still_free<B: LockBackend>(other: &Client<B>, key: &Key) -> Result<(), Unexpected> {
+async fn still_free<F: FenceToken>(other: &Client<F>, key: &Key) -> Result<(), Unexpected> {
     for _ in 0..LOOKS {
         other.free(key).await?;
         pause(PAUSE).await;
@@ -279,7 +292,7 @@ async fn still_free<B: LockBackend>(other: &Client<B>, key: &Key) -> Result<(), 
 }
 
 /// Waits until the backend has no background work left.
-async fn cleaned_up<B: LockBackend>(client: &Client<B>, late: &Late<B>) -> bool {
+async fn cleaned_up<F: FenceToken>(client: &Client<F>, late: &Late<DynBackend<F>>) -> bool {
     let clean_up = client.backend().client_state().clean_up();
     let started = Instant::now();
     while clean_up.waiting() > 0 {

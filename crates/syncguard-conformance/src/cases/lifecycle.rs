@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use syncguard_core::contract::FenceToken;
 use syncguard_core::{LockConfig, Ttl, acquire, lock};
 
-use crate::Harness;
 use crate::client::Seen;
 use crate::context::{CLOCK_SLACK, Context, LONG, SOON, fresh_key};
 use crate::outcome::{Outcome, Stop, ensure, ensure_eq};
 use crate::tasks::pause;
 
-pub(crate) async fn acquire_takes_a_free_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn acquire_takes_a_free_key<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -18,7 +18,7 @@ pub(crate) async fn acquire_takes_a_free_key<H: Harness>(context: &Context<'_, H
     Ok(())
 }
 
-pub(crate) async fn release_frees_the_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn release_frees_the_key<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -28,7 +28,7 @@ pub(crate) async fn release_frees_the_key<H: Harness>(context: &Context<'_, H>) 
     Ok(())
 }
 
-pub(crate) async fn extend_prolongs_the_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn extend_prolongs_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -41,7 +41,7 @@ pub(crate) async fn extend_prolongs_the_lock<H: Harness>(context: &Context<'_, H
     Ok(())
 }
 
-pub(crate) async fn is_locked_follows_the_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn is_locked_follows_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     ensure!(!client.is_locked(&key).await?, "a key that was never locked is locked");
@@ -52,8 +52,8 @@ pub(crate) async fn is_locked_follows_the_lock<H: Harness>(context: &Context<'_,
     Ok(())
 }
 
-pub(crate) async fn a_key_can_be_locked_again_and_again<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_key_can_be_locked_again_and_again<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -66,8 +66,8 @@ pub(crate) async fn a_key_can_be_locked_again_and_again<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const PASSED: Duration = Duration::from_millis(300);
     let client = context.client().await;
@@ -90,8 +90,8 @@ pub(crate) async fn the_expiry_is_the_stores_time_plus_the_ttl<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_reported_expiry_is_the_stored_one<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_reported_expiry_is_the_stored_one<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -104,8 +104,8 @@ pub(crate) async fn the_reported_expiry_is_the_stored_one<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_lock_lives_for_exactly_its_ttl<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lock_lives_for_exactly_its_ttl<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     for millis in [60_000, 60_001, 61_234] {
@@ -118,7 +118,7 @@ pub(crate) async fn a_lock_lives_for_exactly_its_ttl<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_longest_ttl_works<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn the_longest_ttl_works<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, Ttl::MAX.as_duration()).await?;
@@ -140,7 +140,7 @@ pub(crate) async fn the_longest_ttl_works<H: Harness>(context: &Context<'_, H>) 
     Ok(())
 }
 
-pub(crate) async fn clones_share_the_store<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn clones_share_the_store<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let original = context.client().await;
     let clone = original.clone();
     let key = fresh_key()?;
@@ -154,7 +154,9 @@ pub(crate) async fn clones_share_the_store<H: Harness>(context: &Context<'_, H>)
     Ok(())
 }
 
-pub(crate) async fn connections_share_the_store<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn connections_share_the_store<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -167,7 +169,7 @@ pub(crate) async fn connections_share_the_store<H: Harness>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn work_runs_under_the_lock<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn work_runs_under_the_lock<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let seen = lock(client.backend(), &key, async |held| {
@@ -181,7 +183,9 @@ pub(crate) async fn work_runs_under_the_lock<H: Harness>(context: &Context<'_, H
     Ok(())
 }
 
-pub(crate) async fn a_guard_extends_and_releases<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_guard_extends_and_releases<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let mut guard = acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?;
@@ -197,7 +201,9 @@ pub(crate) async fn a_guard_extends_and_releases<H: Harness>(context: &Context<'
     Ok(())
 }
 
-pub(crate) async fn a_dropped_guard_frees_the_key<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_dropped_guard_frees_the_key<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     drop(acquire(client.backend(), LockConfig::new(&key).with_ttl(LONG)).await?);

@@ -8,13 +8,12 @@ use syncguard_core::diagnostics::{get_by_id, get_by_id_raw, get_by_key, get_by_k
 use syncguard_core::inventory::ListRequest;
 use syncguard_core::{Key, LockBackend, LockId};
 
-use crate::Harness;
 use crate::client::{Client, Seen};
 use crate::context::{ATTEMPTS, Context, LONG, SHORT, fresh_key, fresh_text, too_slow};
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
-pub(crate) async fn a_lookup_by_key_shows_the_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lookup_by_key_shows_the_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -34,8 +33,8 @@ pub(crate) async fn a_lookup_by_key_shows_the_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_lookup_by_lock_id_shows_the_same_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lookup_by_lock_id_shows_the_same_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let (key, decoy) = (fresh_key()?, fresh_key()?);
@@ -47,7 +46,9 @@ pub(crate) async fn a_lookup_by_lock_id_shows_the_same_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_lookup_of_nothing_is_none<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_lookup_of_nothing_is_none<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     client.take(&fresh_key()?, LONG).await?;
     ensure_eq!(client.by_key(&fresh_key()?).await?, None, "the lookup of a fresh key");
@@ -55,8 +56,8 @@ pub(crate) async fn a_lookup_of_nothing_is_none<H: Harness>(context: &Context<'_
     Ok(())
 }
 
-pub(crate) async fn a_lookup_after_release_is_none<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lookup_after_release_is_none<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -69,8 +70,8 @@ pub(crate) async fn a_lookup_after_release_is_none<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_lookup_of_an_expired_lock_is_none<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lookup_of_an_expired_lock_is_none<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -81,8 +82,8 @@ pub(crate) async fn a_lookup_of_an_expired_lock_is_none<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_lookup_shows_the_holder_of_the_lock_or_none<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lookup_shows_the_holder_of_the_lock_or_none<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -122,8 +123,8 @@ fn request(key: &Key, ttl: Duration) -> Result<AcquireRequest, Stop> {
 }
 
 /// The holder by key, by lock id, and in a listing if the backend has one.
-async fn holders<B: LockBackend>(
-    client: &Client<B>,
+async fn holders<F: FenceToken>(
+    client: &Client<F>,
     key: &Key,
     lock_id: LockId,
 ) -> Result<Vec<Option<Holder>>, Stop> {
@@ -143,7 +144,7 @@ async fn holders<B: LockBackend>(
     Ok(found)
 }
 
-pub(crate) async fn a_lookup_shows_hashes<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_lookup_shows_hashes<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let client = context.client().await;
     let fresh = fresh_text()?;
     // The hash is that of the normalised text.
@@ -155,8 +156,8 @@ pub(crate) async fn a_lookup_shows_hashes<H: Harness>(context: &Context<'_, H>) 
     Ok(())
 }
 
-pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let fresh = fresh_text()?;
@@ -176,8 +177,8 @@ pub(crate) async fn a_lookup_exposes_the_users_key_and_lock_id<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_extend_keeps_the_time_of_acquisition<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_extend_keeps_the_time_of_acquisition<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -190,7 +191,7 @@ pub(crate) async fn an_extend_keeps_the_time_of_acquisition<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn looking_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn looking_changes_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -204,7 +205,7 @@ pub(crate) async fn looking_changes_nothing<H: Harness>(context: &Context<'_, H>
     Ok(())
 }
 
-pub(crate) async fn asking_changes_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn asking_changes_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -218,8 +219,8 @@ pub(crate) async fn asking_changes_nothing<H: Harness>(context: &Context<'_, H>)
     Ok(())
 }
 
-pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn looking_does_not_prolong_the_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -253,8 +254,8 @@ pub(crate) async fn looking_does_not_prolong_the_lock<H: Harness>(
     Err(too_slow())
 }
 
-pub(crate) async fn the_helpers_agree_with_the_lookup<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_helpers_agree_with_the_lookup<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let backend = client.backend();

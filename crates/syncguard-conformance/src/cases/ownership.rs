@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use syncguard_core::contract::AcquireRequest;
+use syncguard_core::contract::{AcquireRequest, FenceToken};
 use syncguard_core::{AutoExtend, Key, LockConfig, LockId, LossReason, NotHeld, acquire};
 
-use crate::Harness;
 use crate::client::{Client, Granted};
 use crate::context::{
     ATTEMPTS, Context, LONG, SHORT, fresh_key, renewals_came_in_time, too_slow, with_lateness,
 };
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
-pub(crate) async fn an_unknown_id_releases_nothing<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_unknown_id_releases_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -25,7 +24,9 @@ pub(crate) async fn an_unknown_id_releases_nothing<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_unknown_id_extends_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn an_unknown_id_extends_nothing<F: FenceToken>(
+    context: &Context<'_, F>,
+) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
     let lock = client.take(&key, LONG).await?;
@@ -38,7 +39,7 @@ pub(crate) async fn an_unknown_id_extends_nothing<H: Harness>(context: &Context<
     Ok(())
 }
 
-pub(crate) async fn a_lock_is_released_once<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn a_lock_is_released_once<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, other) = context.pair().await;
     let lock = client.take(&fresh_key()?, LONG).await?;
     client.released(lock.lock_id).await?;
@@ -49,8 +50,8 @@ pub(crate) async fn a_lock_is_released_once<H: Harness>(context: &Context<'_, H>
     Ok(())
 }
 
-pub(crate) async fn a_lock_id_touches_its_own_lock_alone<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_lock_id_touches_its_own_lock_alone<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let keys = [fresh_key()?, fresh_key()?, fresh_key()?];
@@ -73,8 +74,8 @@ pub(crate) async fn a_lock_id_touches_its_own_lock_alone<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_old_id_cannot_release_the_next_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_old_id_cannot_release_the_next_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -86,8 +87,8 @@ pub(crate) async fn an_old_id_cannot_release_the_next_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_old_id_cannot_extend_the_next_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_old_id_cannot_extend_the_next_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -99,7 +100,7 @@ pub(crate) async fn an_old_id_cannot_extend_the_next_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn an_old_id_finds_nothing<H: Harness>(context: &Context<'_, H>) -> Outcome {
+pub(crate) async fn an_old_id_finds_nothing<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
     let (old, next) = succession(context, &client, &rival, &key).await?;
@@ -108,8 +109,8 @@ pub(crate) async fn an_old_id_finds_nothing<H: Harness>(context: &Context<'_, H>
     Ok(())
 }
 
-pub(crate) async fn a_released_id_cannot_touch_the_next_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_released_id_cannot_touch_the_next_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, rival) = context.pair().await;
     let key = fresh_key()?;
@@ -123,8 +124,8 @@ pub(crate) async fn a_released_id_cannot_touch_the_next_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_same_request_gets_the_same_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_same_request_gets_the_same_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let request = AcquireRequest::new(fresh_key()?, LONG)?;
@@ -138,8 +139,8 @@ pub(crate) async fn the_same_request_gets_the_same_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_same_request_does_not_extend<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_same_request_does_not_extend<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -156,8 +157,8 @@ pub(crate) async fn the_same_request_does_not_extend<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     for _ in 0..ATTEMPTS {
@@ -174,8 +175,8 @@ pub(crate) async fn the_same_request_within_the_tolerance_gets_the_same_lock<H: 
     Err(too_slow())
 }
 
-pub(crate) async fn a_released_request_takes_a_new_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_released_request_takes_a_new_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -183,15 +184,15 @@ pub(crate) async fn a_released_request_takes_a_new_lock<H: Harness>(
     let lock = client.send_granted(request.repeat()).await?;
     client.released(lock.lock_id).await?;
     let again = client.send_granted(request).await?;
-    follows::<H>(again, lock)?;
+    follows::<F>(again, lock)?;
     client.live(&key, again.lock_id).await?;
     client.released(again.lock_id).await?;
     client.free(&key).await?;
     Ok(())
 }
 
-pub(crate) async fn an_expired_request_takes_a_new_lock<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn an_expired_request_takes_a_new_lock<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -200,7 +201,7 @@ pub(crate) async fn an_expired_request_takes_a_new_lock<H: Harness>(
     context.outlive(SHORT).await;
     let request = AcquireRequest::new(&key, LONG)?.with_lock_id(request.lock_id);
     let again = client.send_granted(request).await?;
-    follows::<H>(again, lock)?;
+    follows::<F>(again, lock)?;
     ensure!(again.expires_at > lock.expires_at, "the expiry stayed {:?}", again.expires_at);
     let seen = client.live(&key, again.lock_id).await?;
     ensure!(seen.acquired_at > lock.expires_at, "the time of acquisition is that of the old lock");
@@ -209,8 +210,8 @@ pub(crate) async fn an_expired_request_takes_a_new_lock<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_guard_learns_that_its_lock_is_gone<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const TTL: Duration = Duration::from_secs(3);
     let (client, other) = context.pair().await;
@@ -230,10 +231,10 @@ pub(crate) async fn a_guard_learns_that_its_lock_is_gone<H: Harness>(
 }
 
 /// Lets a lock expire, and takes the key for another holder.
-async fn succession<H: Harness>(
-    context: &Context<'_, H>,
-    client: &Client<H::Backend>,
-    rival: &Client<H::Backend>,
+async fn succession<F: FenceToken>(
+    context: &Context<'_, F>,
+    client: &Client<F>,
+    rival: &Client<F>,
     key: &Key,
 ) -> Result<(Granted, Granted), Unexpected> {
     let old = client.take(key, SHORT).await?;
@@ -243,9 +244,9 @@ async fn succession<H: Harness>(
 }
 
 /// A later acquisition of the same key.
-fn follows<H: Harness>(later: Granted, earlier: Granted) -> Outcome {
+fn follows<F: FenceToken>(later: Granted, earlier: Granted) -> Outcome {
     ensure!(
-        !Context::<H>::FENCES || later.fence > earlier.fence,
+        !F::SUPPORTED || later.fence > earlier.fence,
         "fence {:?} follows fence {:?}",
         later.fence,
         earlier.fence

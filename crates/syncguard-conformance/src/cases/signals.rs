@@ -3,10 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use syncguard_core::contract::{KeyWatch, WatchRequest};
+use syncguard_core::contract::{FenceToken, KeyWatch, WatchRequest};
 use syncguard_core::{AcquisitionOptions, Jitter, Key, LockBackend, LockConfig, acquire};
 
-use crate::Harness;
 use crate::client::Client;
 use crate::context::{Context, LONG, SHORT, fresh_key};
 use crate::other_process::OtherProcess;
@@ -17,7 +16,7 @@ use crate::outcome::{Outcome, Stop, Unexpected, ensure};
 const HEARD: Duration = Duration::from_secs(30);
 
 /// Watches a key. The case does not apply if the backend has no signals.
-async fn watch<B: LockBackend>(client: &Client<B>, key: &Key) -> Result<KeyWatch, Stop> {
+async fn watch<F: FenceToken>(client: &Client<F>, key: &Key) -> Result<KeyWatch, Stop> {
     let watch = client.backend().watch(WatchRequest::new(key.clone())).await;
     watch.ok_or(Stop::NotApplicable("the backend cannot tell when a lock is released"))
 }
@@ -27,8 +26,8 @@ async fn heard(what: &str, signal: impl Future<Output = ()>) -> Result<(), Unexp
     in_time.map_err(|_| Unexpected::new(format!("{what} was not heard within {HEARD:?}")))
 }
 
-pub(crate) async fn a_release_by_another_client_is_heard<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_release_by_another_client_is_heard<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -41,8 +40,8 @@ pub(crate) async fn a_release_by_another_client_is_heard<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_release_by_the_same_client_is_heard<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_release_by_the_same_client_is_heard<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let client = context.client().await;
     let key = fresh_key()?;
@@ -53,8 +52,8 @@ pub(crate) async fn a_release_by_the_same_client_is_heard<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_watch_does_not_take_a_free_key_for_locked<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_watch_does_not_take_a_free_key_for_locked<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let key = fresh_key()?;
@@ -74,8 +73,8 @@ pub(crate) async fn a_watch_does_not_take_a_free_key_for_locked<H: Harness>(
     Ok(())
 }
 
-pub(crate) async fn a_release_of_another_key_says_nothing_of_this_one<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn a_release_of_another_key_says_nothing_of_this_one<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     let (client, other) = context.pair().await;
     let (key, neighbour) = (fresh_key()?, fresh_key()?);
@@ -93,8 +92,8 @@ pub(crate) async fn a_release_of_another_key_says_nothing_of_this_one<H: Harness
     Ok(())
 }
 
-pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait<H: Harness>(
-    context: &Context<'_, H>,
+pub(crate) async fn no_release_is_lost_between_a_refusal_and_the_wait<F: FenceToken>(
+    context: &Context<'_, F>,
 ) -> Outcome {
     const ROUNDS: usize = 40;
     let (client, other) = context.pair().await;

@@ -1,0 +1,50 @@
+//! The harness and its backend without their types, so that the cases need not be compiled for each of them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use syncguard_core::contract::FenceToken;
+use syncguard_core::{DynBackend, Fence, Key, LockBackend};
+
+use crate::{Harness, Late};
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The object-safe form of [`Harness`].
+pub(crate) trait DynHarness<F: FenceToken>: Send + Sync {
+    fn has_paused_clock(&self) -> bool;
+    fn connect(&self) -> Boxed<'_, DynBackend<F>>;
+    fn set_fence_counter<'a>(&'a self, key: &'a Key, last: Fence) -> Boxed<'a, ()>;
+    fn corrupt<'a>(&'a self, key: &'a Key) -> Boxed<'a, bool>;
+    fn connect_late(&self) -> Boxed<'_, Option<Late<DynBackend<F>>>>;
+    fn pass(&self, time: Duration) -> Boxed<'_, ()>;
+}
+
+impl<H: Harness> DynHarness<<H::Backend as LockBackend>::Fence> for H {
+    fn has_paused_clock(&self) -> bool {
+        H::PAUSED_CLOCK
+    }
+
+    fn connect(&self) -> Boxed<'_, DynBackend<<H::Backend as LockBackend>::Fence>> {
+        Box::pin(async { DynBackend::new(Harness::connect(self).await) })
+    }
+
+    fn set_fence_counter<'a>(&'a self, key: &'a Key, last: Fence) -> Boxed<'a, ()> {
+        Box::pin(Harness::set_fence_counter(self, key, last))
+    }
+
+    fn corrupt<'a>(&'a self, key: &'a Key) -> Boxed<'a, bool> {
+        Box::pin(Harness::corrupt(self, key))
+    }
+
+    fn connect_late(
+        &self,
+    ) -> Boxed<'_, Option<Late<DynBackend<<H::Backend as LockBackend>::Fence>>>> {
+        Box::pin(async { Some(Harness::connect_late(self).await?.map(DynBackend::new)) })
+    }
+
+    fn pass(&self, time: Duration) -> Boxed<'_, ()> {
+        Box::pin(Harness::pass(self, time))
+    }
+}
