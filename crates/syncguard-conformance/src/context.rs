@@ -48,6 +48,11 @@ impl<'h, F: FenceToken> Context<'h, F> {
         Client::new(self.harness.connect().await)
     }
 
+    /// A handle and a clone of it.
+    pub(crate) async fn clones(&self) -> [Client<F>; 2] {
+        self.harness.connect_and_clone().await.map(Client::new)
+    }
+
     /// Opens two connections.
     pub(crate) async fn pair(&self) -> (Client<F>, Client<F>) {
         (self.client().await, self.client().await)

@@ -15,6 +15,8 @@ type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) trait DynHarness<F: FenceToken>: Send + Sync {
     fn has_paused_clock(&self) -> bool;
     fn connect(&self) -> Boxed<'_, DynBackend<F>>;
+    /// A handle and a clone of it. A clone of a [`DynBackend`] does not clone the backend inside.
+    fn connect_and_clone(&self) -> Boxed<'_, [DynBackend<F>; 2]>;
     fn set_fence_counter<'a>(&'a self, key: &'a Key, last: Fence) -> Boxed<'a, ()>;
     fn corrupt<'a>(&'a self, key: &'a Key) -> Boxed<'a, bool>;
     fn connect_late(&self) -> Boxed<'_, Option<Late<DynBackend<F>>>>;
@@ -28,6 +30,13 @@ impl<H: Harness> DynHarness<<H::Backend as LockBackend>::Fence> for H {
 
     fn connect(&self) -> Boxed<'_, DynBackend<<H::Backend as LockBackend>::Fence>> {
         Box::pin(async { DynBackend::new(Harness::connect(self).await) })
+    }
+
+    fn connect_and_clone(&self) -> Boxed<'_, [DynBackend<<H::Backend as LockBackend>::Fence>; 2]> {
+        Box::pin(async {
+            let original = Harness::connect(self).await;
+            [original.clone(), original].map(DynBackend::new)
+        })
     }
 
     fn set_fence_counter<'a>(&'a self, key: &'a Key, last: Fence) -> Boxed<'a, ()> {

@@ -17,11 +17,11 @@ use crate::logs::Watching;
 use crate::outcome::{Outcome, Stop, Unexpected, ensure, ensure_eq};
 
 pub(crate) async fn capabilities_are_truthful<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let (client, other) = context.pair().await;
+    let ([client, clone], other) = (context.clones().await, context.client().await);
     let capabilities = client.backend().capabilities();
     ensure!(!capabilities.backend.trim().is_empty(), "the backend has no name");
     ensure_eq!(capabilities.supports_fencing, F::SUPPORTED, "whether the backend says it fences");
-    ensure_eq!(client.clone().backend().capabilities(), capabilities, "what a clone can do");
+    ensure_eq!(clone.backend().capabilities(), capabilities, "what a clone can do");
     ensure_eq!(other.backend().capabilities(), capabilities, "what another connection can do");
     let lock = client.take(&fresh_key()?, LONG).await?;
     ensure_eq!(lock.fence.is_some(), F::SUPPORTED, "whether an acquisition has a fence");

@@ -51,8 +51,7 @@ pub(crate) async fn fences_grow_across_expiry<F: FenceToken>(context: &Context<'
 pub(crate) async fn fences_grow_across_connections<F: FenceToken>(
     context: &Context<'_, F>,
 ) -> Outcome {
-    let mut clients = context.clients(2).await;
-    clients.extend(clients.clone());
+    let clients = [context.clones().await, context.clones().await].concat();
     let key = fresh_key()?;
     let mut last = Fence::ZERO;
     for _ in 0..3 {

@@ -141,15 +141,14 @@ pub(crate) async fn the_longest_ttl_works<F: FenceToken>(context: &Context<'_, F
 }
 
 pub(crate) async fn clones_share_the_store<F: FenceToken>(context: &Context<'_, F>) -> Outcome {
-    let original = context.client().await;
-    let clone = original.clone();
+    let [original, clone] = context.clones().await;
     let key = fresh_key()?;
     let lock = original.take(&key, LONG).await?;
     clone.refused(&key, LONG).await?;
     clone.extended(lock.lock_id, LONG).await?;
     drop(original);
     clone.live(&key, lock.lock_id).await?;
-    clone.clone().released(lock.lock_id).await?;
+    clone.released(lock.lock_id).await?;
     clone.free(&key).await?;
     Ok(())
 }
