@@ -109,9 +109,8 @@ impl LockBackend for MemoryBackend {
 
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         cancel::check(request.cancellation.as_ref())?;
-        let AcquireRequest { key, lock_id, ttl, .. } = &request;
         let holder = self.0.client_state.holder_of(&request);
-        let result = self.with(|store| store.acquire(key, *lock_id, *ttl, holder, self.now()?))?;
+        let result = self.with(|store| store.acquire(&request, holder, self.now()?))?;
         if let AcquireResult::Acquired(acquired) = &result {
             acquired.fence.warn_near_limit("memory", &request.key);
         }
@@ -154,7 +153,7 @@ impl LockBackend for MemoryBackend {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("memory", TimeAuthority::Server)
+        BackendCapabilities::new::<Fence>("memory", TimeAuthority::Server).with_fence_windows()
     }
 
     fn client_state(&self) -> &ClientState {

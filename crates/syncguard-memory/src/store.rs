@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use syncguard_core::authoring::{is_clearable, lock_id_in_use};
-use syncguard_core::contract::{AcquireResult, Acquired, Holder, KeySignal, KeyWatch, is_live};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, Acquired, Holder, KeySignal, KeyWatch, is_live,
+};
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
     Timestamp, Ttl,
@@ -66,23 +68,31 @@ impl Record {
 impl Store {
     pub(crate) fn acquire(
         &mut self,
-        key: &Key,
-        lock_id: LockId,
-        ttl: Ttl,
+        request: &AcquireRequest,
         holder: &Holder,
         now: Timestamp,
     ) -> Result<AcquireResult, LockError> {
+        let AcquireRequest { key, lock_id, ttl, fence_window: window, .. } = request;
+        let (lock_id, ttl) = (*lock_id, *ttl);
         let slot = self.slots.get_mut(key);
-        if let Some(held) = slot.as_ref().and_then(|slot| slot.live(now)) {
+        let live = slot.as_ref().and_then(|slot| slot.live(now));
+        if let Some(held) = live.filter(|held| held.lock_id == lock_id) {
             // The caller already holds the lock: the first answer was lost.
-            return Ok(if held.lock_id == lock_id {
-                AcquireResult::Acquired(Acquired::new(lock_id, held.expires_at, held.fence))
-            } else {
-                AcquireResult::Locked(Contention::until(held.expires_at, now))
-            });
+            let held = Acquired::new(lock_id, held.expires_at, held.fence);
+            return Ok(AcquireResult::Acquired(held));
+        }
+        let counter = slot.as_ref().map_or(Fence::ZERO, |slot| slot.fence);
+        if let Some(refusal) = window.and_then(|window| window.refuses_counter(counter)) {
+            return Ok(AcquireResult::Refused(refusal));
+        }
+        if let Some(held) = live {
+            return Ok(AcquireResult::Locked(Contention::until(held.expires_at, now)));
+        }
+        if let Some(refusal) = window.and_then(|window| window.refuses_time(now)) {
+            return Ok(AcquireResult::Refused(refusal));
         }
         // The steps that can fail come before the first change.
-        let fence = slot.as_ref().map_or(Fence::ZERO, |slot| slot.fence).next()?;
+        let fence = window.map_or_else(|| counter.next(), |window| window.fence_after(counter))?;
         let expires_at = now.plus(ttl)?;
         match self.keys.entry(lock_id) {
             Entry::Occupied(other) if other.get() != key => return Err(lock_id_in_use()),
@@ -245,17 +255,19 @@ mod tests {
         let held = |store: &Store| store.slots[&key].lock.as_ref().unwrap().holder.clone();
         let ttl = Ttl::from_millis(1000).unwrap();
         let first = Holder::new("first").unwrap().with_note("nightly").unwrap();
-        let id = LockId::generate().unwrap();
-        let _ = store.acquire(&key, id, ttl, &first, time(5000)).unwrap();
+        let request = || AcquireRequest::new(&key, ttl).unwrap();
+        let asked = request();
+        let id = asked.lock_id;
+        let _ = store.acquire(&asked, &first, time(5000)).unwrap();
         let _ = store.extend(id, ttl, None, time(5500)).unwrap();
         assert_eq!(held(&store), first);
         let second = Holder::new("second").unwrap();
-        let id = LockId::generate().unwrap();
-        let refused = store.acquire(&key, id, ttl, &second, time(7499)).unwrap();
+        let asked = request();
+        let refused = store.acquire(&asked, &second, time(7499)).unwrap();
         let AcquireResult::Locked(contention) = refused else { panic!("{refused:?}") };
         assert!(!contention.holder_polls);
         assert_eq!(held(&store), first);
-        let _ = store.acquire(&key, id, ttl, &second, time(7500)).unwrap();
+        let _ = store.acquire(&asked, &second, time(7500)).unwrap();
         assert_eq!(held(&store), second);
     }
 }

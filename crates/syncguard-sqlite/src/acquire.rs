@@ -33,19 +33,25 @@ pub(crate) async fn acquire(
 struct Acquire(AcquireRequest, Holder);
 
 impl Acquire {
-    /// Returns the answer if the key's lock is live.
-    fn answer_if_live(
+    /// Returns the answer if the key's lock is live, or the counter has reached the limit of the request's window.
+    fn answer_at_once(
         &self,
+        store: Store<'_>,
         held: Option<&Record>,
         now: &Moment,
     ) -> Result<Option<AcquireResult>, Failure> {
-        let Some(held) = held.filter(|held| held.is_live(now)) else { return Ok(None) };
-        // The caller may hold the lock already: then the first answer was lost.
-        Ok(Some(if held.lock_id == self.0.lock_id {
-            AcquireResult::Acquired(held.acquired()?)
-        } else {
-            AcquireResult::Locked(held.contention(now))
-        }))
+        let live = held.filter(|held| held.is_live(now));
+        if let Some(held) = live.filter(|held| held.lock_id == self.0.lock_id) {
+            // The caller holds the lock already: the first answer was lost.
+            return Ok(Some(AcquireResult::Acquired(held.acquired()?)));
+        }
+        if let Some(window) = self.0.fence_window {
+            let counter = store.counter(&self.0.key)?.unwrap_or(Fence::ZERO);
+            if let Some(refusal) = window.refuses_counter(counter) {
+                return Ok(Some(AcquireResult::Refused(refusal)));
+            }
+        }
+        Ok(live.map(|held| AcquireResult::Locked(held.contention(now))))
     }
 }
 
@@ -53,14 +59,19 @@ impl Operation for Acquire {
     type Output = AcquireResult;
 
     fn read(&self, store: Store<'_>, now: &Moment) -> Result<Option<AcquireResult>, Failure> {
-        self.answer_if_live(store.by_key(&self.0.key)?.as_ref(), now)
+        self.answer_at_once(store, store.by_key(&self.0.key)?.as_ref(), now)
     }
 
     fn write(&self, store: Store<'_>, now: &Moment) -> Result<AcquireResult, Failure> {
-        let AcquireRequest { key, lock_id, ttl, .. } = &self.0;
+        let AcquireRequest { key, lock_id, ttl, fence_window: window, .. } = &self.0;
         let before = store.by_key(key)?;
-        if let Some(answer) = self.answer_if_live(before.as_ref(), now)? {
+        if let Some(answer) = self.answer_at_once(store, before.as_ref(), now)? {
             return Ok(answer);
+        }
+        if let Some(window) = window
+            && let Some(refusal) = window.refuses_time(now.wall()?)
+        {
+            return Ok(AcquireResult::Refused(refusal));
         }
         if store.by_lock_id(*lock_id)?.is_some_and(|other| other.key != *key) {
             return Err(lock_id_in_use().into());
@@ -69,7 +80,8 @@ impl Operation for Acquire {
         if before.is_some_and(|before| before.fence > last) {
             return Err(corrupt_counter(key, "the lock has a later fence").into());
         }
-        let granted = Record::new(key.clone(), *lock_id, last.next()?, *ttl, now)?;
+        let fence = window.map_or_else(|| last.next(), |window| window.fence_after(last))?;
+        let granted = Record::new(key.clone(), *lock_id, fence, *ttl, now)?;
         let answer = AcquireResult::Acquired(granted.acquired()?);
         store.set_counter(key, granted.fence)?;
         store.set_lock(&granted, Some(&self.1))?;

@@ -181,7 +181,7 @@ impl LockBackend for SqliteBackend {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("sqlite", TimeAuthority::Server)
+        BackendCapabilities::new::<Fence>("sqlite", TimeAuthority::Server).with_fence_windows()
     }
 
     fn client_state(&self) -> &ClientState {

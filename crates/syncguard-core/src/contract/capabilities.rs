@@ -24,6 +24,8 @@ pub struct BackendCapabilities {
     pub supports_fencing: bool,
     /// The clock that decides when a lock expires.
     pub time_authority: TimeAuthority,
+    /// True if acquires with a [`FenceWindow`](super::FenceWindow) are granted only within it.
+    pub supports_fence_windows: bool,
 }
 
 impl BackendCapabilities {
@@ -38,6 +40,18 @@ impl BackendCapabilities {
     /// ```
     #[must_use]
     pub const fn new<F: FenceToken>(backend: &'static str, time_authority: TimeAuthority) -> Self {
-        Self { backend, supports_fencing: F::SUPPORTED, time_authority }
+        Self {
+            backend,
+            supports_fencing: F::SUPPORTED,
+            time_authority,
+            supports_fence_windows: false,
+        }
+    }
+
+    /// The same capabilities, and the backend keeps [fence windows](super::FenceWindow). Default: it does not.
+    #[must_use]
+    pub const fn with_fence_windows(mut self) -> Self {
+        self.supports_fence_windows = true;
+        self
     }
 }

@@ -5,6 +5,7 @@
 
 use tokio_util::sync::CancellationToken;
 
+use super::fence_window::FenceWindow;
 use crate::value::{Holder, IntoKey, IntoTtl, Key, LockError, LockId, Timestamp, Ttl};
 
 /// Asks for a lock: [`LockBackend::acquire`](crate::LockBackend::acquire).
@@ -23,6 +24,9 @@ pub struct AcquireRequest {
     pub lock_id: LockId,
     /// The holder of the lock if it is granted; `None` is the [holder of the backend](crate::contract::ClientState::holder).
     pub holder: Option<Holder>,
+    /// The fences with which the lock may be granted; `None` for the next fence of the key. Callers send a window only
+    /// to a backend that [supports windows](super::BackendCapabilities::supports_fence_windows).
+    pub fence_window: Option<FenceWindow>,
     /// The operation is given up when this token fires.
     pub cancellation: Option<CancellationToken>,
 }
@@ -40,6 +44,7 @@ impl AcquireRequest {
             ttl: ttl.into_ttl()?,
             lock_id: LockId::generate()?,
             holder: None,
+            fence_window: None,
             cancellation: None,
         })
     }
@@ -53,6 +58,7 @@ impl AcquireRequest {
             ttl: self.ttl,
             lock_id: self.lock_id,
             holder: self.holder.clone(),
+            fence_window: self.fence_window,
             cancellation: self.cancellation.clone(),
         }
     }
@@ -62,6 +68,14 @@ impl AcquireRequest {
     #[must_use]
     pub fn with_lock_id(mut self, lock_id: LockId) -> Self {
         self.lock_id = lock_id;
+        self
+    }
+
+    /// Grants the lock only within this window. The answer is [`AcquireResult::Refused`](super::AcquireResult::Refused)
+    /// otherwise.
+    #[must_use]
+    pub fn with_fence_window(mut self, window: FenceWindow) -> Self {
+        self.fence_window = Some(window);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::fence_window::Refusal;
 use super::liveness::TIME_TOLERANCE;
 use crate::value::{Fence, FenceToken, LockId, Timestamp};
 
@@ -13,6 +14,9 @@ pub enum AcquireResult<F = Fence> {
     Acquired(Acquired<F>),
     /// Someone else holds the lock.
     Locked(Contention),
+    /// The lock is not granted within the request's [`FenceWindow`](super::FenceWindow). Requests without a window never
+    /// get this answer.
+    Refused(Refusal),
 }
 
 impl<F> AcquireResult<F> {
@@ -20,7 +24,7 @@ impl<F> AcquireResult<F> {
     pub fn acquired(self) -> Option<Acquired<F>> {
         match self {
             Self::Acquired(acquired) => Some(acquired),
-            Self::Locked(_) => None,
+            Self::Locked(_) | Self::Refused(_) => None,
         }
     }
 

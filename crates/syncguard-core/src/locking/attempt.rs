@@ -14,6 +14,7 @@ use crate::authoring::cancel;
 use crate::backend::LockBackend;
 use crate::client::ClientState;
 use crate::client::queue::{LocalHolder, Ticket, WaitQueues};
+use crate::contract::fence_window::{FenceWindow, Refusal};
 use crate::contract::liveness::TIME_TOLERANCE;
 use crate::contract::request::AcquireRequest;
 use crate::contract::response::AcquireResult;
@@ -127,17 +128,33 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         sent: Instant,
         ticket: Option<&mut Ticket>,
     ) -> Result<Tried<B>, LockError> {
+        let tried = self.once_in_window(lock_id, sent, ticket, None).await?;
+        tried.map_err(|_| {
+            LockError::internal("the backend refused a request that has no fence window")
+        })
+    }
+
+    /// One attempt with this window for its fence.
+    pub(super) async fn once_in_window(
+        &self,
+        lock_id: LockId,
+        sent: Instant,
+        ticket: Option<&mut Ticket>,
+        fence_window: Option<FenceWindow>,
+    ) -> Result<Result<Tried<B>, Refusal>, LockError> {
         let policy = self.policy;
         let request = AcquireRequest {
             key: self.key.clone(),
             ttl: policy.ttl,
             lock_id,
             holder: self.holder(ticket.as_deref()),
+            fence_window,
             cancellation: policy.cancellation.clone(),
         };
         let acquired = match self.backend.acquire(request).await? {
             AcquireResult::Acquired(acquired) => acquired,
-            AcquireResult::Locked(contention) => return Ok(Tried::Locked(contention)),
+            AcquireResult::Locked(contention) => return Ok(Ok(Tried::Locked(contention))),
+            AcquireResult::Refused(refusal) => return Ok(Err(refusal)),
         };
         let ttl = policy.ttl.as_duration();
         let now = Instant::now();
@@ -161,14 +178,14 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         if is_late {
             // No holder can rely on this lease any more. The drop releases it.
             drop(lease);
-            return Ok(Tried::Late);
+            return Ok(Ok(Tried::Late));
         }
         if let Some(min_hold) = policy.min_hold {
             lease.set_min_hold(MinHold::new(min_hold, acquired.expires_at));
         }
         let auto_extend = policy.auto_extend.as_ref();
         let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
-        Ok(Tried::Granted(guard))
+        Ok(Ok(Tried::Granted(guard)))
     }
 
     /// The holder to store with the lock; `None` for the holder of the backend.

@@ -15,6 +15,7 @@ mod outage;
 mod pauses;
 mod wait;
 mod watching;
+mod window;
 
 pub use self::acquire::{TryAcquired, acquire, try_acquire};
 pub use self::acquisition::{AcquisitionOptions, Backoff, Jitter};
@@ -22,3 +23,4 @@ pub use self::config::{AutoExtend, LockConfig};
 pub use self::guard::{Held, LockGuard};
 pub use self::lock::{lock, lock_flat, lock_send};
 pub use self::locker::Locker;
+pub use self::window::{TriedInWindow, try_acquire_in_window};
