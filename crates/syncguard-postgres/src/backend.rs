@@ -310,7 +310,7 @@ impl LockBackend for PostgresBackend {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("postgres", TimeAuthority::Server)
+        BackendCapabilities::new::<Fence>("postgres", TimeAuthority::Server).with_fence_windows()
     }
 
     fn client_state(&self) -> &ClientState {
