@@ -43,6 +43,8 @@ pub enum Group {
     Signals,
     /// Listing all locks. Does not apply to a backend without an inventory.
     Inventory,
+    /// Acquires with a fence window. Does not apply to a backend that does not support windows.
+    Windows,
     /// Requests that arrive late. Does not apply if the harness cannot hold requests back.
     Late,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use syncguard_core::contract::{
-    AcquireRequest, AcquireResult, ExtendRequest, FenceToken, HashId, IsLockedRequest,
+    AcquireRequest, AcquireResult, Acquired, ExtendRequest, FenceToken, HashId, IsLockedRequest,
     LookupRequest, ReleaseRequest,
 };
 use syncguard_core::{
@@ -26,6 +26,19 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
+    /// The lock that an acquire with this lock id was granted.
+    pub(crate) fn of<F: FenceToken>(
+        lock_id: LockId,
+        acquired: &Acquired<F>,
+    ) -> Result<Self, Unexpected> {
+        if acquired.lock_id != lock_id {
+            let message = "acquire granted another lock id than the request carries";
+            return Err(Unexpected::new(message));
+        }
+        let fence = acquired.fence.fence();
+        Ok(Self { lock_id, expires_at: acquired.expires_at, fence })
+    }
+
     pub(crate) fn fence(&self) -> Result<Fence, Unexpected> {
         self.fence.ok_or_else(|| Unexpected::new("a backend that fences granted no fence"))
     }
@@ -79,14 +92,10 @@ impl<F: FenceToken> Client<F> {
         let lock_id = request.lock_id;
         match self.0.acquire(request).await.map_err(|error| Unexpected::error("acquire", &error))? {
             AcquireResult::Locked(_) => Ok(None),
-            AcquireResult::Acquired(acquired) if acquired.lock_id != lock_id => {
-                Err(Unexpected::new("acquire granted another lock id than the request carries"))
-            }
-            AcquireResult::Acquired(acquired) => Ok(Some(Granted {
-                lock_id,
-                expires_at: acquired.expires_at,
-                fence: acquired.fence.fence(),
-            })),
+            AcquireResult::Acquired(acquired) => Ok(Some(Granted::of(lock_id, &acquired)?)),
+            AcquireResult::Refused(refusal) => Err(Unexpected::new(format!(
+                "acquire answered {refusal:?} where it has to grant the lock or answer Locked"
+            ))),
         }
     }
 
@@ -129,6 +138,9 @@ impl<F: FenceToken> Client<F> {
             AcquireResult::Locked(contention) => Ok(contention),
             AcquireResult::Acquired(_) => {
                 Err(Unexpected::new("acquire granted a key that someone else holds"))
+            }
+            AcquireResult::Refused(refusal) => {
+                Err(Unexpected::new(format!("acquire without a window answered {refusal:?}")))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The contract of SyncGuard backends as a test suite that any backend can run.
 //!
 //! The author of a backend for a new store implements [`LockBackend`](syncguard_core::LockBackend) and checks it
-//! here: more than a hundred [cases](cases()) in fifteen [groups](Group), each a named rule with the test that proves
+//! here: more than a hundred [cases](cases()) in seventeen [groups](Group), each a named rule with the test that proves
 //! it. The backends of SyncGuard itself run the same suite. The guide of the `syncguard` crate says how to write a
 //! backend.
 //!
@@ -96,7 +96,8 @@
 //!   failing.
 //! - The suite installs a subscriber to see log lines, see [`LogWatch`].
 //! - A backend that does not fence ([`NoFence`](syncguard_core::contract::NoFence)) runs the same suite; the
-//!   cases about fences then [do not apply](Verdict::NotApplicable).
+//!   cases about fences then [do not apply](Verdict::NotApplicable). The cases about fence windows apply to a backend
+//!   whose [capabilities](syncguard_core::contract::BackendCapabilities::supports_fence_windows) say that it keeps them.
 //! - The cases about late requests need a way to hold requests back, see [`LateLine`]. Without it they do not apply, as a
 //!   [`Suite`] shows in its report and a generated test in its output (`cargo test -- late --show-output`).
 //!
@@ -116,6 +117,7 @@ mod client;
 mod context;
 mod dyn_harness;
 mod harness;
+mod in_window;
 mod late;
 mod list;
 mod logs;

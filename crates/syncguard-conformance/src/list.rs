@@ -360,6 +360,38 @@ macro_rules! __for_each_case {
                 raises_and_acquires_at_once_keep_fences_growing:
                     "Whatever raises go on at the same time, fences grow, and each is above what the counter was before its acquire.",
             }
+            windows Windows {
+                a_window_gives_its_first_fence:
+                    "An acquire in a window gets the window's first fence if the key's counter is lower.",
+                the_acquires_of_a_window_get_ascending_fences:
+                    "While the counter is below the window's limit, each acquire in the window gets the next fence; at the limit no acquire is granted.",
+                a_used_up_window_is_taken:
+                    "A free key whose counter has reached the window's limit answers Taken, with the counter.",
+                a_used_up_window_is_taken_while_the_key_is_locked:
+                    "A locked key whose counter has reached the window's limit answers Taken, with the counter, and not Locked.",
+                a_used_up_window_is_taken_before_its_time:
+                    "A used-up window answers Taken before the window's time as well.",
+                a_held_key_is_locked_below_the_limit:
+                    "A held key whose counter is below the window's limit answers Locked, before the window's time as well.",
+                a_window_is_too_early_before_its_time:
+                    "Before the window's time by the store's clock a free key answers TooEarly, and how long it is until then.",
+                a_window_opens_at_its_time:
+                    "From the window's time on, to the millisecond of the store's clock, the lock is granted.",
+                a_plain_acquire_goes_on_from_a_windows_fence:
+                    "The counter goes on from the fence of an acquire in a window.",
+                a_refused_window_uses_up_no_fence:
+                    "An acquire that its window refuses leaves the counter as it is.",
+                a_refused_window_changes_no_lock:
+                    "An acquire that its window refuses takes no lock and changes none.",
+                the_same_request_in_a_window_gets_the_same_lock:
+                    "A request whose lock id holds the key gets its lock again, though the window is used up since.",
+                a_dead_holder_is_followed_within_the_window:
+                    "When the lock of a window expires, the next acquire in the window is granted if a fence is left.",
+                many_at_once_use_up_a_window_once:
+                    "However many ask for one window at once, as many are granted as the window has fences.",
+                windows_keep_every_digit:
+                    "All 15 digits of a window's fences count, up to the highest fence.",
+            }
             late Late {
                 a_request_that_is_a_little_late_is_served:
                     "A request that is held up on its way for less than its bound is carried out and answered.",

@@ -16,3 +16,4 @@ pub(crate) mod lifecycle;
 pub(crate) mod lookup;
 pub(crate) mod ownership;
 pub(crate) mod signals;
+pub(crate) mod windows;

@@ -240,7 +240,8 @@ impl LockBackend for Backend {
 
     fn capabilities(&self) -> BackendCapabilities {
         let name = if self.has(Flaw::has_no_name) { "" } else { "reference" };
-        let mut capabilities = BackendCapabilities::new::<Fence>(name, TimeAuthority::Server);
+        let mut capabilities =
+            BackendCapabilities::new::<Fence>(name, TimeAuthority::Server).with_fence_windows();
         capabilities.supports_fencing = !self.has(Flaw::lies_about_fencing);
         capabilities
     }

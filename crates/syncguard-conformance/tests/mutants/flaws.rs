@@ -30,7 +30,10 @@ flaws! {
         both_normal_forms_are_one_key, locks_of_one_key_never_overlap, locked_work_never_overlaps,
         one_of_many_racers_wins, clones_share_the_store,
     ];
-    checks_first_and_writes_later => [one_of_many_racers_wins, locks_of_one_key_never_overlap, locked_work_never_overlaps];
+    checks_first_and_writes_later => [
+        one_of_many_racers_wins, locks_of_one_key_never_overlap, locked_work_never_overlaps,
+        many_at_once_use_up_a_window_once,
+    ];
     takes_expired_locks_over_in_two_steps => [an_expired_lock_has_one_heir, an_old_holder_cannot_disturb_its_heirs];
     waits_for_the_holder => [a_held_key_is_refused];
     waits_for_the_holder_and_ignores_tokens => [a_cancelled_wait_ends_at_once];
@@ -174,6 +177,33 @@ flaws! {
     a_raise_says_what_it_was_asked => [a_raise_never_lowers_a_counter];
     a_raise_reads_and_writes_later => [raises_and_acquires_at_once_keep_fences_growing];
     a_raise_stops_below_the_end => [a_counter_raised_to_the_end_grants_nothing];
+
+    // Windows.
+    ignores_windows => [
+        a_window_gives_its_first_fence, the_acquires_of_a_window_get_ascending_fences, a_used_up_window_is_taken,
+        a_window_is_too_early_before_its_time, many_at_once_use_up_a_window_once,
+    ];
+    gives_windows_the_next_fence => [a_window_gives_its_first_fence];
+    gives_windows_their_first_fence_again => [
+        the_acquires_of_a_window_get_ascending_fences, a_dead_holder_is_followed_within_the_window,
+    ];
+    counts_windows_as_one_fence => [a_plain_acquire_goes_on_from_a_windows_fence, a_used_up_window_is_taken];
+    grants_at_the_limit_of_windows => [
+        the_acquires_of_a_window_get_ascending_fences, a_used_up_window_is_taken, many_at_once_use_up_a_window_once,
+    ];
+    forgets_used_up_windows_of_free_keys => [a_used_up_window_is_taken, many_at_once_use_up_a_window_once];
+    rounds_the_limit_of_windows => [windows_keep_every_digit];
+    says_the_limit_for_the_counter => [a_used_up_window_is_taken, a_used_up_window_is_taken_while_the_key_is_locked];
+    says_locked_before_taken => [a_used_up_window_is_taken_while_the_key_is_locked];
+    says_too_early_before_taken => [a_used_up_window_is_taken_before_its_time];
+    says_too_early_before_locked => [a_held_key_is_locked_below_the_limit];
+    ignores_the_time_of_windows => [a_window_is_too_early_before_its_time, a_window_opens_at_its_time];
+    opens_windows_a_millisecond_late => [a_window_opens_at_its_time];
+    opens_windows_a_millisecond_early => [a_window_opens_at_its_time];
+    never_says_how_long_a_window_is_shut => [a_window_is_too_early_before_its_time];
+    looks_at_windows_before_the_own_lock => [the_same_request_in_a_window_gets_the_same_lock];
+    uses_up_fences_of_refused_windows => [a_refused_window_uses_up_no_fence];
+    locks_what_a_window_refuses => [a_refused_window_changes_no_lock];
 
     // Lateness.
     carries_out_late_acquires => [a_late_acquire_takes_no_lock, a_late_acquire_leaves_nothing_after_the_clean_up];

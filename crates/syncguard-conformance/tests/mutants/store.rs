@@ -9,6 +9,7 @@ mod list;
 mod look;
 mod own;
 mod watch;
+mod window;
 
 use std::collections::HashMap;
 

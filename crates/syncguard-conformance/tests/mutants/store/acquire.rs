@@ -34,6 +34,18 @@ impl Store {
             return Ok(Some(AcquireResult::Acquired(*acquired)));
         }
         let (flaw, name) = (self.flaw, self.name(&request.key));
+        let (is_held, is_own) = match self.locks.get(&name) {
+            Some(Stored::Lock(lock)) => {
+                let is_held = is_live(flaw, lock.expires_at, now);
+                (is_held, is_held && lock.lock_id == request.lock_id)
+            }
+            _ => (false, false),
+        };
+        if (!is_own || flaw == Some(Flaw::looks_at_windows_before_the_own_lock))
+            && let Some(refusal) = self.refusal(request, is_held, now)?
+        {
+            return Ok(Some(AcquireResult::Refused(refusal)));
+        }
         let new_expiry = now + request.ttl.as_millis();
         match self.locks.get_mut(&name) {
             Some(Stored::Garbage) if flaw != Some(Flaw::takes_corrupt_records_for_free) => {
@@ -133,7 +145,8 @@ impl Store {
         if overflow.is_err() && self.has(Flaw::overflow_leaves_a_lock) {
             self.locks.insert(name.clone(), Stored::Lock(lock.clone()));
         }
-        lock.fence = overflow?;
+        let counter;
+        (lock.fence, counter) = self.fences_of(request, overflow?);
         if self.has(Flaw::inherits_the_time_of_acquisition)
             && let Some(before) = self.ended.get(&name).or(before.as_ref())
         {
@@ -147,7 +160,7 @@ impl Store {
         if let Some(before) = before {
             self.ended.insert(name.clone(), before);
         }
-        self.fences.insert(self.counter(&request.key), lock.fence);
+        self.fences.insert(self.counter(&request.key), counter);
         self.displace(&request.key);
         self.newest = Some(lock.lock_id);
         let until = if self.has(Flaw::extend_leaves_the_index_behind) {
