@@ -14,8 +14,8 @@ use crate::dyn_harness::DynHarness;
 use crate::outcome::{Outcome, Stop, Unexpected};
 use crate::tasks::pause;
 
-/// Outlives every case, so such a lock never ends by its TTL.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// Outlives every case, which may take three minutes, so such a lock never ends by its TTL.
+pub(crate) const LONG: Duration = Duration::from_secs(240);
 
 /// The TTL of a lock that has to expire. It is small, because the wait is the TTL plus the tolerance.
 pub(crate) const SHORT: Duration = Duration::from_millis(100);

@@ -210,9 +210,10 @@ async fn nobody_pays_where_nobody_waits() -> Result<()> {
         lock(&backend, unpolled("k"), async |_| ()).await?;
     }
     let after = number(&raw, "stats", "total_commands_processed").await;
-    // An acquire, a release, and the commands of the scripts: no more than without signals.
+    // An acquire, a release, and the commands of the scripts: no more than without signals. On a slow machine the client
+    // asks for the server's time once in a while.
     let scripts = 100 * (2 + 5 + 4);
-    assert!(after - before <= scripts + 1, "{}", after - before);
+    assert!(after - before <= scripts + 10, "{}", after - before);
     assert_eq!(listeners(&raw).await, [""; 0]);
     assert_eq!(backend.signals(), SignalStatus::Unused);
     Ok(())

@@ -48,6 +48,9 @@ enum Tried<B: LockBackend> {
     TooEarly(Duration),
 }
 
+/// The lock of a tick and the tick for its work.
+type Started<B> = (Box<LockGuard<B>>, Tick<<B as LockBackend>::Fence>);
+
 impl<B: LockBackend> Ticks<B> {
     /// Runs the work of each tick that this process gets, until the shutdown token fires.
     ///
@@ -222,11 +225,7 @@ impl<B: LockBackend> Ticks<B> {
 
     /// The tick to give to the work; `None` if the process stalled until the lock was over. Dropping the guard gives the
     /// lock back.
-    fn start(
-        &self,
-        guard: LockGuard<B>,
-        tick: Timestamp,
-    ) -> Result<Option<(Box<LockGuard<B>>, Tick<B::Fence>)>, LockError> {
+    fn start(&self, guard: LockGuard<B>, tick: Timestamp) -> Result<Option<Started<B>>, LockError> {
         if guard.valid_for().is_zero() {
             return Ok(None);
         }
