@@ -29,6 +29,10 @@ pub enum Flaw {
     SlowRecovery,
     /// Each member leaves a task behind.
     LeakedTask,
+    /// Ticks: the store grants locks in windows that are used up.
+    EndlessWindow,
+    /// Ticks: the store grants locks in windows before their time.
+    EarlyWindow,
     /// Recipes: one member uses one permit more than the semaphore has. A flawed user.
     OnePermitMore,
     /// Recipes: a leader does not renew, and learns of the end of its term when it is over. A flawed copy of an
@@ -96,6 +100,7 @@ impl Flaw {
             Self::LeakedTask | Self::KeptTurn => &[I::NothingLeft],
             _ if self.leaves_orphans() => &[I::NothingLeft],
             Self::OnePermitMore => &[I::PermitsAreCounted],
+            Self::EndlessWindow | Self::EarlyWindow => &[I::TicksStartOnce],
             Self::DeafLeader | Self::StaleGrant => &[I::ToldInTime],
             _ => &[I::HoldersTakeTurns, I::LocksTakeTurns],
         }

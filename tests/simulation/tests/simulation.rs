@@ -75,6 +75,8 @@ fn what_is_wrong_is_found() {
         Flaw::UncheckedCounter,
         Flaw::HastyClients,
         Flaw::ForgottenSending,
+        Flaw::EndlessWindow,
+        Flaw::EarlyWindow,
     ] {
         let finds = |seed| {
             let plan = Plan { flaw: Some(flaw), ..Plan::new(flaw.store(), seed, OPERATIONS) };
