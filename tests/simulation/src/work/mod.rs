@@ -80,7 +80,7 @@ impl Worker {
             915..950 => self.permit().await,
             950..980 => self.several().await,
             980..985 => self.lead().await,
-            985..996 => self.once_a_period().await,
+            985..990 => self.once_a_period().await,
             _ => self.tick().await,
         }
     }

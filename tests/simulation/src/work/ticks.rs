@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::{Backend, TTL, Worker};
 
 /// The period of the schedule, in seconds.
-const PERIOD: u64 = 2;
+const PERIOD: u64 = 1;
 
 /// How far the worker's clock may be ahead.
 const AHEAD: u64 = 500;

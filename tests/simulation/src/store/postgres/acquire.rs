@@ -60,7 +60,8 @@ impl Postgres {
                 }
                 let counter = self.counters.get(key).copied().unwrap_or(0);
                 // So the window still has a fence.
-                if counter != statement.counter {
+                let is_stale = self.has(Flaw::StaleWindow) && window.is_some();
+                if counter != statement.counter && !is_stale {
                     return Next::Ends(Reply::Overtaken);
                 }
                 let is_blind = self.has(Flaw::MissingRowLock);
