@@ -134,11 +134,23 @@ async fn look(
     };
     let lock = lock.map(Record::read).transpose()?;
     let now = inner.now()?;
-    if let Some(held) = lock.as_ref().filter(|lock| lock.is_live(now)) {
-        if held.lock_id == request.lock_id {
-            // We hold the lock already: the answer to an earlier commit was lost.
-            return Ok(Look::Decided(granted(inner, request, held)));
+    let held = lock.as_ref().filter(|lock| lock.is_live(now));
+    if let Some(held) = held.filter(|held| held.lock_id == request.lock_id) {
+        // We hold the lock already: the answer to an earlier commit was lost.
+        return Ok(Look::Decided(granted(inner, request, held)));
+    }
+    let refused = |refusal| Ok(Look::Decided(AcquireResult::Refused(refusal)));
+    let window = request.fence_window;
+    // A corrupt counter matters only once it is needed.
+    let counter = counter.map(Counter::read).transpose();
+    if let Some(window) = window {
+        let counter = counter.as_ref().map_err(LockError::clone)?;
+        let last_fence = last_fence(lock.as_ref(), counter.as_ref(), &request.key);
+        if let Some(refusal) = window.refuses_counter(last_fence) {
+            return refused(refusal);
         }
+    }
+    if let Some(held) = held {
         inner.check_clock()?;
         let contention = Contention::until(held.expires_at, now);
         let contention = contention.with_holder_polls(!held.has_holder);
@@ -150,8 +162,13 @@ async fn look(
         return Err(lock_id_in_use().into());
     }
     inner.check_clock()?;
-    let counter = counter.map(Counter::read).transpose()?;
+    let counter = counter?;
     let last_fence = last_fence(lock.as_ref(), counter.as_ref(), &request.key);
+    if let Some(window) = window
+        && let Some(refusal) = window.refuses_time(inner.earliest_server_time()?)
+    {
+        return refused(refusal);
+    }
     Ok(Look::Free(Free { lock, counter, last_fence, now }))
 }
 
@@ -177,7 +194,9 @@ async fn take(
 ) -> Result<Acquired, Fault> {
     let Target { request, names, .. } = target;
     let (key, lock_id) = (&request.key, request.lock_id);
-    let fence = free.last_fence.next()?;
+    let window = request.fence_window;
+    let fence = window
+        .map_or_else(|| free.last_fence.next(), |window| window.fence_after(free.last_fence))?;
     let expires_at = free.now.plus(request.ttl)?;
     let seen = Counter::moved_at(free.counter.as_ref())?;
     let times = (free.now, expires_at);

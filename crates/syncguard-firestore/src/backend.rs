@@ -181,7 +181,7 @@ impl LockBackend for FirestoreBackend {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("firestore", TimeAuthority::Client)
+        BackendCapabilities::new::<Fence>("firestore", TimeAuthority::Client).with_fence_windows()
     }
 
     fn client_state(&self) -> &ClientState {

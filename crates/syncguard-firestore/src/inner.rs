@@ -64,6 +64,15 @@ impl Inner {
         clock::timestamp(&*self.clock)
     }
 
+    /// Returns the earliest time that Firestore's clock can show now, by the responses so far.
+    pub(crate) fn earliest_server_time(&self) -> Result<Timestamp, LockError> {
+        let now = self.now()?;
+        let Some(drift) = self.client.gauge().drift() else { return Ok(now) };
+        // Cut off towards the earlier time.
+        let (_, ahead) = drift.bounds_millis();
+        Timestamp::from_millis(now.as_millis().saturating_add_signed(-ahead - 1))
+    }
+
     /// # Errors
     ///
     /// `ServiceUnavailable` in strict mode, if this machine's clock is too far off.

@@ -29,7 +29,7 @@ async fn main() -> Result<(), LockError> {
             let released = backend.release(ReleaseRequest::new(held.lock_id)).await?;
             println!("released: {}", released.is_released());
         }
-        AcquireResult::Locked(_) => println!("someone else is charging"),
+        _ => println!("someone else is charging"),
     }
     Ok(())
 }

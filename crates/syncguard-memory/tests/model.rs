@@ -195,7 +195,7 @@ impl Subject {
                             fence: lock.fence.get(),
                         }
                     }
-                    AcquireResult::Locked(_) => Answer::Locked,
+                    _ => Answer::Locked,
                 }
             }
             Step::Release { id } => {

@@ -25,6 +25,8 @@ pub(crate) async fn acquire(
     let storage_key = names::lock_name(&request.key)?;
     let fence_key = names::fence_name(&storage_key)?;
     let holder = holder_text(inner.settings.client_state.holder_of(&request));
+    let window = request.fence_window;
+    let not_before = window.and_then(|window| window.not_before);
     let parameters = [
         Param::Text(request.lock_id.expose()),
         Param::Text(storage_key.expose()),
@@ -32,6 +34,9 @@ pub(crate) async fn acquire(
         Param::Text(request.key.expose()),
         Param::from(request.ttl),
         Param::Text(&holder),
+        Param::Number(window.map_or(1, |window| window.at_least.as_i64())),
+        Param::Number(window.map_or(Fence::MAX, |window| window.below).as_i64()),
+        not_before.map_or(Param::Millis(0), |time| Param::expiry(Some(time))),
     ];
     let mut lost = None;
     let mut tries = 0;
@@ -70,8 +75,10 @@ pub(crate) async fn acquire(
             Ok(result)
         }
         // The first sending may still take the lock: only its lock id could have told.
-        (AcquireResult::Locked(_), Some(lost)) => Err(lost.with_key(&request.key)),
-        (AcquireResult::Locked(_), None) => Ok(result),
+        (AcquireResult::Locked(_) | AcquireResult::Refused(_), Some(lost)) => {
+            Err(lost.with_key(&request.key))
+        }
+        (AcquireResult::Locked(_) | AcquireResult::Refused(_), None) => Ok(result),
     }
 }
 
@@ -95,18 +102,33 @@ fn decide(
         let fence: Fence = column::<&str>(row, 1)?.parse()?;
         return Ok(acquired(Acquired::new(request.lock_id, written_time(expires_at)?, fence)));
     }
-    if let Some(held) = Record::from_row(row, 4)?.filter(Record::is_live) {
+    let live = Record::from_row(row, 4)?.filter(Record::is_live);
+    if let Some(held) = &live {
         inner.pool.clock().learn(answer.sent, held.now);
-        // The same lock id again: the first answer was lost on its way.
-        return Ok(if held.lock_id == request.lock_id {
-            acquired(Acquired::new(held.lock_id, held.expires_at, held.fence))
-        } else {
-            let polls = keeps_holders && !has_holder(column(row, 11)?, held.fence);
-            locked(Contention::until(held.expires_at, held.now).with_holder_polls(polls))
-        });
+        if held.lock_id == request.lock_id {
+            // The same lock id again: the first answer was lost on its way.
+            return Ok(acquired(Acquired::new(held.lock_id, held.expires_at, held.fence)));
+        }
     }
-    if let Some(counter) = column::<Option<i64>>(row, 2)? {
+    let counter = column::<Option<i64>>(row, 2)?;
+    let fence = counter.and_then(|counter| Fence::try_from(counter).ok());
+    if let Some(window) = request.fence_window
+        && let Some(refusal) = window.refuses_counter(fence.unwrap_or(Fence::ZERO))
+    {
+        return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
+    }
+    if let Some(held) = live {
+        let polls = keeps_holders && !has_holder(column(row, 11)?, held.fence);
+        return Ok(locked(Contention::until(held.expires_at, held.now).with_holder_polls(polls)));
+    }
+    if let Some(counter) = counter {
         check_counter(storage_key, counter).map_err(|error| error.with_key(&request.key))?;
+    }
+    if let Some(window) = request.fence_window
+        && let Some(judged_at) = column::<Option<i64>>(row, 12)?
+        && let Some(refusal) = window.refuses_time(written_time(judged_at)?)
+    {
+        return Ok(Verdict::Answer(AcquireResult::Refused(refusal)));
     }
     let pinned = column::<Option<bool>>(row, 3)?.unwrap_or(false);
     Ok(if pinned { locked(Contention::unknown()) } else { Verdict::Overtaken })

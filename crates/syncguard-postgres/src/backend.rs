@@ -105,7 +105,8 @@ impl PostgresBackend {
     /// | `sslmode` | `disable`, `prefer`, or `require` (as strict as `verify-full`, which may be written too) | `prefer` |
     /// | `sslrootcert` | a PEM file of the authorities to trust, instead of the system's | |
     ///
-    /// The other parameters are those of [`tokio_postgres::Config`], with times in seconds: `application_name`,
+    /// The other parameters are those of [`tokio_postgres::Config`], with times in seconds: `application_name`
+    /// (default: `syncguard` and the label of the holder),
     /// `channel_binding`, `connect_timeout`, `dbname`, `host`, `hostaddr`, `keepalives`, `keepalives_idle`,
     /// `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`, `port`,
     /// `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
@@ -310,7 +311,7 @@ impl LockBackend for PostgresBackend {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("postgres", TimeAuthority::Server)
+        BackendCapabilities::new::<Fence>("postgres", TimeAuthority::Server).with_fence_windows()
     }
 
     fn client_state(&self) -> &ClientState {

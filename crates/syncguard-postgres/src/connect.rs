@@ -22,7 +22,7 @@ pub(crate) fn make_pool(
     options: &PostgresOptions,
     settings: &mut Settings,
 ) -> Result<Pool, LockError> {
-    set_defaults(&mut config, options);
+    set_defaults(&mut config, options, settings);
     let connect = config.get_connect_timeout().copied().unwrap_or(options.connect_timeout);
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
     let hosts = u32::try_from(hosts).unwrap_or(u32::MAX);
@@ -62,7 +62,7 @@ pub(crate) fn make_pool(
     pool.map_err(|error| LockError::internal("no pool could be made").with_source(&error))
 }
 
-fn set_defaults(config: &mut Config, options: &PostgresOptions) {
+fn set_defaults(config: &mut Config, options: &PostgresOptions, settings: &Settings) {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(options.connect_timeout);
     }
@@ -73,7 +73,9 @@ fn set_defaults(config: &mut Config, options: &PostgresOptions) {
         config.keepalives_idle(Duration::from_secs(30));
     }
     if config.get_application_name().is_none() {
-        config.application_name("syncguard");
+        // Operators see the holder in `pg_stat_activity` as well. The server cuts the name after 63 bytes.
+        let name = format!("syncguard {}", settings.client_state.holder().label());
+        config.application_name(name.trim_end());
     }
     if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any
     {

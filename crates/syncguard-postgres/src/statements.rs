@@ -98,8 +98,18 @@ impl Statements {
 }
 
 /// The parameters of an acquire.
-const ACQUIRE: &[Type] =
-    &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::TEXT, Type::INT8];
+const ACQUIRE: &[Type] = &[
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+];
 
 /// Fills in the column for holders, which an acquire reads and writes. The fence in the column shows the lock of
 /// the holder: clients that do not know the column leave it unchanged.

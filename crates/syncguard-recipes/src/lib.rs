@@ -1,9 +1,10 @@
-//! Common uses of locks: a leader election, a semaphore, and several locks at once.
+//! Common uses of locks: a leader election, a semaphore, a schedule, and several locks at once.
 //!
 //! | recipe | what it gives |
 //! |---|---|
 //! | [`Election`] | one of many processes leads, and when it stops or dies, another one leads |
 //! | [`Semaphore`] | at most N permits at a time, over all processes |
+//! | [`Ticks`] | each tick of a schedule runs once, over all processes |
 //! | [`lock_all`] | several locks or none, without deadlocks |
 //!
 //! The recipes need [`syncguard_core`] alone, so they work with any [`LockBackend`](syncguard_core::LockBackend):
@@ -20,10 +21,12 @@
 mod election;
 mod lock_set;
 mod semaphore;
+mod ticks;
 
 pub use self::election::{Election, ElectionHandle, Term, TermEnd};
 pub use self::lock_set::{LockSet, lock_all};
 pub use self::semaphore::{Permit, Semaphore};
+pub use self::ticks::{Missed, Schedule, StartedTick, Tick, TickOutcome, TickStatus, Ticks};
 
 // Compiles the example of the README.
 #[cfg(doctest)]

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use fred::types::Value;
 use syncguard_core::authoring::cancel::Caller;
-use syncguard_core::contract::{AcquireRequest, AcquireResult, Holder, TIME_TOLERANCE};
+use syncguard_core::contract::{
+    AcquireRequest, AcquireResult, FenceWindow, Holder, TIME_TOLERANCE,
+};
 use syncguard_core::{LockError, Timestamp, Ttl};
 
 use crate::driver::{Call, millis, number};
@@ -61,17 +63,22 @@ fn call(
     let names = section.names(&request.key)?;
     let index = section.index_name(&request.lock_id)?;
     let [ttl, life] = lifetimes(request.ttl);
+    let mut arguments = vec![
+        request.lock_id.expose().into(),
+        ttl,
+        life,
+        names::json_inside(request.key.expose()).into_owned().into(),
+        millis(deadline),
+        holder_inside(holder).into_owned().into(),
+    ];
+    if let Some(FenceWindow { at_least, below, not_before, .. }) = request.fence_window {
+        let not_before = not_before.map_or(0, Timestamp::as_millis);
+        arguments.extend([at_least.get(), below.get(), not_before].map(number));
+    }
     Ok(Call {
         script: &scripts::ACQUIRE,
         keys: vec![names.lock.into(), names.fence.into(), index.into()],
-        arguments: vec![
-            request.lock_id.expose().into(),
-            ttl,
-            life,
-            names::json_inside(request.key.expose()).into_owned().into(),
-            millis(deadline),
-            holder_inside(holder).into_owned().into(),
-        ],
+        arguments,
     })
 }
 

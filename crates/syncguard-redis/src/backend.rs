@@ -252,7 +252,7 @@ impl LockBackend for RedisBackend {
     }
 
     fn capabilities(&self) -> BackendCapabilities {
-        BackendCapabilities::new::<Fence>("redis", TimeAuthority::Server)
+        BackendCapabilities::new::<Fence>("redis", TimeAuthority::Server).with_fence_windows()
     }
 
     fn client_state(&self) -> &ClientState {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fred::types::Value;
 use syncguard_core::authoring::{corrupt_record, lock_id_in_use};
-use syncguard_core::contract::{AcquireResult, Acquired, Holder};
+use syncguard_core::contract::{AcquireResult, Acquired, Holder, Refusal};
 use syncguard_core::{
     Contention, ExtendResult, Fence, Key, LockError, LockId, LockInfo, NotHeld, ReleaseResult,
     Timestamp,
@@ -16,6 +16,8 @@ const REPEATED: i64 = 1;
 const EXPIRED: i64 = 2;
 const MISMATCH: i64 = 3;
 const NO_HOLDER: i64 = 4;
+const TAKEN: i64 = 5;
+const EARLY: i64 = 6;
 const LATE: i64 = -8;
 
 /// The server's time, if a script came after its deadline and wrote nothing.
@@ -51,12 +53,24 @@ pub(crate) fn acquired(answer: Value, lock_id: LockId) -> Result<AcquireReply, L
         let result = AcquireResult::Locked(held.with_holder_polls(holder_polls));
         Ok(AcquireReply { result, is_fresh: false })
     };
+    let refused = |refusal| {
+        let result = AcquireResult::Refused(refusal);
+        Ok(AcquireReply { result, is_fresh: false })
+    };
     match &answer {
         Value::Integer(left) => locked(*left, false),
         Value::String(text) => granted(text, true),
         Value::Array(parts) => match parts.as_slice() {
             [Value::Integer(REPEATED), Value::String(text)] => granted(text, false),
             [Value::Integer(NO_HOLDER), Value::Integer(left)] => locked(*left, true),
+            [Value::Integer(TAKEN), digits] => {
+                let counter = counter(digits)?.ok_or_else(unintelligible)?;
+                refused(Refusal::Taken { counter })
+            }
+            [Value::Integer(EARLY), Value::Integer(wait)] => {
+                let wait = u64::try_from(*wait).map_err(|_| unintelligible())?;
+                refused(Refusal::TooEarly { wait: Duration::from_millis(wait) })
+            }
             _ => Err(refusal(answer)),
         },
         _ => Err(refusal(answer)),

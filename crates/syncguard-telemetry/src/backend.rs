@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use syncguard_core::contract::{
     AcquireRequest, AcquireResult, ClientState, ExtendRequest, IsLockedRequest, LookupBy,
-    LookupRequest, ReleaseRequest,
+    LookupRequest, Refusal, ReleaseRequest,
 };
 use syncguard_core::observe::LockObserver;
 use syncguard_core::{ExtendResult, LockBackend, LockError, LockInfo, ReleaseResult, forward};
@@ -93,6 +93,8 @@ impl<B: LockBackend> LockBackend for Telemetry<B> {
         pending.end(self.inner.acquire(request).await, |result| match result {
             AcquireResult::Acquired(_) => Outcome::Ok,
             AcquireResult::Locked(_) => Outcome::No(Some(Reason::Locked)),
+            AcquireResult::Refused(Refusal::Taken { .. }) => Outcome::No(Some(Reason::Taken)),
+            AcquireResult::Refused(Refusal::TooEarly { .. }) => Outcome::No(Some(Reason::TooEarly)),
         })
     }
 

@@ -263,16 +263,22 @@ pub enum Reason {
     Expired,
     /// There is no such lock.
     NotFound,
+    /// The fences of the request's window are used up: the tick has been started.
+    Taken,
+    /// The time of the request's fence window has not come.
+    TooEarly,
 }
 
 impl Reason {
-    /// `"locked"`, `"expired"` or `"not-found"`.
+    /// `"locked"`, `"expired"`, `"not-found"`, `"taken"` or `"too-early"`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Locked => "locked",
             Self::Expired => "expired",
             Self::NotFound => "not-found",
+            Self::Taken => "taken",
+            Self::TooEarly => "too-early",
         }
     }
 

@@ -32,7 +32,7 @@
 //!
 //! | [`kind`](LockEvent::kind) | one for each | `ok` | `fail` |
 //! |---|---|---|---|
-//! | `acquire` | attempt | granted | [`reason`](LockEvent::reason) `locked` |
+//! | `acquire` | attempt | granted | [`reason`](LockEvent::reason) `locked`; for a tick also `taken` and `too-early` |
 //! | `release` | release | released | reason `expired` or `not-found` |
 //! | `extend` | extend, renewals too | extended | reason `expired` or `not-found` |
 //! | `isLocked` | question | locked | not locked |

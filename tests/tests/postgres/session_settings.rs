@@ -27,6 +27,17 @@ async fn settings(backend: &PostgresBackend) -> Result<[String; 3]> {
 }
 
 #[tokio::test]
+async fn connections_are_named_after_the_holder() -> Result<()> {
+    let tables = Tables::fresh();
+    let options = tables.options().with_holder("web-7f9c");
+    let backend = PostgresBackend::connect_with(&shared().url(), options).await?;
+    let sql = "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    let row = backend.pool().get().await?.query_one(sql, &[]).await?;
+    assert_eq!(row.get::<_, &str>(0), "syncguard web-7f9c");
+    Ok(())
+}
+
+#[tokio::test]
 async fn our_sessions_bound_their_waits_where_nobody_else_does() -> Result<()> {
     let tables = Tables::fresh();
     let cases: [(&[&str], [&str; 3]); 4] = [

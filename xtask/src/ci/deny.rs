@@ -30,6 +30,7 @@ fn program() -> Result<PathBuf> {
     }
     // A build with its release profile takes a minute longer than all of its checks.
     let mut install = cargo(["install", "--quiet", "--locked", "--debug"]);
+    install.env("CARGO_PROFILE_DEV_DEBUG", "0");
     install.arg(format!("cargo-deny@{VERSION}")).arg("--root").arg(&tools);
     output(&mut install).context("cargo-deny is missing and cannot be installed")?;
     Ok(tools.join("bin/cargo-deny"))

@@ -13,7 +13,7 @@ use crate::backend::LockBackend;
 use crate::client::queue::{Ticket, Turn};
 use crate::contract::response::Contention;
 use crate::rt::Instant;
-use crate::value::{LockError, LockId};
+use crate::value::{ErrorCode, LockError, LockId};
 
 /// Takes a lock, and waits for it while another holder has it.
 ///
@@ -75,6 +75,12 @@ where
             };
             let Some(pause) = attempt.pause_in_outage(&result, observed.attempts(), &mut outage)
             else {
+                let result = match result {
+                    Err(error) if error.code() == ErrorCode::AcquisitionTimeout => {
+                        Err(Box::pin(attempt.with_holder(error)).await)
+                    }
+                    result => result,
+                };
                 return observed.end(result, |_| true);
             };
             drop(result);

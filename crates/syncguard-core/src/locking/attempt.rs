@@ -15,13 +15,14 @@ use crate::backend::LockBackend;
 use crate::client::ClientState;
 use crate::client::queue::{LocalHolder, Ticket, WaitQueues};
 use crate::contract::fence_window::{FenceWindow, Refusal};
+use crate::contract::info::LockInfo;
 use crate::contract::liveness::TIME_TOLERANCE;
-use crate::contract::request::AcquireRequest;
+use crate::contract::request::{AcquireRequest, LookupBy, LookupRequest};
 use crate::contract::response::AcquireResult;
 use crate::contract::response::Contention;
 use crate::rt::{self, Instant, Spawner};
-use crate::value::Holder;
 use crate::value::{ErrorCode, Key, LockError, LockId};
+use crate::value::{FenceToken as _, Holder};
 
 /// The state that the attempts of one acquisition share.
 pub(super) struct Attempt<'a, B> {
@@ -183,6 +184,12 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
         if let Some(min_hold) = policy.min_hold {
             lease.set_min_hold(MinHold::new(min_hold, acquired.expires_at));
         }
+        tracing::debug!(
+            key_hash = %self.key.hash_id(),
+            fence = acquired.fence.fence().map(tracing::field::display),
+            holder = policy.holder.as_ref().unwrap_or(self.defaults.holder()).label(),
+            "acquired"
+        );
         let auto_extend = policy.auto_extend.as_ref();
         let guard = LockGuard::new(lease, acquired, sent, auto_extend, policy.recipe);
         Ok(Ok(Tried::Granted(guard)))
@@ -232,6 +239,21 @@ impl<'a, B: LockBackend> Attempt<'a, B> {
             "the lock was still held after {attempts}; the limit is {timeout:?}{retries} (wait_up_to){free}"
         );
         LockError::new(ErrorCode::AcquisitionTimeout, message).with_key(self.key)
+    }
+
+    /// Adds the holder of the lock to the error of a caller that has waited in vain, if the store says it soon. A caller
+    /// that does not wait gets its answer without a second request.
+    pub(super) async fn with_holder(&self, error: LockError) -> LockError {
+        const SOON: Duration = Duration::from_millis(250);
+        if self.policy.acquisition.max_retries == 0 {
+            return error;
+        }
+        let by = LookupBy::Key(self.key.clone());
+        let request = LookupRequest { by, key_hint: None, cancellation: None };
+        match rt::within(SOON, self.backend.lookup(request)).await {
+            Some(Ok(Some(LockInfo { holder: Some(holder), .. }))) => error.with_holder(holder),
+            _ => error,
+        }
     }
 
     /// The error for a caller that timed out in the queue and never made an attempt.

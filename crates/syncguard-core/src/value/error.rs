@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
+use super::holder::Holder;
 use super::key::Key;
 use super::lock_id::LockId;
 
@@ -103,6 +104,7 @@ pub struct LockError {
 struct Subject {
     key: Option<Key>,
     lock_id: Option<LockId>,
+    holder: Option<Holder>,
 }
 
 impl LockError {
@@ -163,6 +165,16 @@ impl LockError {
         self
     }
 
+    /// Adds the holder of the lock that the caller did not get. The message names it.
+    #[must_use]
+    pub(crate) fn with_holder(mut self, holder: Holder) -> Self {
+        if !holder.label().is_empty() {
+            self.message = format!("{}; its holder is {}", self.message, holder.label()).into();
+        }
+        self.subject.get_or_insert_default().holder = Some(holder);
+        self
+    }
+
     /// Marks that the store may have carried out the operation: the request was sent and no answer
     /// came.
     #[must_use]
@@ -211,6 +223,13 @@ impl LockError {
     #[must_use]
     pub fn lock_id(&self) -> Option<LockId> {
         self.subject.as_ref()?.lock_id
+    }
+
+    /// The holder of the lock that the caller did not get, if the store keeps [holders](Holder). For people: the holder
+    /// may be another one by now.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        self.subject.as_ref()?.holder.as_ref()
     }
 }
 

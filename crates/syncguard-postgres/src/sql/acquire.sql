@@ -1,5 +1,7 @@
--- $1 lock id, $2 storage key, $3 fence key, $4 user key, $5 TTL in milliseconds, $6 holder, $7 deadline in
--- milliseconds: after it, the sender has given the statement up, and the statement writes nothing
+-- $1 lock id, $2 storage key, $3 fence key, $4 user key, $5 TTL in milliseconds, $6 holder, the fence window:
+-- $7 the least fence, $8 the limit of the counter, $9 the time in milliseconds from which on the lock may be
+-- granted; and $10 deadline in milliseconds: after it, the sender has given the statement up, and the statement
+-- writes nothing
 WITH
 -- The lock in the snapshot. If it is live, nothing below is carried out: a contended acquire takes no lock,
 -- waits for nothing and writes nothing.
@@ -16,7 +18,8 @@ turn AS MATERIALIZED (
   SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext($2)) FROM settings
   WHERE NOT EXISTS (SELECT FROM stored AS l
       WHERE l.expires_at_ms {>} (l.now_ms {-} {tolerance}) OR NOT {intact})
-    AND NOT EXISTS (SELECT FROM counter WHERE fence {<} 0 OR fence {>} {highest_counter})
+    AND NOT EXISTS (SELECT FROM counter
+      WHERE fence {<} 0 OR fence {>} {highest_counter} OR fence {>=} $8)
 ),
 -- The newest version of the expired row, after any session that was writing it has finished. An extend in
 -- progress may have revived the lock, a clean-up may have deleted it.
@@ -40,8 +43,8 @@ time AS MATERIALIZED (
 -- meanwhile, and nothing is written.
 numbered AS (
   INSERT INTO {fences} AS c (fence_key, fence, key_debug)
-  SELECT $3, 1, $4 FROM time WHERE now_ms {<=} $7
-  ON CONFLICT (fence_key) DO UPDATE SET fence = c.fence {+} 1
+  SELECT $3, $7, $4 FROM time WHERE now_ms {<=} $10 AND now_ms {>=} $9
+  ON CONFLICT (fence_key) DO UPDATE SET fence = greatest(c.fence {+} 1, excluded.fence)
     WHERE c.fence {=} coalesce((SELECT counter.fence FROM counter), 0)
   RETURNING c.fence
 ),
@@ -61,8 +64,7 @@ taken AS (
 SELECT
   taken.expires_at_ms AS taken_expires_at_ms,
   taken.fence AS taken_fence,
-  CASE WHEN l.expires_at_ms {>} (l.now_ms {-} {tolerance}) THEN NULL
-    ELSE (SELECT counter.fence FROM counter) END AS counter,
+  (SELECT counter.fence FROM counter) AS counter,
   CASE WHEN taken.expires_at_ms IS NULL
     THEN EXISTS (SELECT FROM expired) AND NOT EXISTS (SELECT FROM vacant) END AS pinned,
   {record},

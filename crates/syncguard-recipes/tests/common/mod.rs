@@ -11,6 +11,7 @@ use syncguard_core::contract::{
     AcquireRequest, AcquireResult, BackendCapabilities, ClientState, ExtendRequest,
     IsLockedRequest, KeyWatch, LookupRequest, ReleaseRequest, WatchRequest,
 };
+use syncguard_core::inventory::Inventory;
 use syncguard_core::{
     ErrorCode, ExtendResult, Fence, LockBackend, LockError, LockInfo, ReleaseResult,
 };
@@ -84,8 +85,7 @@ impl LockBackend for Connection {
     async fn acquire(&self, request: AcquireRequest) -> Result<AcquireResult, LockError> {
         let this = self.clone();
         cancel::finish_acquire(self, request, async move |request, _| {
-            let sent = AcquireRequest::new(request.key, request.ttl)?.with_lock_id(request.lock_id);
-            this.travel(&this.counts.acquires, this.store.acquire(sent)).await
+            this.travel(&this.counts.acquires, this.store.acquire(request.repeat())).await
         })
         .await
     }
@@ -118,6 +118,10 @@ impl LockBackend for Connection {
         self.counts.watches.fetch_add(1, Ordering::Relaxed);
         sleep(self.takes).await;
         self.store.watch(request).await
+    }
+
+    fn inventory(&self) -> Option<Inventory> {
+        self.store.inventory()
     }
 
     fn capabilities(&self) -> BackendCapabilities {

@@ -3,15 +3,18 @@
 -- KEYS  lock, fence counter, index entry of the lock id
 -- ARGV  lock id, TTL in ms, TTL + tolerance in ms, the user's key as the inside of a JSON string,
 --       deadline in ms, the holder as the inside of a JSON string; if there is a note, its field follows
---       the holder
+--       the holder; and with a fence window: the least fence, the limit of the counter, the time in ms from
+--       which on the lock may be granted, or 0
 --
 -- Answers one text of the lock id, the fence (15 digits) and the expiry in ms; { REPEATED, that text } if
 -- the live lock already has this id; if another lock id holds the key, the ms after which the lock is free
--- at the latest, or { NO_HOLDER, those ms } if the record has no holder; { LATE, time } or
--- { problem, name } with nothing written.
-local REPEATED, NO_HOLDER = 1, 4
+-- at the latest, or { NO_HOLDER, those ms } if the record has no holder; { TAKEN, digits of the
+-- counter } or { EARLY, ms to wait } outside the window; { LATE, time } or { problem, name }. Nothing is
+-- written in these cases.
+local REPEATED, NO_HOLDER, TAKEN, EARLY = 1, 4, 5, 6
 local FENCE_CORRUPT, FENCE_EXHAUSTED, LOCK_ID_IN_USE = -5, -6, -7
 local MAX_FENCE = 900000000000000
+local AT_LEAST, BELOW, NOT_BEFORE = ARGV[7], ARGV[8], ARGV[9]
 
 local text, refusal = get(KEYS[1])
 if refusal then
@@ -21,6 +24,7 @@ local time = now()
 if time - ARGV[5] > 0 then
   return { LATE, time }
 end
+local held
 if text then
   local id, expires, fence, _, _, holder = read(text, KEYS[1])
   if not id then
@@ -31,8 +35,27 @@ if text then
       return { REPEATED, id .. fence .. string.format('%.0f', expires) }
     end
     local left = expires + TOLERANCE - time
-    return hears(holder) and left or { NO_HOLDER, left }
+    held = hears(holder) and left or { NO_HOLDER, left }
   end
+end
+
+local counter
+if AT_LEAST then
+  counter, refusal = get(KEYS[2])
+  if refusal and refusal.err then
+    return refusal
+  end
+  -- A corrupt counter stays as it is, and INCR below finds the fault.
+  local number = counter and tonumber(counter)
+  if number and number >= tonumber(BELOW) then
+    return { TAKEN, counter }
+  end
+  if not held and time < tonumber(NOT_BEFORE) then
+    return { EARLY, NOT_BEFORE - time }
+  end
+end
+if held then
+  return held
 end
 
 -- The counter comes first, so that a fault of the counter leaves no lock behind.
@@ -56,6 +79,10 @@ if not redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3], 'NX') then
     return { LOCK_ID_IN_USE, KEYS[3] }
   end
   redis.call('SET', KEYS[3], KEYS[1], 'PX', ARGV[3])
+end
+if AT_LEAST and fence < tonumber(AT_LEAST) then
+  redis.call('SET', KEYS[2], AT_LEAST)
+  fence = tonumber(AT_LEAST)
 end
 local digits = string.format('%015d', fence)
 local expires = time + ARGV[2] .. '' -- a text, made once for both uses

@@ -63,7 +63,7 @@ async fn raise_fence(backend: &DynBackend, key: Key) -> Result<Option<Fence>, Fa
             let _ = backend.release(ReleaseRequest::new(acquired.lock_id)).await?;
             Ok(Some(acquired.fence))
         }
-        AcquireResult::Locked(_) => Ok(None),
+        AcquireResult::Locked(_) | AcquireResult::Refused(_) => Ok(None),
     }
 }
 

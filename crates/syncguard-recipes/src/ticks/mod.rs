@@ -1,0 +1,201 @@
+//! Each tick of a schedule runs once across all processes.
+
+mod clock;
+#[cfg(feature = "cron")]
+mod cron;
+mod due;
+mod run;
+mod schedule;
+mod status;
+mod tick;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use syncguard_core::authoring::checked_timeout;
+use syncguard_core::inventory::Inventory;
+use syncguard_core::{
+    AutoExtend, CancellationToken, IntoKey, IntoTtl, LockBackend, LockConfig, LockError, Timestamp,
+};
+
+use self::clock::Clock;
+pub use self::due::Missed;
+use self::due::Rules;
+pub use self::run::TickOutcome;
+pub use self::schedule::Schedule;
+pub use self::status::{StartedTick, TickStatus};
+pub use self::tick::Tick;
+use self::tick::{Counted, MOST_ATTEMPTS};
+
+/// The recipe that observers are told for these locks.
+const RECIPE: &str = "ticks";
+
+/// A schedule whose ticks each run once, across all processes with the same key.
+///
+/// A lock alone covers the time of the work, and not the tick: a process whose clock is two seconds late takes the lock
+/// after the work and runs the tick again. Here the fence counter of the key remembers the tick. A tick is granted only
+/// while the counter is below the tick, and moves it there, so no clock, pause or late request starts it a second time.
+///
+/// ```
+/// use std::time::Duration;
+/// use syncguard_core::{CancellationToken, LockBackend, LockError};
+/// use syncguard_recipes::{Schedule, Ticks};
+///
+/// # async fn send_reports(_: impl Sized) {}
+/// async fn reports<B: LockBackend>(backend: B, shutdown: CancellationToken) -> Result<(), LockError> {
+///     let hourly = Schedule::every(Duration::from_secs(3600))?;
+///     let ticks = Ticks::new(backend, "reports", hourly).with_shutdown(shutdown);
+///     ticks.run(async |tick| send_reports(tick.scheduled_at()).await).await
+/// }
+/// ```
+///
+/// - **At most once** is the default. If the process dies during the work, the tick is lost.
+/// - **With attempts**, the tick is tried again after a crash, by any process and with a higher fence, until an attempt
+///   is done or the attempts are used up. Work that has ended, and whose process died before it could say so, runs again.
+/// - **Exactly once** needs the help of the data: store the fence of the tick beside the data, in the same transaction.
+///
+/// The store's time decides when a tick may begin, so a process whose clock is ahead uses up no coming tick. The clock of
+/// a process only decides when the process asks.
+///
+/// A store that forgets its fences may run a tick again; a [limit on lateness](Self::with_max_lateness) keeps that to
+/// recent ticks. Use the key for nothing else: a plain acquire of the key, of the TypeScript library too, uses up an
+/// attempt of the last tick. The backend has to
+/// [support fence windows](syncguard_core::contract::BackendCapabilities::supports_fence_windows), as all stores of this
+/// library do.
+#[must_use = "a schedule does nothing until it is run"]
+pub struct Ticks<B> {
+    backend: B,
+    config: LockConfig,
+    schedule: Schedule,
+    attempts: u16,
+    missed: Missed,
+    max_lateness: Option<Duration>,
+    shutdown: CancellationToken,
+    clock: Clock,
+}
+
+impl<B: LockBackend> Ticks<B> {
+    /// The ticks of this schedule, among all processes that use this key. Takes a text or a
+    /// [`Key`](syncguard_core::Key); a bad key is reported by [`run`](Self::run).
+    pub fn new(backend: B, key: impl IntoKey, schedule: Schedule) -> Self {
+        Self {
+            backend,
+            config: LockConfig::new(key).with_auto_extend(AutoExtend::new()).with_recipe(RECIPE),
+            schedule,
+            attempts: 1,
+            missed: Missed::Skip,
+            max_lateness: None,
+            shutdown: CancellationToken::new(),
+            clock: Clock::system(),
+        }
+    }
+
+    /// How long the lock of a tick lives without a renewal. The lock is renewed as long as the work runs. After a crash,
+    /// the next tick or attempt waits for up to this time and the
+    /// [tolerance](syncguard_core::contract::TIME_TOLERANCE). Default: 30 s.
+    pub fn with_ttl(mut self, ttl: impl IntoTtl) -> Self {
+        self.config = self.config.with_ttl(ttl);
+        self
+    }
+
+    /// Names the holder of a tick, for people: see [`LockConfig::with_holder`].
+    pub fn with_holder(mut self, label: impl AsRef<str>) -> Self {
+        self.config = self.config.with_holder(label);
+        self
+    }
+
+    /// A note beside the holder, for people: see [`LockConfig::with_note`].
+    pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
+        self.config = self.config.with_note(note);
+        self
+    }
+
+    /// How many attempts a tick has in all, 1 to 999. Default: 1, so that a tick runs at most once.
+    ///
+    /// With more, an attempt whose process died, whose lock was lost or that was [given up](Tick::give_up) is followed by
+    /// another one. This costs one more request for each tick, which marks the tick as done.
+    pub fn with_attempts(mut self, attempts: u16) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Which ticks are made up for that no process started in time. Default: none.
+    ///
+    /// The key's counter says which ticks were missed. A key that was never used has missed none.
+    pub fn with_missed(mut self, missed: Missed) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// How late a tick may begin, by the clock of the process; a tick that is later is skipped. Default: one minute with
+    /// [`Missed::Skip`], no limit otherwise.
+    pub fn with_max_lateness(mut self, lateness: Duration) -> Self {
+        self.max_lateness = Some(lateness);
+        self
+    }
+
+    /// Ends [`run`](Self::run) when the token fires, after the end of the running work.
+    pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
+        self.shutdown = shutdown;
+        self
+    }
+
+    /// For tests: reads this clock instead of the system's.
+    #[doc(hidden)]
+    pub fn with_clock(mut self, clock: Arc<dyn Fn() -> SystemTime + Send + Sync>) -> Self {
+        self.clock = Clock::new(clock);
+        self
+    }
+
+    fn rules(&self) -> Rules<'_> {
+        let lateness = self.max_lateness.unwrap_or_else(|| self.missed.default_lateness());
+        Rules { schedule: &self.schedule, missed: self.missed, max_lateness: lateness }
+    }
+
+    /// Reports the first bad setting.
+    fn check(&self) -> Result<(), LockError> {
+        self.config.check()?;
+        if !(1..=MOST_ATTEMPTS).contains(&self.attempts) {
+            return Err(LockError::invalid_argument(format!(
+                "a tick has {} attempts; 1 to {MOST_ATTEMPTS} are allowed",
+                self.attempts
+            )));
+        }
+        if let Some(lateness) = self.max_lateness {
+            checked_timeout("largest lateness", lateness)?;
+        }
+        self.inventory().map(drop)
+    }
+
+    fn inventory(&self) -> Result<Inventory<B::Fence>, LockError> {
+        self.backend.inventory().ok_or_else(|| {
+            LockError::invalid_argument(format!(
+                "the backend {} has no inventory, which ticks need for their counters",
+                self.backend.capabilities().backend
+            ))
+        })
+    }
+
+    /// The last tick that began, by the key's counter; `None` for a key that was never used for ticks.
+    async fn counted(&self) -> Result<Option<Counted>, LockError> {
+        let counter = self.inventory()?.fence_counter(self.config.key()?).await?;
+        Ok(counter.and_then(Counted::new))
+    }
+
+    fn now(&self) -> Result<Timestamp, LockError> {
+        self.clock.now()
+    }
+}
+
+impl<B: LockBackend> fmt::Debug for Ticks<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticks")
+            .field("backend", &self.backend.capabilities().backend)
+            .field("config", &self.config)
+            .field("schedule", &self.schedule)
+            .field("attempts", &self.attempts)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,308 @@
+//! Trying for ticks, and running their work.
+
+use std::time::Duration;
+
+use syncguard_core::authoring::pause::jittered;
+use syncguard_core::authoring::{TriedInWindow, try_acquire_in_window};
+use syncguard_core::contract::Refusal;
+use syncguard_core::{Contention, LockBackend, LockError, LockGuard, Timestamp};
+
+use super::Ticks;
+use super::clock::sleep_unless;
+use super::due::Due;
+use super::tick::{Tick, done, window};
+
+/// How often a process looks at a tick whose key is held.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The pause after a failure of the store; it doubles with each failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How far a clock may be ahead of the store's before this is logged, and before [`Ticks::try_once`] does not wait.
+const FAR_AHEAD: Duration = Duration::from_secs(10);
+
+/// The answer of [`Ticks::try_once`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TickOutcome<T> {
+    /// This process has run the work of the tick.
+    Ran(T),
+    /// The tick was started before, as often as it may be.
+    Taken,
+    /// Another process holds the key: an earlier tick, or an attempt of this tick, is still running.
+    Held(Contention),
+    /// This machine's clock is far ahead of the store's: the tick is due after this time.
+    TooEarly {
+        /// How long until the tick, by the store's clock.
+        wait: Duration,
+    },
+    /// No tick is due: the last tick is too late. With [`Missed::Each`](super::Missed::Each) it may also be over.
+    NotDue,
+}
+
+/// The answer of the store for one tick.
+enum Tried<B: LockBackend> {
+    Granted(LockGuard<B>),
+    Taken,
+    Held(Contention),
+    TooEarly(Duration),
+}
+
+impl<B: LockBackend> Ticks<B> {
+    /// Runs the work of each tick that this process gets, until the shutdown token fires.
+    ///
+    /// The work gets a [`Tick`]. The lock of the tick is renewed while the work runs. If the lock is lost nevertheless,
+    /// [`Held::lost`](syncguard_core::Held::lost) of [`Tick::held`] tells the work, which is not dropped: at most once
+    /// still holds, but the next tick or attempt may begin beside the work.
+    ///
+    /// A tick waits for the end of an earlier tick, as long as it is not too late and, unless each missed tick is made
+    /// up for, the next tick is not due. If the store fails, this process goes on asking at least once a second, and logs
+    /// one warning for each outage.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key or setting and for a backend without fence windows, and failures of the store that
+    /// a retry cannot mend, such as `AuthFailed`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work at its current await and gives the lock back in the background. The tick is not
+    /// marked as done.
+    pub async fn run<W>(self, mut work: W) -> Result<(), LockError>
+    where
+        W: AsyncFnMut(Tick<B::Fence>),
+    {
+        self.check()?;
+        let Some(mut settled) = self.first_settled().await? else { return Ok(()) };
+        let mut outage = Outage::default();
+        // The tick that was too early. A tick that is computed anew could be a later one.
+        let mut early = None;
+        while !self.shutdown.is_cancelled() {
+            let now = self.now()?;
+            let due = early.take().map_or_else(|| self.rules().due(settled, now), Due::Now);
+            let tick = match due {
+                Due::Now(tick) => tick,
+                Due::Later(next) => {
+                    self.clock.sleep_towards(next, &self.shutdown).await?;
+                    continue;
+                }
+            };
+            let pause = match Box::pin(self.try_tick(tick)).await {
+                Ok(Tried::Granted(guard)) => {
+                    outage = Outage::default();
+                    match self.start(guard, tick)? {
+                        Some((guard, tick)) => {
+                            work(tick.clone()).await;
+                            let is_over = Box::pin(self.finish(guard, &tick)).await;
+                            if is_over || self.attempts == 1 {
+                                settled = settled.max(tick.scheduled_at());
+                                continue;
+                            }
+                            // Another process may have more luck.
+                            jittered(LOOK)
+                        }
+                        None => jittered(LOOK),
+                    }
+                }
+                Ok(Tried::Taken) => {
+                    outage = Outage::default();
+                    settled = settled.max(tick);
+                    continue;
+                }
+                Ok(Tried::Held(contention)) => {
+                    outage = Outage::default();
+                    let free = contention.free_within.unwrap_or(LOOK);
+                    jittered(free.clamp(FIRST_PAUSE, LOOK))
+                }
+                Ok(Tried::TooEarly(wait)) => {
+                    outage = Outage::default();
+                    if wait > FAR_AHEAD {
+                        tracing::warn!(
+                            ahead_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                            "this machine's clock is ahead of the store's; a tick waits for the store's time"
+                        );
+                    }
+                    early = Some(tick);
+                    wait + Duration::from_millis(1)
+                }
+                Err(error) => outage.pause(error)?,
+            };
+            sleep_unless(pause, &self.shutdown).await;
+        }
+        Ok(())
+    }
+
+    /// Runs the work of the tick that is due now, if this process gets it: for programs that have a scheduler of their
+    /// own, such as cron.
+    ///
+    /// The call makes one attempt. If this machine's clock is up to ten seconds ahead of the store's, the call waits for
+    /// the store's time and tries the same tick again. The first tick of a new key counts as due.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key or setting and for a backend without fence windows, and the store's failures.
+    /// After an error whose [outcome is unknown](LockError::is_outcome_unknown) the tick may be used up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work at its current await and gives the lock back in the background. The tick is not
+    /// marked as done.
+    pub async fn try_once<W, T>(&self, work: W) -> Result<TickOutcome<T>, LockError>
+    where
+        W: AsyncFnOnce(Tick<B::Fence>) -> T,
+    {
+        self.check()?;
+        let settled = match self.counted().await? {
+            Some(counted) if counted.is_over(self.attempts) => counted.tick,
+            Some(counted) => before(counted.tick)?,
+            None => before(self.schedule.last_until(self.now()?).unwrap_or(self.now()?))?,
+        };
+        let now = self.now()?;
+        let tick = match self.rules().due(settled, now) {
+            Due::Now(tick) => tick,
+            Due::Later(_) => {
+                let last = self.schedule.last_until(now);
+                let is_taken = last.is_some_and(|last| last <= settled);
+                return Ok(if is_taken { TickOutcome::Taken } else { TickOutcome::NotDue });
+            }
+        };
+        loop {
+            return Ok(match self.try_tick(tick).await? {
+                Tried::Granted(guard) => match self.start(guard, tick)? {
+                    Some((guard, tick)) => {
+                        let output = work(tick.clone()).await;
+                        self.finish(guard, &tick).await;
+                        TickOutcome::Ran(output)
+                    }
+                    None => TickOutcome::Taken,
+                },
+                Tried::Taken => TickOutcome::Taken,
+                Tried::Held(contention) => TickOutcome::Held(contention),
+                Tried::TooEarly(wait) if wait <= FAR_AHEAD => {
+                    tokio::time::sleep(wait + Duration::from_millis(1)).await;
+                    continue;
+                }
+                Tried::TooEarly(wait) => TickOutcome::TooEarly { wait },
+            });
+        }
+    }
+
+    /// The last tick that is over when this process begins. A key that was never used begins now. `None` at shutdown.
+    async fn first_settled(&self) -> Result<Option<Timestamp>, LockError> {
+        let began = self.now()?;
+        let mut outage = Outage::default();
+        loop {
+            match self.counted().await {
+                Ok(Some(counted)) if counted.is_over(self.attempts) => {
+                    return Ok(Some(counted.tick));
+                }
+                Ok(Some(counted)) => return before(counted.tick).map(Some),
+                Ok(None) => return Ok(Some(began)),
+                Err(error) => {
+                    if !sleep_unless(outage.pause(error)?, &self.shutdown).await {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn try_tick(&self, tick: Timestamp) -> Result<Tried<B>, LockError> {
+        let window = window(tick, self.attempts)?;
+        let config = self.config.clone();
+        // Boxed: otherwise the driver's future would be part of every caller's future.
+        let tried = Box::pin(try_acquire_in_window(&self.backend, config, window)).await?;
+        Ok(match tried {
+            TriedInWindow::Acquired(guard) => Tried::Granted(guard),
+            TriedInWindow::Held(contention) => Tried::Held(contention),
+            TriedInWindow::Refused(Refusal::Taken { .. }) => Tried::Taken,
+            TriedInWindow::Refused(Refusal::TooEarly { wait }) => Tried::TooEarly(wait),
+        })
+    }
+
+    /// The tick to give to the work; `None` if the process stalled until the lock was over. Dropping the guard gives the
+    /// lock back.
+    fn start(
+        &self,
+        guard: LockGuard<B>,
+        tick: Timestamp,
+    ) -> Result<Option<(Box<LockGuard<B>>, Tick<B::Fence>)>, LockError> {
+        if guard.valid_for().is_zero() {
+            return Ok(None);
+        }
+        let tick = Tick::new(guard.held(), tick, self.now()? - tick);
+        Ok(Some((Box::new(guard), tick)))
+    }
+
+    /// Marks the tick as done if other attempts could follow, and releases its lock. Returns false if the tick is not
+    /// done.
+    async fn finish(&self, guard: Box<LockGuard<B>>, tick: &Tick<B::Fence>) -> bool {
+        let is_done = !tick.is_given_up()
+            && (self.attempts == 1 || self.mark_done(&guard, tick.scheduled_at()).await);
+        if let Err(error) = guard.release().await {
+            tracing::warn!(
+                error_code = error.code().as_str(),
+                %error,
+                "the release of a tick's lock failed; it is tried again until the lock expires"
+            );
+        }
+        is_done
+    }
+
+    /// Raises the counter to the last fence of the tick. Returns false if the lock is over before the store has answered:
+    /// another attempt may have begun.
+    async fn mark_done(&self, guard: &LockGuard<B>, tick: Timestamp) -> bool {
+        let mut outage = Outage::default();
+        while !guard.valid_for().is_zero() {
+            let raise = async {
+                let counter = done(tick)?;
+                self.inventory()?.raise_counter(self.config.key()?, counter).await
+            };
+            let pause = match raise.await.map_err(|error| outage.pause(error)) {
+                Ok(_) => return true,
+                Err(Ok(pause)) => pause,
+                Err(Err(_)) => break,
+            };
+            tokio::time::sleep(pause).await;
+        }
+        tracing::warn!("a tick whose work has ended could not be marked as done; it may run again");
+        false
+    }
+}
+
+/// A time before this tick and not before an earlier one.
+fn before(tick: Timestamp) -> Result<Timestamp, LockError> {
+    Timestamp::from_millis(tick.as_millis().saturating_sub(1000))
+}
+
+/// A run of failures of the store.
+#[derive(Default)]
+struct Outage {
+    pause: Option<Duration>,
+}
+
+impl Outage {
+    /// The pause after this failure.
+    ///
+    /// # Errors
+    ///
+    /// The failure itself, if a retry cannot mend it.
+    fn pause(&mut self, error: LockError) -> Result<Duration, LockError> {
+        if !error.is_retryable() && !error.is_outcome_unknown() {
+            return Err(error);
+        }
+        match self.pause {
+            None => tracing::warn!(
+                error_code = error.code().as_str(),
+                %error,
+                "the schedule goes on although the store fails; further failures are logged at debug"
+            ),
+            Some(_) => {
+                tracing::debug!(error_code = error.code().as_str(), %error, "the store fails for a tick");
+            }
+        }
+        let pause = self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
+        self.pause = Some(pause);
+        Ok(jittered(pause))
+    }
+}

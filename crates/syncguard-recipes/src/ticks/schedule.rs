@@ -1,0 +1,104 @@
+//! The times at which ticks are due.
+
+use std::time::Duration;
+
+use syncguard_core::{LockError, Timestamp};
+
+#[cfg(feature = "cron")]
+use super::cron::Cron;
+
+/// The times at which a tick is due. Each time is a whole second.
+///
+/// All processes of a key need the same schedule.
+#[derive(Clone, Debug)]
+pub struct Schedule(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// The period in seconds.
+    Every(u64),
+    #[cfg(feature = "cron")]
+    Cron(Cron),
+}
+
+impl Schedule {
+    /// One tick in each period, counted from the Unix epoch in UTC: a period of an hour is due at each full hour.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use syncguard_core::Timestamp;
+    /// use syncguard_recipes::Schedule;
+    ///
+    /// let hourly = Schedule::every(Duration::from_secs(3600))?;
+    /// let next = hourly.next_after(Timestamp::from_millis(1_780_000_000_000)?);
+    /// assert_eq!(next.unwrap().to_string(), "2026-05-28T21:00:00.000Z");
+    /// # Ok::<(), syncguard_core::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` unless the period is a whole number of seconds, from 1 s to 100 years.
+    pub fn every(period: Duration) -> Result<Self, LockError> {
+        let seconds = period.as_secs();
+        if period.subsec_nanos() != 0 || seconds == 0 || seconds > 100 * 366 * 24 * 3600 {
+            return Err(LockError::invalid_argument(format!(
+                "the period of a schedule is {period:?}; whole seconds from 1 s to 100 years are allowed"
+            )));
+        }
+        Ok(Self(Kind::Every(seconds)))
+    }
+
+    /// The times of a cron expression in a time zone, such as `0 3 * * *` in `Europe/Berlin`.
+    ///
+    /// An expression has five fields (minute, hour, day of the month, month, day of the week), or six with the seconds
+    /// before them. Names such as `MON` and `@daily` are allowed. The zone is a name of the IANA database, such as `UTC`.
+    /// The database of the system is used; if there is none, a copy inside this crate is.
+    ///
+    /// When clocks are set forward, a time in the gap is due at the end of the gap. When clocks are set back, a fixed time
+    /// in the repeated hour is due once, and a step such as `*/30` is due in both halves.
+    ///
+    /// ```
+    /// use syncguard_core::Timestamp;
+    /// use syncguard_recipes::Schedule;
+    ///
+    /// let nightly = Schedule::cron("0 3 * * *", "Europe/Berlin")?;
+    /// let next = nightly.next_after(Timestamp::from_millis(1_780_000_000_000)?);
+    /// assert_eq!(next.unwrap().to_string(), "2026-05-29T01:00:00.000Z");
+    /// # Ok::<(), syncguard_core::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad expression, for an unknown zone, and for an expression that is never due.
+    #[cfg(feature = "cron")]
+    pub fn cron(expression: &str, zone: &str) -> Result<Self, LockError> {
+        Cron::new(expression, zone).map(Kind::Cron).map(Self)
+    }
+
+    /// The first tick after this time; `None` if there is none before the year 9999.
+    #[must_use]
+    pub fn next_after(&self, time: Timestamp) -> Option<Timestamp> {
+        let seconds = time.as_millis() / 1000;
+        match &self.0 {
+            Kind::Every(period) => at((seconds / period + 1).checked_mul(*period)?),
+            #[cfg(feature = "cron")]
+            Kind::Cron(cron) => at(cron.next_after(seconds)?),
+        }
+    }
+
+    /// The last tick at this time or before it; `None` if there was none since 1970.
+    #[must_use]
+    pub fn last_until(&self, time: Timestamp) -> Option<Timestamp> {
+        let seconds = time.as_millis() / 1000;
+        let last = match &self.0 {
+            Kind::Every(period) => seconds / period * period,
+            #[cfg(feature = "cron")]
+            Kind::Cron(cron) => cron.last_until(seconds)?,
+        };
+        at(last).filter(|last| last.as_millis() > 0)
+    }
+}
+
+fn at(seconds: u64) -> Option<Timestamp> {
+    Timestamp::from_millis(seconds.checked_mul(1000)?).ok()
+}

@@ -1,0 +1,131 @@
+//! A tick, as its work sees it, and the fences of a tick.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use syncguard_core::contract::{FenceToken, FenceWindow};
+use syncguard_core::{Fence, Held, LockError, Timestamp};
+
+/// The fences of one tick: a thousand for each second since the Unix epoch.
+const FENCES: u64 = 1000;
+
+/// The most attempts of a tick. The last fence of a tick says that the tick is done.
+pub(super) const MOST_ATTEMPTS: u16 = 999;
+
+/// The window of a tick with this many attempts in all.
+pub(super) fn window(tick: Timestamp, attempts: u16) -> Result<FenceWindow, LockError> {
+    let first = tick.as_millis();
+    let window = FenceWindow::new(fence(first)?, fence(first + u64::from(attempts) - 1)?)?;
+    Ok(window.with_not_before(tick))
+}
+
+/// The counter of a tick that is done.
+pub(super) fn done(tick: Timestamp) -> Result<Fence, LockError> {
+    fence(tick.as_millis() + FENCES - 1)
+}
+
+/// A tick and what its counter says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) tick: Timestamp,
+    /// The number of attempts that began, or 1000 if the tick is done.
+    pub(super) attempts: u16,
+}
+
+impl Counted {
+    /// `None` if the key was never locked for a tick.
+    pub(super) fn new(counter: Fence) -> Option<Self> {
+        let (second, rest) = (counter.get() / FENCES, counter.get() % FENCES);
+        let tick = Timestamp::from_millis(second.checked_mul(1000)?).ok()?;
+        let attempts = u16::try_from(rest).ok()? + 1;
+        (second > 0).then_some(Self { tick, attempts })
+    }
+
+    pub(super) fn is_done(self) -> bool {
+        self.attempts > MOST_ATTEMPTS
+    }
+
+    /// True if no further attempt follows when a tick has this many in all.
+    pub(super) fn is_over(self, attempts: u16) -> bool {
+        self.attempts >= attempts
+    }
+}
+
+// A tick's first fence is its time in milliseconds, since a tick has a whole second and a second a thousand fences.
+fn fence(number: u64) -> Result<Fence, LockError> {
+    Fence::new(number)
+}
+
+/// A tick, as its work sees it.
+///
+/// A `Tick` is cheap to clone and to send to other tasks. It does not keep the lock, and dropping it does nothing.
+#[derive(Clone)]
+pub struct Tick<F: FenceToken = Fence> {
+    held: Held<F>,
+    scheduled_at: Timestamp,
+    attempt: u16,
+    late_by: Duration,
+    is_given_up: Arc<AtomicBool>,
+}
+
+impl<F: FenceToken> Tick<F> {
+    pub(super) fn new(held: Held<F>, scheduled_at: Timestamp, late_by: Duration) -> Self {
+        let fence = held.fence().fence().map_or(0, Fence::get);
+        let attempt = fence.saturating_sub(scheduled_at.as_millis()).min(u64::from(MOST_ATTEMPTS));
+        // At most 999.
+        let attempt = u16::try_from(attempt).unwrap_or(MOST_ATTEMPTS) + 1;
+        Self { held, scheduled_at, attempt, late_by, is_given_up: Arc::default() }
+    }
+
+    /// The time of the tick in the schedule.
+    #[must_use]
+    pub fn scheduled_at(&self) -> Timestamp {
+        self.scheduled_at
+    }
+
+    /// How late the work begins, by this machine's clock. Zero if the clock is behind.
+    #[must_use]
+    pub fn late_by(&self) -> Duration {
+        self.late_by
+    }
+
+    /// The number of this attempt: 1 for the first.
+    #[must_use]
+    pub fn attempt(&self) -> u16 {
+        self.attempt
+    }
+
+    /// The fence of this attempt: the time of the tick in milliseconds since the Unix epoch, plus the number of earlier
+    /// attempts. It is larger than the fences of all earlier ticks and attempts. Send it along with every write.
+    #[must_use]
+    pub fn fence(&self) -> F {
+        self.held.fence()
+    }
+
+    /// The lock of this attempt: how long it is safe, and when it is lost.
+    #[must_use]
+    pub fn held(&self) -> &Held<F> {
+        &self.held
+    }
+
+    /// Says that this attempt has failed: the tick is not marked as done when the work ends. Another attempt follows, of
+    /// this process or another one, if attempts are left.
+    pub fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
+    }
+}
+
+impl<F: FenceToken> fmt::Debug for Tick<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tick")
+            .field("scheduled_at", &self.scheduled_at)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,464 @@
+//! Each tick of a schedule runs once, whatever the clocks, crashes and pauses of the processes.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use syncguard_core::contract::{BackendCapabilities, TIME_TOLERANCE, TimeAuthority};
+use syncguard_core::{
+    CancellationToken, ErrorCode, Fence, LockBackend, LockError, Timestamp, forward, try_acquire,
+};
+use syncguard_memory::MemoryBackend;
+use syncguard_recipes::{Missed, Schedule, TickOutcome, Ticks};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use self::common::Connection;
+
+const KEY: &str = "nightly";
+const MINUTE: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_secs(10);
+
+/// The wall clock of the store, which follows tokio's paused clock.
+#[derive(Clone)]
+struct World {
+    began: SystemTime,
+    at: Instant,
+    starts: Arc<Mutex<BTreeMap<u64, Vec<u16>>>>,
+}
+
+impl World {
+    /// A store, 10 s after a full minute.
+    async fn new() -> (Self, MemoryBackend) {
+        // The clock of the store begins at the system's time as well.
+        let store = MemoryBackend::new();
+        let (began, at) = (SystemTime::now(), Instant::now());
+        let world = Self { began, at, starts: Arc::default() };
+        let past = world.millis() % 60_000;
+        sleep(Duration::from_millis(60_000 - past + 10_000)).await;
+        (world, store)
+    }
+
+    fn millis(&self) -> u64 {
+        let now = self.began + self.at.elapsed();
+        now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+    }
+
+    /// The last full minute.
+    fn minute(&self) -> u64 {
+        self.millis() / 60_000 * 60_000
+    }
+
+    /// A process whose clock is off by this many milliseconds.
+    fn ticks<B: LockBackend>(&self, backend: B, off: i64) -> Ticks<B> {
+        let world = self.clone();
+        let clock = move || {
+            let millis = world.millis().saturating_add_signed(off);
+            SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+        };
+        let schedule = Schedule::every(MINUTE).unwrap();
+        Ticks::new(backend, KEY, schedule).with_ttl(TTL).with_clock(Arc::new(clock))
+    }
+
+    /// Runs the ticks in a task. The work takes this long.
+    fn run<B: LockBackend>(
+        &self,
+        ticks: Ticks<B>,
+        takes: Duration,
+    ) -> JoinHandle<Result<(), LockError>>
+    where
+        B: LockBackend<Fence = Fence>,
+    {
+        let world = self.clone();
+        tokio::spawn(ticks.run(async move |tick| {
+            let first = tick.scheduled_at().as_millis();
+            assert_eq!(tick.fence().get(), first + u64::from(tick.attempt()) - 1);
+            assert!(world.millis() >= first, "before its time");
+            world.note(first, tick.attempt());
+            sleep(takes).await;
+        }))
+    }
+
+    fn note(&self, tick: u64, attempt: u16) {
+        self.starts.lock().unwrap().entry(tick).or_default().push(attempt);
+    }
+
+    /// The attempts of the tick this many minutes after the first one of the test.
+    fn starts(&self) -> BTreeMap<u64, Vec<u16>> {
+        self.starts.lock().unwrap().clone()
+    }
+}
+
+/// Aborted when dropped, like a process that is killed.
+struct Killed<T>(JoinHandle<T>);
+
+impl<T> Drop for Killed<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_tick_runs_once_whatever_the_clocks() {
+    let (world, store) = World::new().await;
+    let first = world.minute() + 60_000;
+    let processes: Vec<_> = [-5000, -2000, -100, 0, 3000, 5000]
+        .map(|off| {
+            let ticks = world.ticks(Connection::of(&store), off);
+            Killed(world.run(ticks, Duration::from_millis(200)))
+        })
+        .into_iter()
+        .collect();
+    sleep(50 * MINUTE).await;
+    drop(processes);
+    let starts = world.starts();
+    assert_eq!(starts.len(), 50, "{starts:?}");
+    assert!(starts.keys().zip(0..).all(|(tick, number)| *tick == first + number * 60_000));
+    assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_an_hour_ahead_uses_up_no_coming_tick() {
+    let (world, store) = World::new().await;
+    let fast = Killed(world.run(world.ticks(store.clone(), 3_600_000), Duration::ZERO));
+    let right = Killed(world.run(world.ticks(store, 0), Duration::ZERO));
+    sleep(100 * MINUTE).await;
+    drop((fast, right));
+    let starts = world.starts();
+    assert_eq!(starts.len(), 100, "{starts:?}");
+    assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_holder_is_followed_until_the_tick_is_done() {
+    let (world, store) = World::new().await;
+    let tick = world.minute() + 60_000;
+    let ticks = |off| world.ticks(Connection::of(&store), off).with_attempts(3);
+    // Its connection is cut with it, so the lock stays until it expires.
+    let dying = Connection::of(&store);
+    let dead = Killed(
+        world.run(world.ticks(dying.clone(), 0).with_attempts(3), Duration::from_secs(3600)),
+    );
+    sleep(MINUTE).await;
+    assert_eq!(world.starts()[&tick], [1]);
+    let alive = [10, 20].map(|off| Killed(world.run(ticks(off), Duration::from_secs(2))));
+    dying.cut(true);
+    drop(dead);
+    sleep(TTL + TIME_TOLERANCE + Duration::from_secs(5)).await;
+    assert_eq!(world.starts()[&tick], [1, 2]);
+    sleep(MINUTE * 2).await;
+    drop(alive);
+    let starts = world.starts();
+    assert_eq!(starts[&tick], [1, 2], "done is done");
+    assert_eq!(starts[&(tick + 60_000)], [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_once_is_not_followed() {
+    let (world, store) = World::new().await;
+    let tick = world.minute() + 60_000;
+    let dying = Connection::of(&store);
+    let dead = Killed(world.run(world.ticks(dying.clone(), 0), Duration::from_secs(3600)));
+    sleep(MINUTE).await;
+    dying.cut(true);
+    drop(dead);
+    let alive = Killed(world.run(world.ticks(store, 0), Duration::ZERO));
+    sleep(MINUTE * 3).await;
+    drop(alive);
+    let starts = world.starts();
+    assert_eq!(starts[&tick], [1]);
+    assert_eq!(starts[&(tick + 60_000)], [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_given_up_is_followed_and_the_attempts_are_counted() {
+    let (world, store) = World::new().await;
+    let ticks = world.ticks(store, 0).with_attempts(3);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let running = Killed(tokio::spawn(ticks.run(async move |tick| {
+        noted.lock().unwrap().push((tick.scheduled_at(), tick.attempt()));
+        tick.give_up();
+    })));
+    sleep(MINUTE + Duration::from_secs(45)).await;
+    drop(running);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.iter().map(|(_, attempt)| *attempt).collect::<Vec<_>>()[..3], [1, 2, 3]);
+    assert!(seen[..3].iter().all(|(tick, _)| *tick == seen[0].0), "{seen:?}");
+    assert!(seen.len() == 3 || seen[3].0 > seen[0].0, "{seen:?}");
+}
+
+/// Runs one tick, waits for this many missed ticks, and returns the ticks that run in the ten seconds after.
+async fn after_downtime(
+    missed: Missed,
+    lateness: Option<Duration>,
+    minutes: u32,
+) -> (u64, Vec<u64>) {
+    let (world, store) = World::new().await;
+    let ticks = || {
+        let ticks = world.ticks(store.clone(), 0).with_missed(missed);
+        match lateness {
+            Some(lateness) => ticks.with_max_lateness(lateness),
+            None => ticks,
+        }
+    };
+    let ran = Killed(world.run(ticks(), Duration::ZERO));
+    sleep(MINUTE).await;
+    drop(ran);
+    let ran = world.starts();
+    assert_eq!(ran.len(), 1);
+    // Ends 80 s after the last missed tick, where the next is 40 s ahead.
+    sleep(MINUTE * minutes + Duration::from_secs(20)).await;
+    let again = Killed(world.run(ticks(), Duration::from_millis(10)));
+    sleep(Duration::from_secs(10)).await;
+    drop(again);
+    let first = *ran.keys().next().unwrap();
+    (first, world.starts().into_keys().filter(|tick| *tick > first).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_ticks_are_made_up_for_as_one_says() {
+    let short = Some(Duration::from_secs(20));
+    let (_, ran) = after_downtime(Missed::Skip, short, 3).await;
+    assert!(ran.is_empty(), "{ran:?}");
+    let (first, ran) = after_downtime(Missed::Last, None, 3).await;
+    assert_eq!(ran, [first + 3 * 60_000]);
+    let (first, ran) = after_downtime(Missed::Each, None, 3).await;
+    assert_eq!(ran, [1, 2, 3].map(|number| first + number * 60_000));
+    let (first, ran) = after_downtime(Missed::Each, Some(2 * MINUTE), 5).await;
+    assert_eq!(ran, [4, 5].map(|number| first + number * 60_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_catches_nothing_up() {
+    for missed in [Missed::Skip, Missed::Last, Missed::Each] {
+        let (world, store) = World::new().await;
+        let ticks = world.ticks(store, 0).with_missed(missed);
+        let running = Killed(world.run(ticks, Duration::ZERO));
+        sleep(Duration::from_secs(40)).await;
+        drop(running);
+        assert!(world.starts().is_empty(), "{missed:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_waits_for_the_end_of_the_one_before() {
+    let (world, store) = World::new().await;
+    let first = world.minute() + 60_000;
+    let running = [0, 1]
+        .map(|off| Killed(world.run(world.ticks(store.clone(), off), Duration::from_secs(80))));
+    sleep(MINUTE * 5).await;
+    drop(running);
+    let starts = world.starts();
+    // The first one runs until 80 s, the second tick begins then, and ends at 160 s: the third begins.
+    assert_eq!(
+        starts.keys().copied().collect::<Vec<_>>()[..3],
+        [0, 1, 2].map(|n| first + n * 60_000)
+    );
+    assert!(starts.values().all(|attempts| attempts == &[1]), "{starts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_ridden_out() {
+    let (world, store) = World::new().await;
+    let connection = Connection::of(&store);
+    let first = world.minute() + 60_000;
+    let running = Killed(world.run(world.ticks(connection.clone(), 0), Duration::ZERO));
+    connection.cut(true);
+    sleep(MINUTE).await;
+    assert!(world.starts().is_empty());
+    connection.cut(false);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.starts()[&first], [1]);
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_try_says_what_became_of_the_tick() {
+    let (world, store) = World::new().await;
+    let ticks = |off| world.ticks(store.clone(), off);
+    let once = async |off| ticks(off).try_once(async |tick| tick.attempt()).await.unwrap();
+    assert_eq!(once(0).await, TickOutcome::Ran(1));
+    assert_eq!(once(0).await, TickOutcome::Taken);
+    sleep(MINUTE - Duration::from_secs(12)).await;
+    // 2 s before the next tick: a clock that is 3 s ahead waits for the store's.
+    assert_eq!(once(0).await, TickOutcome::Taken);
+    assert_eq!(once(3000).await, TickOutcome::Ran(1));
+    assert_eq!(world.millis() % 60_000, 1);
+    let TickOutcome::TooEarly { wait } = once(61_000).await else { panic!() };
+    assert!(wait > Duration::from_secs(50), "{wait:?}");
+    // An hour later, a tick that is 59 s late is too late.
+    sleep(60 * MINUTE + Duration::from_secs(59)).await;
+    let strict = ticks(0).with_max_lateness(Duration::from_secs(30));
+    assert_eq!(strict.try_once(async |_| ()).await.unwrap(), TickOutcome::NotDue);
+    let held = try_acquire(&store, KEY).await.unwrap().acquired().unwrap();
+    assert!(matches!(once(0).await, TickOutcome::Held(_)));
+    held.release().await.unwrap();
+    assert_eq!(once(0).await, TickOutcome::Ran(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_shows_the_last_tick_its_holder_and_the_next_one() {
+    let (world, store) = World::new().await;
+    let ticks = || world.ticks(store.clone(), 0).with_attempts(2).with_holder("web-7f9c");
+    let status = ticks().status().await.unwrap();
+    assert!(status.last.is_none() && status.running.is_none());
+    let next = world.minute() + 60_000;
+    assert_eq!(status.next.unwrap().as_millis(), next);
+    let running = Killed(world.run(ticks(), Duration::from_secs(5)));
+    sleep(Duration::from_secs(52)).await;
+    let status = ticks().status().await.unwrap();
+    let last = status.last.unwrap();
+    assert_eq!((last.scheduled_at.as_millis(), last.attempts), (next, Some(1)));
+    assert_eq!(status.running.unwrap().holder.unwrap().label(), "web-7f9c");
+    sleep(Duration::from_secs(10)).await;
+    let status = ticks().status().await.unwrap();
+    assert_eq!(status.last.unwrap().attempts, None, "done");
+    assert!(status.running.is_none());
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_the_schedule_after_the_work() {
+    let (world, store) = World::new().await;
+    let token = CancellationToken::new();
+    let ticks = world.ticks(store.clone(), 0).with_shutdown(token.clone());
+    let running = world.run(ticks, Duration::from_secs(5));
+    sleep(Duration::from_secs(51)).await;
+    token.cancel();
+    let told = Instant::now();
+    running.await.unwrap().unwrap();
+    assert_eq!(told.elapsed(), Duration::from_secs(4));
+    assert!(try_acquire(&store, KEY).await.unwrap().is_acquired(), "the lock was given back");
+    // A schedule that waits ends at once.
+    let ticks = world.ticks(store, 0).with_shutdown(token);
+    ticks.run(async |_| ()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_lock_is_lost_is_told_and_its_tick_is_followed() {
+    let (world, store) = World::new().await;
+    let tick = world.minute() + 60_000;
+    let cut = Connection::of(&store);
+    let told = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&told);
+    let (at, ticks) = (world.clone(), world.ticks(cut.clone(), 0).with_attempts(2));
+    let running = Killed(tokio::spawn(ticks.run(async move |tick| {
+        at.note(tick.scheduled_at().as_millis(), tick.attempt());
+        tick.held().lost().await;
+        *noted.lock().unwrap() = Some(at.millis());
+        pending::<()>().await;
+    })));
+    sleep_until(Instant::now() + Duration::from_secs(52)).await;
+    cut.cut(true);
+    let other = Killed(world.run(world.ticks(store, 0).with_attempts(2), Duration::ZERO));
+    sleep(Duration::from_secs(20)).await;
+    drop((running, other));
+    assert_eq!(world.starts()[&tick], [1, 2]);
+    let told = told.lock().unwrap().unwrap();
+    assert!(told <= tick + 14_000, "{}", told - tick);
+}
+
+/// A backend that does not know windows, and says so.
+#[derive(Clone)]
+struct Plain(MemoryBackend);
+
+impl LockBackend for Plain {
+    type Fence = Fence;
+
+    forward!(0: acquire, release, extend, is_locked, lookup, watch, inventory, client_state);
+
+    fn capabilities(&self) -> BackendCapabilities {
+        BackendCapabilities::new::<Fence>("plain", TimeAuthority::Server)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_settings_and_backends_without_windows_are_refused() {
+    let (world, store) = World::new().await;
+    let code =
+        async |ticks: Ticks<MemoryBackend>| ticks.run(async |_| ()).await.unwrap_err().code();
+    let invalid = ErrorCode::InvalidArgument;
+    for attempts in [0, 1000] {
+        assert_eq!(code(world.ticks(store.clone(), 0).with_attempts(attempts)).await, invalid);
+    }
+    assert_eq!(code(world.ticks(store.clone(), 0).with_ttl(Duration::ZERO)).await, invalid);
+    let plain = world.ticks(Plain(store), 0);
+    let error = plain.try_once(async |_| ()).await.unwrap_err();
+    assert_eq!(error.code(), invalid);
+    assert!(error.to_string().contains("plain"), "{error}");
+    for period in [Duration::ZERO, Duration::from_millis(1500), Duration::MAX] {
+        assert_eq!(Schedule::every(period).unwrap_err().code(), invalid, "{period:?}");
+    }
+}
+
+#[cfg(feature = "cron")]
+mod cron {
+    use super::*;
+
+    fn next(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
+        let schedule = Schedule::cron(expression, zone).unwrap();
+        let after: jiff::Timestamp = after.parse().unwrap();
+        let mut at = Timestamp::from_millis(after.as_millisecond().try_into().unwrap()).unwrap();
+        let mut ticks = Vec::new();
+        for _ in 0..count {
+            let next = schedule.next_after(at).unwrap();
+            assert_eq!(schedule.last_until(next), Some(next));
+            at = next;
+            ticks.push(at.to_string());
+        }
+        ticks
+    }
+
+    #[test]
+    fn a_time_in_the_gap_of_spring_is_due_at_its_end() {
+        // Berlin goes from 02:00 to 03:00 at 01:00 UTC on 29 March 2026.
+        assert_eq!(
+            next("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3),
+            ["2026-03-28T01:30:00.000Z", "2026-03-29T01:00:00.000Z", "2026-03-30T00:30:00.000Z"]
+        );
+    }
+
+    #[test]
+    fn a_fixed_time_in_the_repeated_hour_of_autumn_is_due_once() {
+        // Berlin goes from 03:00 back to 02:00 at 01:00 UTC on 25 October 2026.
+        assert_eq!(
+            next("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2),
+            ["2026-10-25T00:30:00.000Z", "2026-10-26T01:30:00.000Z"]
+        );
+        assert_eq!(
+            next("*/30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", 3),
+            ["2026-10-25T00:30:00.000Z", "2026-10-25T01:00:00.000Z", "2026-10-25T01:30:00.000Z"]
+        );
+    }
+
+    #[test]
+    fn seconds_and_names_are_allowed() {
+        assert_eq!(
+            next("*/20 * * * * *", "UTC", "2026-01-01T00:00:00Z", 2),
+            ["2026-01-01T00:00:20.000Z", "2026-01-01T00:00:40.000Z"]
+        );
+        assert_eq!(
+            next("0 9 * * MON", "America/New_York", "2026-01-01T00:00:00Z", 1),
+            ["2026-01-05T14:00:00.000Z"]
+        );
+    }
+
+    #[test]
+    fn bad_expressions_and_zones_are_refused() {
+        for (expression, zone) in [
+            ("", "UTC"),
+            ("* * *", "UTC"),
+            ("61 * * * *", "UTC"),
+            ("0 0 31 2 *", "UTC"),
+            ("* * * * *", "Europe/Atlantis"),
+            ("* * * * *", ""),
+        ] {
+            let error = Schedule::cron(expression, zone).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument, "{expression} {zone}");
+        }
+    }
+}
